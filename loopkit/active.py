@@ -1,0 +1,114 @@
+"""A run being driven: its state, and the one way to change it, which is to append events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from loopkit.agents.port import AgentPort
+from loopkit.engine import Engine
+from loopkit.events import Event, HumanAnswer, Waiting, write_event
+from loopkit.journal import Claim, NewRecord
+from loopkit.processes import CommandResult
+from loopkit.program import Program
+from loopkit.runstate import RunState, fold
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait for it."""
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class PlayedCommands(Protocol):
+    """Command results that a scenario prepares."""
+
+    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
+        """What the command at a place gives the n-th time; none where it is really run."""
+        ...
+
+
+class Person(Protocol):
+    """Whoever can answer a question now."""
+
+    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
+        """The answer, or none: then the run waits without a process."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An event as the journal keeps it."""
+
+    seq: int
+    epoch: int
+    at: float
+    """Unix time."""
+    event: Event
+
+
+Listener = Callable[[Stored], None]
+
+
+@dataclass
+class ActiveRun:
+    """One run in the hands of this process."""
+
+    program: Program
+    engine: Engine
+    claim: Claim
+    clock: Clock
+    agents: Mapping[str, AgentPort]
+    commands: PlayedCommands
+    person: Person
+    listeners: Sequence[Listener] = ()
+    state: RunState = field(default_factory=RunState)
+    stopping: bool = False
+    """Set by the first Ctrl-C: finish the step, then stop."""
+    _staged: list[Event] = field(default_factory=list)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held from looking at the limits to the intent that reserves in them."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the machine file lies."""
+        return Path(self.state.folder)
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits in force: the machine's, and those raised since."""
+        return {**self.program.machine.limits.model_dump(), **self.state.limits}
+
+    def stage(self, *events: Event) -> None:
+        """Take events in; they are written with the next append, and nothing is spent before."""
+        self.state = fold(events, self.state)
+        self._staged.extend(events)
+
+    async def append(self, *events: Event, consumes: Sequence[str] = ()) -> None:
+        """Make events durable, together with those staged before."""
+        async with self._turn:
+            self.state = fold(events, self.state)
+            batch, self._staged = [*self._staged, *events], []
+            if not batch and not consumes:
+                return
+            at = self.clock.now()
+            records = [NewRecord(event.type, at, write_event(event)) for event in batch]
+            seq = await self.claim.append(records, consumes)
+        first = seq - len(batch) + 1
+        for number, event in enumerate(batch, first):
+            self.tell(Stored(number, self.claim.epoch, at, event))
+
+    def tell(self, stored: Stored) -> None:
+        """Show an event that is durable to whoever watches."""
+        for listen in self.listeners:
+            listen(stored)

@@ -1,0 +1,193 @@
+"""Agents that are programs: the prompt goes in by argument or stdin, the reply is stdout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import regex
+
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.definition import CommandAgent
+from loopkit.definition.agents import JsonReply
+from loopkit.events import Usage
+from loopkit.findings import ErrorClass
+from loopkit.processes import (
+    CommandNotStarted,
+    CommandResult,
+    CommandTimeout,
+    command_environment,
+    run_command,
+)
+from loopkit.template import parse
+
+PATTERN_SECONDS = 2.0
+STDERR_TAIL = 500
+
+
+class CommandAgentPort:
+    """One program as an agent."""
+
+    def __init__(self, definition: CommandAgent) -> None:
+        self._definition = definition
+
+    def quote(self, _: Request) -> Usage:
+        return Usage(agent_calls=1, cost_usd=self._definition.price_per_run)
+
+    async def ask(self, request: Request) -> Reply:
+        """Run the program once; raises AgentError by the exit code and the `errors:` table."""
+        names = {**request.names, "prompt": request.prompt, "session": request.session or ""}
+        argv = [parse(element).render(names) for element in self._argv(request)]
+        with as_agent_errors():
+            result = await run_command(
+                argv,
+                cwd=request.folder,
+                env=command_environment(self._definition.env),
+                stdin=self._stdin(request, names),
+                timeout_s=request.timeout_s,
+            )
+        self._refuse_errors(result)
+        reply = replace(
+            self._read(result.stdout), exit_code=result.exit_code, stderr=_tail(result.stderr)
+        )
+        priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
+        return replace(reply, cost_usd=priced)
+
+    def _argv(self, request: Request) -> Sequence[str]:
+        resumed = self._definition.resume if request.session else ()
+        return (*self._definition.command, *resumed)
+
+    def _stdin(self, request: Request, names: Mapping[str, object]) -> str | None:
+        if self._definition.stdin is not None:
+            return parse(self._definition.stdin).render(names)
+        named = {name for element in self._definition.command for name in parse(element).names}
+        return None if "prompt" in named else request.prompt
+
+    def _refuse_errors(self, result: CommandResult) -> None:
+        for rule in self._definition.errors:
+            matched = (
+                (rule.exit is None or rule.exit == result.exit_code)
+                and _found(rule.stderr, result.stderr)
+                and _found(rule.stdout, result.stdout)
+            )
+            if matched:
+                raise self._error(rule.error_class, result)
+        if result.exit_code != 0:
+            raise self._error("fatal", result)
+
+    def _error(self, error_class: ErrorClass, result: CommandResult) -> AgentError:
+        program = self._definition.command[0]
+        said = _tail(result.stderr) or _tail(result.stdout)
+        message = f"`{program}` ended with exit code {result.exit_code}" + (
+            f": {said}" if said else ""
+        )
+        # What a failed run cost is not known; it stays at its price.
+        return AgentError(error_class, message, cost_usd=self._definition.price_per_run)
+
+    def _read(self, stdout: str) -> Reply:
+        match self._definition.reply:
+            case "text":
+                return Reply(stdout, cost_usd=None)
+            case "stream_json":
+                return read_stream_json(stdout)
+            case JsonReply(json_=path):
+                return _read_json(stdout, path)
+            case _ as unknown:
+                raise AssertionError(unknown)
+
+
+@contextmanager
+def as_agent_errors() -> Iterator[None]:
+    """What keeps a command from having a result becomes an AgentError."""
+    try:
+        yield
+    except CommandNotStarted as error:
+        raise AgentError("fatal", str(error)) from error
+    except CommandTimeout as error:
+        raise AgentError("transient", str(error)) from error
+
+
+def read_stream_json(stdout: str) -> Reply:
+    """The reply in a transcript of JSON lines: the result, else the last assistant text."""
+    events = list(_json_lines(stdout))
+    texts = [text for event in events if (text := _assistant_text(event)).strip()]
+    nothing: dict[str, Any] = {}
+    result = next((e for e in reversed(events) if e.get("type") == "result"), nothing)
+    said = result.get("result")
+    text = said if isinstance(said, str) and said.strip() else (texts[-1] if texts else "")
+    if result.get("is_error") is True:
+        raise AgentError(
+            "fatal", f"the agent reports an error: {text or result.get('subtype', '')}"
+        )
+    session = next((s for e in reversed(events) if isinstance(s := e.get("session_id"), str)), None)
+    cost = result.get("total_cost_usd")
+    usage = result.get("usage")
+    return Reply(
+        text,
+        session=session,
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        tokens=_tokens(usage if isinstance(usage, dict) else {}),
+    )
+
+
+def _json_lines(stdout: str) -> Iterator[dict[str, Any]]:
+    for line in stdout.splitlines():
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            # Programs print other lines between; they are no part of the transcript.
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _assistant_text(event: Mapping[str, Any]) -> str:
+    message = event.get("message")
+    if event.get("type") != "assistant" or not isinstance(message, dict):
+        return ""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "".join(
+        block["text"]
+        for block in blocks
+        if isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )
+
+
+def _tokens(usage: Mapping[str, Any]) -> int:
+    counts = (usage.get(key) for key in ("input_tokens", "output_tokens"))
+    return sum(count for count in counts if isinstance(count, int) and count > 0)
+
+
+def _read_json(stdout: str, path: str) -> Reply:
+    try:
+        value = json.loads(stdout)
+    except (ValueError, RecursionError) as error:
+        raise AgentError("fatal", f"the program's output is not JSON: {error}") from error
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    if value is None:
+        raise AgentError("fatal", f"the program's JSON has no field `{path}`")
+    return Reply(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), cost_usd=None
+    )
+
+
+def _found(pattern: str | None, text: str) -> bool:
+    if pattern is None:
+        return True
+    try:
+        return regex.search(pattern, text, timeout=PATTERN_SECONDS) is not None
+    except TimeoutError as error:
+        raise AgentError("fatal", f"the pattern `{pattern}` took too long on the output") from error
+
+
+def _tail(text: str) -> str:
+    return text.strip()[-STDERR_TAIL:]

@@ -1,0 +1,93 @@
+"""What an agent is to the runner: it quotes a price, and it answers a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from loopkit.events import Role, Usage
+from loopkit.findings import ErrorClass
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that a call needs, the conversation so far included."""
+
+    agent: str
+    place: str
+    """Where it is asked: the state's name, or the validator's for a judge."""
+    role: Role
+    prompt: str
+    messages: Sequence[Message] = ()
+    """System, then turns, the prompt last."""
+    names: Mapping[str, object] = field(default_factory=dict)
+    """What the templates of a command see."""
+    schema: Mapping[str, Any] | None = None
+    folder: Path | None = None
+    """Where a command works."""
+    session: str | None = None
+    """The session id that an external agent named before."""
+    timeout_s: float = 600.0
+    key: str = ""
+    """The call's idempotency key."""
+    task_index: int = 0
+    """How many pieces of work the agent had before this one, in this run."""
+    place_index: int = 0
+    """How many of them at this place."""
+    call_index: int = 0
+    """How many calls for this piece of work were settled before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back."""
+
+    text: str
+    cut_off: bool = False
+    exit_code: int | None = None
+    stderr: str = ""
+    session: str | None = None
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+class AgentError(Exception):
+    """A call that brought no reply; `error_class` says whose fault it is."""
+
+    def __init__(
+        self,
+        error_class: ErrorClass,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        cost_usd: float | None = 0.0,
+        tokens: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.message = message
+        self.retry_after_s = retry_after_s
+        self.cost_usd = cost_usd
+        self.tokens = tokens
+
+
+class AgentPort(Protocol):
+    """Whoever can be asked."""
+
+    def quote(self, request: Request) -> Usage:
+        """The most that the call can cost, reserved before it is made."""
+        ...
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply; raises AgentError. The caller holds the clock and cancels on the deadline."""
+        ...

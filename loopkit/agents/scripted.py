@@ -1,0 +1,135 @@
+"""Agents that play prepared replies and faults: no key, no network, no cent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from loopkit.active import ActiveRun, Person
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.events import HumanAnswer, Usage, Waiting
+from loopkit.findings import ErrorClass
+from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout
+from loopkit.scenario import Attempts, Played, PlayedAnswer, PlayedCommand
+from loopkit.workspace import confined, prepare
+
+FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
+    "rate_limit": ("transient", "429: rate limit reached"),
+    "timeout": ("transient", "the provider did not answer in time"),
+    "server_error": ("transient", "500: the provider failed"),
+    "connection": ("transient", "the connection was refused"),
+    "authentication": ("fatal", "401: the API key is not valid"),
+    "quota": ("fatal", "429: insufficient_quota"),
+    "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
+    "content_policy": ("fatal", "400: refused by the provider's content policy"),
+}
+
+
+class ScriptedAgent:
+    """One agent's part in a scenario."""
+
+    def __init__(self, name: str, part: Attempts | Mapping[str, Attempts]) -> None:
+        self._name = name
+        self._part = part
+
+    def quote(self, request: Request) -> Usage:
+        played = self._next(request)
+        tokens = played.usage.input + played.usage.output
+        return Usage(agent_calls=1, tokens=tokens, cost_usd=played.cost_usd)
+
+    async def ask(self, request: Request) -> Reply:
+        played = self._next(request)
+        await asyncio.sleep(played.delay)
+        tokens = played.usage.input + played.usage.output
+        if played.fault is not None:
+            error_class, message = FAULTS[played.fault]
+            raise AgentError(
+                error_class,
+                played.message or message,
+                retry_after_s=played.retry_after,
+                cost_usd=played.cost_usd,
+                tokens=tokens,
+            )
+        write_files(request.folder, played.files)
+        return Reply(played.text, cut_off=played.cut_off, tokens=tokens, cost_usd=played.cost_usd)
+
+    def _next(self, request: Request) -> Played:
+        attempts, index = self._attempts(request)
+        if index >= len(attempts):
+            raise AgentError("fatal", self._missing(request, index, len(attempts)))
+        calls = attempts[index]
+        if request.call_index >= len(calls):
+            raise AgentError(
+                "fatal",
+                f"the scenario plays {len(calls)} calls in attempt {index + 1} of agent "
+                f"`{self._name}`, and another one was made",
+            )
+        return calls[request.call_index]
+
+    def _attempts(self, request: Request) -> tuple[Attempts, int]:
+        if isinstance(self._part, Mapping):
+            return self._part.get(request.place, ()), request.place_index
+        return self._part, request.task_index
+
+    def _missing(self, request: Request, index: int, known: int) -> str:
+        return (
+            f"the scenario has {known} attempts for agent `{self._name}` at `{request.place}`, "
+            f"and attempt {index + 1} was asked for"
+        )
+
+
+def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
+    """Write what a scenario's agent writes, confined to its workspace."""
+    for relative, text in files.items():
+        root = prepare(folder or Path.cwd())
+        path = confined(root, relative)
+        prepare(path.parent)
+        path.write_text(text, encoding="utf-8")
+
+
+class PlayedResults:
+    """The command results of a scenario."""
+
+    def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
+        self._commands = commands
+
+    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
+        """What the command at a place gives the n-th time, from 0; none where it is really run.
+
+        Raises AgentError for a played fault, and where the scenario has no result left.
+        """
+        if place not in self._commands:
+            return None
+        results = self._commands[place]
+        if index >= len(results):
+            raise AgentError(
+                "fatal",
+                f"the scenario has {len(results)} results for command `{place}`, "
+                f"and result {index + 1} was asked for",
+            )
+        played = results[index]
+        if played.fault == "timeout":
+            raise CommandTimeout(place, 0.0, played.stdout, played.stderr)
+        if played.fault == "not_found":
+            raise CommandNotStarted(f"`{place}` can't be started: not found")
+        write_files(folder, played.files)
+        return CommandResult(played.exit_code, played.stdout, played.stderr, 0.0, False)
+
+
+class ScriptedPerson:
+    """The person of a scenario; where it says nothing, the real one is asked."""
+
+    def __init__(self, answers: Mapping[str, tuple[PlayedAnswer, ...]], otherwise: Person) -> None:
+        self._answers = answers
+        self._otherwise = otherwise
+
+    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
+        played = self._answers.get(question.state, ())
+        index = active.state.visits[question.state] - 1
+        if question.call is not None or index >= len(played):
+            return await self._otherwise.answer(active, question)
+        said = played[index]
+        return HumanAnswer(
+            choice=said.choice, comment=said.comment, form=said.form, edit=said.edit, by="script"
+        )

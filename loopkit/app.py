@@ -1,0 +1,273 @@
+"""The composition root: a machine file and a state folder in, a run driven out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopkit.active import ActiveRun, Clock, Listener, Person, Stored
+from loopkit.agents.command import CommandAgentPort
+from loopkit.agents.port import AgentPort
+from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
+from loopkit.definition import CommandAgent, Machine
+from loopkit.engine import Engine
+from loopkit.events import HumanAnswer, Resumed, Started, Waiting, read_event, write_event
+from loopkit.inbox import PostedAnswer, consume
+from loopkit.journal import Claim, Journal, NewRecord, RunBusy
+from loopkit.journal.sqlite import SqliteJournal
+from loopkit.load import Loaded, digest_of, load_resolved
+from loopkit.program import Program
+from loopkit.questions import answer_events
+from loopkit.runner import advance
+from loopkit.runstate import RunState, fold
+from loopkit.scenario import Scenario, read_resolved
+
+STATE_FOLDER = ".loopkit"
+
+
+class NotRunnable(Exception):
+    """A machine that can't be started as it is asked to; the message says what to do."""
+
+
+class RealClock:
+    """The system's time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class NobodyThere:
+    """No person can be asked: the run waits."""
+
+    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Script:
+    """A scenario with the digest under which the journal keeps it."""
+
+    scenario: Scenario
+    resolved: str
+    digest: str
+
+
+def state_folder(start: Path | None = None) -> Path:
+    """`.loopkit` of the project: the nearest one upwards, else beside `.git`, else here."""
+    if named := os.environ.get("LOOPKIT_STATE"):
+        return Path(named)
+    here = (start or Path.cwd()).resolve()
+    for marker in (STATE_FOLDER, ".git"):
+        for folder in (here, *here.parents):
+            if (folder / marker).is_dir():
+                return folder / STATE_FOLDER
+    return here / STATE_FOLDER
+
+
+class App:
+    """Runs of machines over one journal."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        folder: Path,
+        clock: Clock | None = None,
+        person: Person | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.journal = journal
+        self.folder = folder
+        self.clock = clock or RealClock()
+        self.person = person or NobodyThere()
+        self.listeners = listeners
+        self._engines: dict[str, Engine] = {}
+
+    @classmethod
+    def open(cls, state: Path | None, **parts: Any) -> App:
+        """An app over the SQLite journal of a state folder; none keeps it in memory."""
+        folder = Path.cwd() if state is None else state.absolute().parent
+        return cls(SqliteJournal.open(state), folder=folder, **parts)
+
+    async def start(
+        self,
+        loaded: Loaded,
+        inputs: Mapping[str, Any],
+        script: Script | None = None,
+        limits: Mapping[str, Any] | None = None,
+    ) -> ActiveRun:
+        """A new run, claimed and not yet driven; raises NotRunnable."""
+        scenario = script.scenario if script else None
+        refuse_unplayable(loaded.machine, scenario, limits or {})
+        await self.journal.store_definition(loaded.digest, loaded.resolved)
+        if script is not None:
+            await self.journal.store_definition(script.digest, script.resolved)
+        name = loaded.machine.name or "machine"
+        run = f"{name}-{secrets.token_hex(3)}"
+        started = Started(
+            run=run,
+            machine=name,
+            definition=loaded.digest,
+            script=script.digest if script else None,
+            folder=str(self.folder),
+            input=dict(inputs),
+            limits=dict(limits or {}),
+        )
+        at = self.clock.now()
+        record = NewRecord(started.type, at, write_event(started))
+        claim = await self.journal.create(
+            run, machine=name, definition=loaded.digest, records=[record]
+        )
+        active = await self._active(claim, loaded.machine, scenario)
+        active.tell(Stored(claim.seq, claim.epoch, at, started))
+        return active
+
+    async def resume(self, run: str, limits: Mapping[str, Any] | None = None) -> ActiveRun:
+        """A stored run, claimed, in exactly the state in which it stopped."""
+        refuse_over(await self.state_of(run))
+        claim = await self.journal.claim(run)
+        state = await self.state_of(run)
+        machine = await self.machine_of(state)
+        scenario = await self.scenario_of(state)
+        active = await self._active(claim, machine, scenario)
+        if active.state.status == "suspended" or limits:
+            await active.append(Resumed(limits=dict(limits or {})))
+        return active
+
+    async def post_answer(self, run: str, answer: HumanAnswer) -> bool:
+        """Leave an answer to the open question in the inbox; false where it was given before.
+
+        Raises AnswerRefused, and NotRunnable where nothing is asked.
+        """
+        state = await self.state_of(run)
+        refuse_over(state)
+        if state.question is None or state.status != "waiting":
+            raise NotRunnable(f"run `{run}` waits for nobody; it is {state.status}")
+        engine = self.engine(await self.machine_of(state), state.definition)
+        answer_events(engine, state, answer, self.clock.now())
+        posted = PostedAnswer(question=state.question.question, answer=answer)
+        data = posted.model_dump_json()
+        message_id = f"{posted.question}:{digest_of(data)[:16]}"
+        return await self.journal.post(run, "answer", message_id, data, self.clock.now())
+
+    async def cancel(self, run: str, reason: str) -> str:
+        """End a run, or leave word for the process that drives it; what happened, in a sentence."""
+        refuse_over(await self.state_of(run))
+        await self.journal.post(
+            run, "cancel", f"cancel:{secrets.token_hex(8)}", reason, self.clock.now()
+        )
+        try:
+            claim = await self.journal.claim(run)
+        except RunBusy as busy:
+            return f"{busy}; it cancels the run after the step in hand"
+        state = await self.state_of(run)
+        active = await self._active(claim, await self.machine_of(state), None)
+        await consume(active)
+        await claim.release()
+        return f"run {run} is cancelled"
+
+    async def drive(self, active: ActiveRun) -> RunState:
+        """Advance a run and let go of it; the state in which it stopped."""
+        try:
+            await advance(active)
+        finally:
+            await active.claim.release()
+        return active.state
+
+    async def events(self, run: str, after: int = 0) -> list[Stored]:
+        """The events of a run behind `after`, oldest first."""
+        return [
+            Stored(record.seq, record.epoch, record.at, read_event(record.type, record.data))
+            for record in await self.journal.read(run, after)
+        ]
+
+    async def state_of(self, run: str) -> RunState:
+        return fold(stored.event for stored in await self.events(run))
+
+    async def machine_of(self, state: RunState) -> Machine:
+        return load_resolved(await self.journal.definition(state.definition))
+
+    async def scenario_of(self, state: RunState) -> Scenario | None:
+        if state.script is None:
+            return None
+        return read_resolved(await self.journal.definition(state.script))
+
+    async def close(self) -> None:
+        await self.journal.close()
+
+    def engine(self, machine: Machine, digest: str) -> Engine:
+        """The engine of a definition; made once, because compiled classes are never freed."""
+        if digest not in self._engines:
+            self._engines[digest] = Engine(Program(machine, digest))
+        return self._engines[digest]
+
+    async def _active(self, claim: Claim, machine: Machine, scenario: Scenario | None) -> ActiveRun:
+        state = await self.state_of(claim.run)
+        engine = self.engine(machine, state.definition)
+        return ActiveRun(
+            program=engine.program,
+            engine=engine,
+            claim=claim,
+            clock=self.clock,
+            agents=agents_of(machine, scenario),
+            commands=PlayedResults(scenario.commands if scenario else {}),
+            person=ScriptedPerson(scenario.answers if scenario else {}, self.person),
+            listeners=self.listeners,
+            state=state,
+        )
+
+
+def refuse_over(state: RunState) -> None:
+    """Raise NotRunnable where a run has ended."""
+    if state.finished is not None:
+        raise NotRunnable(f"run `{state.run}` is over: {state.finished.outcome}")
+    if state.status == "cancelled":
+        raise NotRunnable(f"run `{state.run}` was cancelled")
+
+
+def agents_of(machine: Machine, scenario: Scenario | None) -> dict[str, AgentPort]:
+    """Who answers for each agent: the scenario where it plays it, else the program itself."""
+    ports: dict[str, AgentPort] = {}
+    for name, agent in machine.agents.items():
+        if scenario is not None and name in scenario.agents:
+            ports[name] = ScriptedAgent(name, scenario.agents[name])
+        elif isinstance(agent, CommandAgent):
+            ports[name] = CommandAgentPort(agent)
+    return ports
+
+
+def refuse_unplayable(
+    machine: Machine, scenario: Scenario | None, limits: Mapping[str, Any]
+) -> None:
+    """Raise NotRunnable where an agent has nobody to answer for it, or a price is missing."""
+    ports = agents_of(machine, scenario)
+    if missing := sorted(set(machine.agents) - set(ports)):
+        names = ", ".join(f"`{name}`" for name in missing)
+        raise NotRunnable(
+            f"nobody answers for agent {names}: models are not called by this version; "
+            f"play it with `--script FILE`, or make it a `command:` agent"
+        )
+    if machine.limits.cost_usd is not None or "cost_usd" in limits:
+        _refuse_unpriced(machine, ports)
+
+
+def _refuse_unpriced(machine: Machine, ports: Mapping[str, AgentPort]) -> None:
+    for name, agent in machine.agents.items():
+        real = isinstance(ports[name], CommandAgentPort)
+        if real and isinstance(agent, CommandAgent) and agent.price_per_run is None:
+            raise NotRunnable(
+                f"`limits.cost_usd` can't be kept: agent `{name}` has no price; "
+                f"add `price_per_run:` (0 where it costs nothing)"
+            )

@@ -1,0 +1,70 @@
+"""From a reply to an artifact: its text or data, its fields, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.datatypes import conform, parse_fields
+from loopkit.definition import Agent, Output
+from loopkit.events import Artifact, Replied
+from loopkit.extract import extract
+from loopkit.validators.json_text import NoJson, extract_json
+
+
+def authored(
+    reply: Replied,
+    agent: Agent,
+    output: Output,
+    author: str,
+    attempt: int,
+    patterns: Mapping[str, str],
+) -> Artifact:
+    """The artifact that an agent's reply brings, with the fault that makes it none."""
+    text, code, fault = _text_of(reply, output)
+    plain = Artifact(name=output.name, author=author, attempt=attempt, text=text)
+    if fault:
+        return plain.model_copy(update={"fault": fault, "fault_code": code})
+    if agent.schema_ is not None:
+        return _with_data(plain, agent)
+    return plain.model_copy(update={"fields": extract(text, output.fields, patterns)})
+
+
+def _text_of(reply: Replied, output: Output) -> tuple[str, str, str]:
+    """(text, fault code, fault) of a reply."""
+    wrote_file = reply.artifact_text is not None
+    if output.file is not None and not wrote_file and output.else_ is None:
+        return "", "missing", reply.artifact_fault or "the output file was not written"
+    text = reply.artifact_text if reply.artifact_text is not None else reply.text
+    if not text.strip():
+        return text, "empty", "the answer is empty"
+    if reply.cut_off and not wrote_file:
+        return text, "cut-off", "the answer was cut off before its end"
+    return text, "", ""
+
+
+def _with_data(plain: Artifact, agent: Agent) -> Artifact:
+    found = extract_json(plain.text)
+    if isinstance(found, NoJson):
+        return plain.model_copy(
+            update={"fault": f"the answer is not JSON: {found.reason}", "fault_code": "not-json"}
+        )
+    data, faults = conform(found, parse_fields(agent.schema_ or {}))
+    if faults:
+        told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
+        return plain.model_copy(
+            update={"fault": f"the answer breaks its schema: {told}", "fault_code": "schema"}
+        )
+    infeasible = agent.infeasible is not None and _field(data, agent.infeasible) is True
+    return plain.model_copy(update={"data": data, "is_data": True, "infeasible": infeasible})
+
+
+def _field(data: object, name: str) -> Any:
+    return data.get(name) if isinstance(data, Mapping) else None
+
+
+def scalar_fields(artifact: Artifact) -> dict[str, Any]:
+    """The scalar fields of a data artifact, which its state's guards may name."""
+    if not isinstance(artifact.data, Mapping):
+        return {}
+    return {k: v for k, v in artifact.data.items() if isinstance(v, str | int | float | bool)}

@@ -1,0 +1,86 @@
+"""Every artifact that is named is written, on every path to where it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import ways
+from loopkit.checks.subject import Subject
+from loopkit.definition import FinalState, HumanState
+from loopkit.flow import ANY_REPORT, Token
+from loopkit.graph import DocPath, Edge
+from loopkit.problems import Problem, did_you_mean
+
+REPORT = "report"
+"""In `show:`, the last report instead of an artifact."""
+
+
+def check_judged(subject: Subject) -> Iterator[Problem]:
+    """What a validate state judges, on every path, errors and limits included."""
+    for name, state in subject.judges.items():
+        path = ("states", name, "validate")
+        yield from _needed(subject, path, state.validate_, name, on_errors=True)
+
+
+def check_shown(subject: Subject) -> Iterator[Problem]:
+    """What a person is shown and edits, and what a run ends with.
+
+    Behind an error or a limit it may be absent: there it is marked as that.
+    """
+    for path, artifact in _shown(subject):
+        yield from _needed(subject, path, artifact, str(path[1]), on_errors=False)
+
+
+def _shown(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for name, state in subject.machine.states.items():
+        if isinstance(state, HumanState):
+            yield from _listed(("states", name, "show"), state.show)
+            if state.edit is not None:
+                yield ("states", name, "edit"), state.edit
+        if isinstance(state, FinalState):
+            yield from _listed(("states", name, "result"), state.result)
+
+
+def _listed(path: DocPath, names: tuple[str, ...]) -> Iterator[tuple[DocPath, str]]:
+    for index, name in enumerate(names):
+        yield (*path, index), name
+
+
+def _needed(
+    subject: Subject, path: DocPath, artifact: str, state: str, *, on_errors: bool
+) -> Iterator[Problem]:
+    is_report = artifact == REPORT and path[2] == "show"
+    if not is_report and artifact not in subject.graph.artifacts:
+        yield _unknown(subject, path, artifact)
+        return
+    token = ANY_REPORT if is_report else ("artifact", artifact)
+    way = way_without(subject, token, state, on_errors=on_errors)
+    if way is not None:
+        verb = "judges anything" if is_report else "writes it"
+        message = f"`{artifact}` may be missing in `{state}`"
+        remedy = f"nothing {verb} on the way {ways.shown(way)}"
+        yield subject.source.problem(path, "may-be-missing", message, help=remedy)
+
+
+def way_without(
+    subject: Subject, token: Token, state: str, *, on_errors: bool = True
+) -> ways.Way | None:
+    """A way from the start to a state on which something does not come into being."""
+
+    def follows(edge: Edge) -> bool:
+        counts = on_errors or edge.event == "done"
+        return counts and token not in subject.scope.flow.gains(edge)
+
+    start = subject.machine.start
+    return ways.shortest(subject.graph, start, lambda name: name == state, follows)
+
+
+def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
+    written = subject.graph.artifacts
+    if artifact in subject.machine.states:
+        message = f"`{artifact}` is a state that writes no artifact of this name"
+        remedy = did_you_mean("", written) or "no state writes an artifact"
+    else:
+        message = f"no state writes an artifact `{artifact}`"
+        remedy = did_you_mean(artifact, written)
+    return subject.source.problem(path, "unknown-artifact", message, help=remedy)

@@ -1,0 +1,70 @@
+"""Three-valued truth of guards: what is known of a condition when only some facts are."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+UNKNOWN = object()
+"""The value of a fact that may be anything."""
+
+_OPERATIONS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_ORDERS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def truth(node: ast.expr, facts: Mapping[str, object]) -> bool | None:
+    """Whether a guard surely holds, surely does not, or (None) may do either.
+
+    Facts that are not given, or are UNKNOWN, may be anything. Total on every parsed guard.
+    """
+    value = _value(node, facts)
+    return value if isinstance(value, bool) else None
+
+
+def _value(node: ast.expr, facts: Mapping[str, object]) -> object:
+    match node:
+        case ast.Name(id=name):
+            return facts.get(name, UNKNOWN)
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=items):
+            return [_value(item, facts) for item in items]
+        case ast.UnaryOp(operand=operand):
+            held = truth(operand, facts)
+            return UNKNOWN if held is None else not held
+        case ast.BoolOp(op=op, values=values):
+            return _joined([truth(value, facts) for value in values], isinstance(op, ast.Or))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compared(_value(left, facts), op, _value(right, facts))
+        case _:
+            return UNKNOWN
+
+
+def _joined(parts: list[bool | None], decisive: bool) -> object:
+    """`and` is decided by one false part, `or` by one true part."""
+    if decisive in parts:
+        return decisive
+    return UNKNOWN if None in parts else not decisive
+
+
+def _compared(left: object, op: ast.cmpop, right: object) -> object:
+    if left is UNKNOWN or right is UNKNOWN:
+        return UNKNOWN
+    if isinstance(op, ast.In | ast.NotIn):
+        known = isinstance(right, list | tuple | frozenset)
+        return (left in right) == isinstance(op, ast.In) if known else UNKNOWN
+    if type(op) in _OPERATIONS:
+        return _OPERATIONS[type(op)](left, right)
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return _ORDERS[type(op)](left, right)
+    # Nothing is less than none; what is evaluated has tested for it before.
+    return UNKNOWN

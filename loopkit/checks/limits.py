@@ -1,0 +1,105 @@
+"""What is behind `limits.then` costs nothing, and what bounds revising is bounded itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import ways
+from loopkit.checks.references import revise_edges
+from loopkit.checks.subject import Subject
+from loopkit.datatypes import DataType
+from loopkit.definition import AgentState, Bound, JudgeRule, ValidateState
+from loopkit.graph import DocPath
+from loopkit.problems import Problem, did_you_mean
+
+MOST_REVISIONS = 1000
+
+
+def check_limit_target(subject: Subject) -> Iterator[Problem]:
+    """No agent and no judge works behind `limits.then`, because the limit is used up there."""
+    then = subject.machine.limits.then
+    if then is None or then not in subject.machine.states:
+        return
+    way = ways.shortest(
+        subject.graph, then, lambda name: bool(_billed(subject, name)), lambda _: True
+    )
+    if way is not None:
+        behind = f" (on the way {ways.shown(way)})" if len(way) > 1 else ""
+        message = f"behind a limit nothing may cost, but `{way[-1]}` {_billed(subject, way[-1])}"
+        remedy = "name a state from which only human, render, run and final states can be reached"
+        path = ("limits", "then")
+        yield subject.source.problem(path, "billed-after-limit", message + behind, help=remedy)
+
+
+def _billed(subject: Subject, name: str) -> str:
+    """What a state asks a model for, or nothing."""
+    state = subject.machine.states[name]
+    if isinstance(state, AgentState):
+        return f"asks the agent `{state.agent}`"
+    if isinstance(state, ValidateState):
+        rules = (placed.rule for placed in subject.rules if name in placed.judged_at)
+        judge = next((rule.judge for rule in rules if isinstance(rule, JudgeRule)), None)
+        return f"asks the judge `{judge}`" if judge else ""
+    return ""
+
+
+def check_bounds(subject: Subject) -> Iterator[Problem]:
+    """An input that bounds revising is a whole number with both ends known."""
+    for path, bound in _bounds(subject):
+        if isinstance(bound, str):
+            yield from _bound(subject, path, bound)
+
+
+def _bounds(subject: Subject) -> Iterator[tuple[DocPath, Bound]]:
+    limits = subject.machine.limits
+    yield ("limits", "revisions"), limits.revisions
+    if limits.total_revisions is not None:
+        yield ("limits", "total_revisions"), limits.total_revisions
+    for name, bound in limits.budgets.items():
+        yield ("limits", "budgets", name), bound
+    for path, edge in revise_edges(subject):
+        if edge.max is not None:
+            yield (*path, "max"), edge.max
+
+
+def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
+    datatype = _at(subject.scope.input, bound)
+    field = bound.rpartition(".")[2]
+    remedy = f"declare it as `{field}: {{type: int, default: 2, minimum: 0, maximum: 5}}`"
+    if datatype is None:
+        choices = list(_bounded(subject.scope.input, "input"))
+        near = did_you_mean(bound, choices) if choices else remedy
+        message = f"there is no input `{bound}`"
+        yield subject.source.problem(path, "unknown-input", message, help=near)
+    elif fault := _unfit(datatype):
+        message = f"`{bound}` can't bound revising: {fault}"
+        yield subject.source.problem(path, "unbounded-input", message, help=remedy)
+
+
+def _at(datatype: DataType | None, dotted: str) -> DataType | None:
+    for step in dotted.split(".")[1:]:
+        datatype = (datatype.fields or {}).get(step) if datatype else None
+    return datatype
+
+
+def _unfit(datatype: DataType) -> str:
+    """Why values of a type can't be a number of revisions, or nothing."""
+    if datatype.scalar != "int":
+        return "it is no whole number"
+    if datatype.optional:
+        return "it may be none"
+    if datatype.minimum is None or datatype.maximum is None:
+        missing = [end for end in ("minimum", "maximum") if getattr(datatype, end) is None]
+        return f"it has no `{'` and no `'.join(missing)}`"
+    if datatype.minimum < 0 or datatype.maximum > MOST_REVISIONS:
+        return f"its values must lie between 0 and {MOST_REVISIONS}"
+    return ""
+
+
+def _bounded(datatype: DataType, prefix: str) -> Iterator[str]:
+    """The inputs that can bound revising, by their dotted names."""
+    for name, inner in (datatype.fields or {}).items():
+        dotted = f"{prefix}.{name}"
+        if not _unfit(inner):
+            yield dotted
+        yield from _bounded(inner, dotted)

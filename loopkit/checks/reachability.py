@@ -1,0 +1,57 @@
+"""Every state can be entered, and from every state the run can end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.graph import Graph
+from loopkit.problems import Problem
+
+
+def check_reachability(subject: Subject) -> Iterator[Problem]:
+    """States that no path enters, and those from which no final state can be reached.
+
+    Where an edge leads to no state at all, that is told first: it makes other states unreachable.
+    """
+    if not subject.machine.finals:
+        message = "the machine has no final state, so no run could end"
+        remedy = "add one: `done: {final: success}`"
+        yield subject.source.problem(("states",), "no-final-state", message, help=remedy, key=True)
+    if subject.is_sound():
+        yield from _unreachable(subject)
+        yield from _without_end(subject)
+
+
+def _unreachable(subject: Subject) -> Iterator[Problem]:
+    reachable = subject.graph.reachable(subject.machine.start)
+    for name in subject.machine.states:
+        if name not in reachable:
+            message = f"no path leads to the state `{name}`"
+            remedy = "name it as the `target:` or `next:` of another state, or delete it"
+            path = ("states", name)
+            yield subject.source.problem(path, "unreachable-state", message, help=remedy, key=True)
+
+
+def _without_end(subject: Subject) -> Iterator[Problem]:
+    ending = _leading_to(subject.graph, set(subject.machine.finals))
+    reachable = subject.graph.reachable(subject.machine.start)
+    stranded = [name for name in subject.machine.states if name in reachable - ending]
+    if not ending or not stranded:
+        return
+    first, *others = stranded
+    names = "".join(f", nor from `{name}`" for name in others[:3]) + (", …" if others[3:] else "")
+    message = f"no final state can be reached from `{first}`{names}"
+    remedy = "add a transition that leads forward, to a final state in the end"
+    path = ("states", first)
+    yield subject.source.problem(path, "no-way-to-the-end", message, help=remedy, key=True)
+
+
+def _leading_to(graph: Graph, goals: set[str]) -> set[str]:
+    """Every state from which some path leads to a goal, the goals included."""
+    seen, front = set(goals), list(goals)
+    while front:
+        sources = {edge.source for edge in graph.incoming.get(front.pop(), ())} - seen
+        seen |= sources
+        front += sources
+    return seen

@@ -1,0 +1,105 @@
+"""Every agent, validator, budget and feedback that is named is declared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import AgentState, ErrorEdge, JudgeRule, Transition, ValidateState
+from loopkit.definition.noun import ID_PATTERN
+from loopkit.graph import DocPath
+from loopkit.problems import Problem, did_you_mean
+
+
+def check_agents(subject: Subject) -> Iterator[Problem]:
+    """The agents of states and of judges."""
+    for name, state in subject.machine.states.items():
+        if isinstance(state, AgentState):
+            yield from _agent(subject, state.agent, ("states", name, "agent"))
+    for placed in subject.rules:
+        if isinstance(placed.rule, JudgeRule):
+            yield from _agent(subject, placed.rule.judge, (*placed.path, "judge"))
+
+
+def check_validators(subject: Subject) -> Iterator[Problem]:
+    """The validators in `by:`, each once."""
+    for state, judging in subject.judges.items():
+        names = [item for item in judging.by if isinstance(item, str)]
+        for index, name in enumerate(judging.by):
+            path = ("states", state, "by", index)
+            if isinstance(name, str) and name not in subject.machine.validators:
+                yield _unknown(subject, path, "validator", name, subject.machine.validators)
+            elif name in names and judging.by.index(name) < index:
+                message = f"`{name}` is asked already"
+                yield subject.source.problem(
+                    path, "no-effect", message, help="delete it", severity="warning"
+                )
+
+
+def check_budgets(subject: Subject) -> Iterator[Problem]:
+    """The shared budgets of revise edges."""
+    budgets = subject.machine.limits.budgets
+    for path, edge in revise_edges(subject):
+        if edge.budget is not None and edge.budget not in budgets:
+            remedy = did_you_mean(edge.budget, budgets)
+            remedy = remedy or f"declare it: `limits: {{budgets: {{{edge.budget}: 3}}}}`"
+            message = f"there is no budget `{edge.budget}`"
+            yield subject.source.problem((*path, "budget"), "unknown-budget", message, help=remedy)
+
+
+def check_feedback_names(subject: Subject) -> Iterator[Problem]:
+    """A plain id as `feedback:` is a key of the section of that name."""
+    for path, edge in revise_edges(subject):
+        written = edge.feedback
+        if written is None or not is_plain_id(written) or written in subject.machine.feedback:
+            continue
+        near = did_you_mean(written, subject.machine.feedback)
+        remedy = near or f"add `{written}:` to a section `feedback:`, or write a template here"
+        message = f"there is no feedback `{written}`"
+        yield subject.source.problem((*path, "feedback"), "unknown-feedback", message, help=remedy)
+
+
+def check_best_of(subject: Subject) -> Iterator[Problem]:
+    """`of:` names a validate state, and `pick: best` something that is judged."""
+    for name, final in subject.machine.finals.items():
+        path: DocPath = ("states", name, "of")
+        if final.of is not None and not isinstance(
+            subject.machine.states.get(final.of), ValidateState
+        ):
+            message = f"`{final.of}` is no validate state, so it has no reports to compare"
+            remedy = did_you_mean(final.of, subject.judges)
+            yield subject.source.problem(path, "unknown-target", message, help=remedy)
+        elif final.of is not None and final.pick != "best":
+            message = "`of` says whose reports tell which was best, but the last one is picked"
+            yield subject.source.problem(
+                path, "no-effect", message, help="add `pick: best`", severity="warning", key=True
+            )
+
+
+def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | ErrorEdge]]:
+    """Every back edge as it is written, with its place, each once."""
+    edges = {edge.path: edge for edge in subject.graph.edges if edge.back}
+    for path, edge in edges.items():
+        state = subject.machine.states[edge.source]
+        written = getattr(state, str(path[2]))
+        found = written[path[3]] if edge.event == "done" else getattr(written, str(path[-1]), written)
+        if isinstance(found, Transition | ErrorEdge):
+            yield path, found
+
+
+def is_plain_id(text: str) -> bool:
+    return re.fullmatch(ID_PATTERN, text) is not None
+
+
+def _agent(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
+    if name not in subject.machine.agents:
+        yield _unknown(subject, path, "agent", name, subject.machine.agents)
+
+
+def _unknown(
+    subject: Subject, path: DocPath, kind: str, name: str, choices: Iterable[str]
+) -> Problem:
+    remedy = did_you_mean(name, choices) or f"add it to a section `{kind}s:`"
+    message = f"there is no {kind} `{name}`"
+    return subject.source.problem(path, f"unknown-{kind}", message, help=remedy)

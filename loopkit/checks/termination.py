@@ -1,0 +1,100 @@
+"""Every run ends: without its revise edges the machine is acyclic, and these lead back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import ways
+from loopkit.checks.subject import Subject, target_path
+from loopkit.definition import FinalState
+from loopkit.graph import Edge
+from loopkit.problems import Problem
+
+
+def check_cycles(subject: Subject) -> Iterator[Problem]:
+    """Each cycle of forward edges, whole, at the edge that closes it.
+
+    An edge that is taken at a limit closes none, because it is taken once.
+    """
+    done: set[str] = set()
+    for start in (subject.machine.start, *subject.machine.states):
+        yield from _cycles_from(subject, start, done)
+
+
+def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[Problem]:
+    """Depth first; `done` are the states from which all cycles have been told."""
+    if start in done or start not in subject.machine.states:
+        return
+    trail = {start: iter(_forward(subject, start))}
+    while trail:
+        name, waiting = next(reversed(trail.items()))
+        edge = next(waiting, None)
+        if edge is None:
+            done.add(trail.popitem()[0])
+        elif edge.target in trail:
+            yield _cycle(subject, edge, list(trail))
+        elif edge.target not in done:
+            trail[edge.target] = iter(_forward(subject, edge.target))
+
+
+def _forward(subject: Subject, state: str) -> list[Edge]:
+    ways_out = subject.graph.outgoing.get(state, ())
+    return [e for e in ways_out if ways.is_forward(e) and e.target in subject.machine.states]
+
+
+def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
+    cycle = [*trail[trail.index(edge.target) :], edge.target]
+    message = f"the forward edges go in a circle: {ways.shown(cycle)}"
+    if edge.event == "done":
+        remedy = f"going back is counted: write `revise: {edge.target}` instead"
+    else:
+        remedy = f"going back is counted: write `{{revise: {edge.target}, max: 2, feedback: …}}`"
+    return subject.source.problem(target_path(edge), "forward-cycle", message, help=remedy)
+
+
+def check_revise_targets(subject: Subject) -> Iterator[Problem]:
+    """A revise target reaches its source by forward edges, or is it."""
+    for edge in subject.graph.edges:
+        if not edge.back or edge.target not in subject.machine.states:
+            continue
+        path = target_path(edge)
+        if isinstance(subject.machine.states[edge.target], FinalState):
+            message = f"`{edge.target}` is a final state: nothing is revised there"
+            yield subject.source.problem(path, "revise-ahead", message, help="write `target:`")
+        elif not _leads_to(subject, edge.target, edge.source):
+            message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
+            remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
+            yield subject.source.problem(path, "revise-ahead", message, help=remedy)
+
+
+def _leads_to(subject: Subject, start: str, goal: str) -> bool:
+    return bool(ways.shortest(subject.graph, start, lambda name: name == goal, ways.is_forward))
+
+
+def check_resets(subject: Subject) -> Iterator[Problem]:
+    """`resets` needs a total that is never reset, and edges that it can reset."""
+    for edge in subject.graph.edges:
+        resets = _resets(subject, edge)
+        if not resets:
+            continue
+        path = (*edge.path, "resets")
+        if subject.machine.limits.total_revisions is None:
+            message = "counters that are reset need a total that never is, or no run need end"
+            remedy = "add `limits: {total_revisions: 10}`"
+            yield subject.source.problem(
+                path, "resets-without-total", message, help=remedy, key=True
+            )
+        elif not edge.resets and set(resets) <= subject.machine.states.keys():
+            names = " or ".join(f"`{name}`" for name in resets)
+            message = f"no other edge revises {names}, so there is nothing to reset"
+            yield subject.source.problem(
+                path, "no-effect", message, help="delete it", severity="warning", key=True
+            )
+
+
+def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
+    """The states that an edge resets, as they are written."""
+    transitions = getattr(subject.machine.states[edge.source], "transitions", None)
+    if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
+        return ()
+    return tuple(transitions[edge.path[-1]].resets)

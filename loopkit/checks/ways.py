@@ -1,0 +1,45 @@
+"""Paths through a machine, as a reader would follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from loopkit.graph import Edge, Graph
+
+Way = tuple[str, ...]
+
+
+def shown(way: Iterable[str]) -> str:
+    """`draft → validate → approval`; of a long way only its ends."""
+    states = list(way)
+    if len(states) > 9:
+        states = [*states[:4], "…", *states[-4:]]
+    return " → ".join(states)
+
+
+def shortest(
+    graph: Graph, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
+) -> Way | None:
+    """The states of a shortest way from `start` to one that is a goal, over edges that follow."""
+    before: dict[str, str | None] = {start: None}
+    front = [start]
+    for name in front:
+        if goal(name):
+            return _way_to(name, before)
+        for edge in graph.outgoing.get(name, ()):
+            if edge.target in graph.states and edge.target not in before and follows(edge):
+                before[edge.target] = name
+                front.append(edge.target)
+    return None
+
+
+def _way_to(name: str, before: Mapping[str, str | None]) -> Way:
+    way = [name]
+    while (earlier := before[way[-1]]) is not None:
+        way.append(earlier)
+    return tuple(reversed(way))
+
+
+def is_forward(edge: Edge) -> bool:
+    """Whether an edge counts for the order of states: not back, and not taken at a limit."""
+    return not edge.back and edge.event != "limit"

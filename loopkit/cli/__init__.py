@@ -1,0 +1,85 @@
+"""The command line: parse, call, print, exit code. Each command is imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from loopkit import __version__
+from loopkit.cli.exits import BUG, SIGINT, USAGE, Stop, report_bug
+
+COMMANDS = {
+    "run": ("loopkit.cli.run", "Run a machine until it ends, waits, or is suspended."),
+    "resume": ("loopkit.cli.resume", "Go on with a suspended or interrupted run."),
+    "answer": ("loopkit.cli.answer", "Answer the question that a run waits for."),
+    "cancel": ("loopkit.cli.cancel", "End a run for good."),
+    "runs": ("loopkit.cli.runs", "List runs, show one, print its events."),
+    "check": ("loopkit.cli.check", "Find what is wrong with machine files."),
+    "validate": ("loopkit.cli.validate", "Judge a file with one validator of a machine."),
+    "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors."),
+}
+
+
+class LazyGroup(click.Group):
+    """Subcommands by name; their modules load when they are called, so that `--help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from loopkit.problems import did_you_mean
+
+            hint = did_you_mean(str(args[0]), COMMANDS)
+            raise click.UsageError(f"no such command `{args[0]}`; {hint}", ctx) from error
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="loopkit")
+def app() -> None:
+    """Run validate-and-revise loops that are declared in YAML."""
+
+
+def main() -> None:
+    """The program: runs one command and ends the process with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: list[str]) -> int:
+    """The exit code of one command line."""
+    try:
+        result = app.main(argv, prog_name="loopkit", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except click.Abort:
+        click.echo("stopped", err=True)
+        return SIGINT
+    except Stop as stop:
+        if str(stop):
+            click.echo(str(stop), err=True)
+        return stop.code
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does; nothing is wrong.
+        sys.stderr.close()
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
+        report_bug(error)
+        return BUG

@@ -1,0 +1,76 @@
+"""`loopkit answer`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopkit.active import ActiveRun
+from loopkit.app import App, state_folder
+from loopkit.cli import exits
+from loopkit.cli.driving import drive, output_option
+from loopkit.cli.inputs import given_inputs
+from loopkit.datatypes import parse_fields
+from loopkit.definition import HumanState
+from loopkit.events import HumanAnswer
+from loopkit.journal import RunBusy
+
+
+@click.command()
+@click.argument("run")
+@click.argument("choice")
+@click.option("--comment", default="", help="What should change, or why.")
+@click.option("--form", multiple=True, metavar="K=V", help="A field of the form.")
+@click.option("--edit", type=click.Path(path_type=Path), help="The edited artifact.")
+@output_option
+def command(
+    run: str, choice: str, comment: str, form: tuple[str, ...], edit: Path | None, output: str
+) -> int:
+    """Answer the question that RUN waits for with CHOICE, and go on."""
+    with exits.told():
+        delivered = asyncio.run(_deliver(run, choice, comment, form, edit))
+    if not delivered:
+        exits.say("the same answer was given before")
+
+    async def start(app: App) -> ActiveRun:
+        return await app.resume(run)
+
+    try:
+        return drive(output, start)
+    except exits.Stop as stop:
+        if isinstance(stop.__cause__, RunBusy):
+            exits.say(f"{stop.__cause__}; it takes the answer")
+            return exits.OK
+        raise
+
+
+async def _deliver(
+    run: str, choice: str, comment: str, form: tuple[str, ...], edit: Path | None
+) -> bool:
+    """Check the answer against the open question and leave it in the inbox."""
+    app = App.open(state_folder())
+    try:
+        fields = await _form_fields(app, run, form)
+        edited = None if edit is None else _edited(edit)
+        answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)
+        return await app.post_answer(run, answer)
+    finally:
+        await app.close()
+
+
+async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, Any]:
+    state = await app.state_of(run)
+    machine = await app.machine_of(state)
+    asked = machine.states.get(state.state)
+    fields = parse_fields(asked.form if isinstance(asked, HumanState) else {})
+    return given_inputs(fields, None, form, ())
+
+
+def _edited(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise exits.Stop(exits.USAGE, f"error: `{path}` can't be read: {error}") from error

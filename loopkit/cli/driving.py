@@ -1,0 +1,172 @@
+"""Driving a run from the command line: signals, progress, the person, the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import click
+
+from loopkit.active import ActiveRun, Listener, Stored
+from loopkit.app import App, state_folder
+from loopkit.cli import exits
+from loopkit.cli.person import PersonAtTerminal, at_terminal
+from loopkit.console import lines, spent
+from loopkit.runstate import RunState
+from loopkit.text import printable
+
+OUTPUTS = ("auto", "plain", "jsonl", "quiet")
+
+
+def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--output",
+        type=click.Choice(OUTPUTS),
+        default="auto",
+        help="auto and plain: progress as lines; jsonl: events on stdout; quiet: the result only.",
+    )(function)
+
+
+def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
+    """Open the journal, take a run, advance it as far as it goes; the exit code."""
+    with exits.told():
+        return asyncio.run(_drive(output, start))
+
+
+async def _drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
+    person = PersonAtTerminal() if at_terminal() else None
+    app = App.open(state_folder(), listeners=[_listener(output)], person=person)
+    try:
+        active = await start(app)
+        interruption = Interruption(active, person)
+        with interruption, suppress(asyncio.CancelledError):
+            await app.drive(active)
+        return _ended(active.state, output, interruption)
+    finally:
+        await app.close()
+
+
+class Interruption:
+    """The first signal finishes the step and stores it, the second aborts the call in flight."""
+
+    def __init__(self, active: ActiveRun, person: PersonAtTerminal | None) -> None:
+        self._active = active
+        self._person = person
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._before: dict[int, Any] = {}
+        self.signal: int | None = None
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._received)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _received(self, number: int, _: FrameType | None) -> None:
+        is_second, self.signal = self.signal is not None, number
+        self._active.stopping = True
+        if self._person is not None and self._person.is_asking:
+            raise KeyboardInterrupt
+        if is_second:
+            self._loop.call_soon_threadsafe(self._abort)
+        else:
+            # Written by hand: a signal handler must not wait for a lock of the output.
+            sys.stderr.write("\nfinishing the step; once more aborts the call in flight\n")
+            self._loop.call_soon_threadsafe(lambda: None)
+
+    def _abort(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _listener(output: str) -> Listener:
+    if output == "jsonl":
+        return lambda stored: click.echo(event_line(stored))
+    if output == "quiet":
+        return lambda _: None
+    return _print_lines
+
+
+def event_line(stored: Stored) -> str:
+    """An event as one line of JSON: where it stands, then what it says."""
+    head = {"seq": stored.seq, "epoch": stored.epoch, "time": stored.at, "type": stored.event.type}
+    said = stored.event.model_dump(mode="json", exclude={"type"})
+    return json.dumps({**head, **said}, ensure_ascii=False)
+
+
+def _print_lines(stored: Stored) -> None:
+    for line in lines(stored.event):
+        exits.say(line)
+
+
+def _ended(state: RunState, output: str, interruption: Interruption) -> int:
+    if output == "jsonl":
+        click.echo(json.dumps({"type": "result", **outcome_of(state)}, ensure_ascii=False))
+    else:
+        _print_result(state)
+    if output not in ("jsonl", "quiet"):
+        _print_end(state)
+    if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
+        return exits.SIGTERM if interruption.signal == signal.SIGTERM else exits.SIGINT
+    return exit_code(state)
+
+
+def exit_code(state: RunState) -> int:
+    """The exit code of a run in the state in which it stopped."""
+    if state.finished is not None:
+        return exits.OK if state.finished.success else exits.FAILURE
+    if state.status == "waiting":
+        return exits.WAITING
+    if state.suspended is not None:
+        codes = {"limit": exits.LIMIT, "interrupted": exits.SIGINT}
+        return codes.get(state.suspended.reason, exits.ERROR)
+    return exits.FAILURE if state.status == "cancelled" else exits.ERROR
+
+
+def outcome_of(state: RunState) -> dict[str, Any]:
+    """The end of a run as data."""
+    finished = state.finished
+    return {
+        "run": state.run,
+        "status": state.status,
+        "outcome": finished.outcome if finished else None,
+        "success": finished.success if finished else None,
+        "result": finished.result if finished else {},
+        "question": state.question.model_dump(mode="json") if state.question else None,
+        "usage": state.usage.model_dump(mode="json"),
+        "exit": exit_code(state),
+    }
+
+
+def _print_result(state: RunState) -> None:
+    result = state.finished.result if state.finished else {}
+    if len(result) == 1:
+        (value,) = result.values()
+        click.echo(
+            value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        )
+    elif result:
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def _print_end(state: RunState) -> None:
+    exits.say(f"{state.run}: {spent(state.usage)}")
+    if state.question is not None and state.status == "waiting":
+        choices = " | ".join(choice.name for choice in state.question.choices if not choice.closed)
+        exits.say(f"answer with: loopkit answer {state.run} {choices}")
+        exits.say(f"see what is asked with: loopkit runs show {state.run}")
+    elif state.suspended is not None:
+        if state.suspended.remedy:
+            exits.say(printable(state.suspended.remedy))
+        exits.say(f"go on with: loopkit resume {state.run}")
+    elif state.status == "running":
+        exits.say(f"stopped; go on with: loopkit resume {state.run}")

@@ -1,0 +1,78 @@
+"""Exit codes, and how a command says what went wrong."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from loopkit.problems import Problem
+
+OK = 0
+FAILURE = 1
+USAGE = 2
+LIMIT = 3
+ERROR = 4
+WAITING = 5
+BUG = 70
+SIGINT = 130
+SIGTERM = 143
+
+
+class Stop(Exception):
+    """Ends a command with an exit code, after a message to stderr."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def say(text: str) -> None:
+    """A line to stderr, where progress and errors go."""
+    click.echo(text, err=True)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turns what a user can cause into a message and an exit code."""
+    from loopkit.app import NotRunnable
+    from loopkit.journal import JournalError, UnknownRun
+    from loopkit.problems import ProblemsFound
+    from loopkit.work.human import AnswerRefused
+
+    try:
+        yield
+    except ProblemsFound as found:
+        raise Stop(USAGE, shown(found.problems)) from found
+    except (NotRunnable, AnswerRefused, UnknownRun) as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    except JournalError as error:
+        raise Stop(ERROR, f"error: {error}") from error
+
+
+def shown(problems: Sequence[Problem]) -> str:
+    """Problems as text, each with its place, its line and a caret."""
+    from loopkit.problems import render
+
+    files = {problem.span.file for problem in problems if problem.span is not None}
+    return render(problems, {file: _text(file) for file in files}).rstrip("\n")
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        # Standard input, or a file that went away: the place without the line has to do.
+        return ""
+
+
+def report_bug(error: Exception) -> None:
+    """Says that this is our fault, and keeps the details out of the way but at hand."""
+    say(f"internal error: {type(error).__name__}: {error}")
+    say("This is a bug in loopkit. What was stored is safe; `loopkit resume` may go on from there.")
+    say("".join(traceback.format_exception(error)[-4:]).rstrip())

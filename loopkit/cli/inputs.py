@@ -1,0 +1,120 @@
+"""The input of a run, from files and from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopkit.cli.exits import USAGE, Stop
+from loopkit.datatypes import DataType, conform, parse_fields
+from loopkit.definition import Machine
+from loopkit.problems import did_you_mean
+
+_option = click.option
+
+
+def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`-i`, `--set` and `--set-json`."""
+    for option in (
+        _option("--set-json", "set_json", multiple=True, metavar="K=JSON", help="One as JSON."),
+        _option("--set", "sets", multiple=True, metavar="K=V", help="One; K=@FILE reads a file."),
+        _option("-i", "--input", "input_file", metavar="FILE|-", help="Inputs as YAML or JSON."),
+    ):
+        function = option(function)
+    return function
+
+
+def read_inputs(
+    machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
+) -> dict[str, Any]:
+    """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
+    datatype = parse_fields(machine.input)
+    given = given_inputs(datatype, input_file, sets, set_json)
+    filled, faults = conform(given, datatype)
+    if faults:
+        raise Stop(USAGE, _told(faults, given, datatype))
+    return filled if isinstance(filled, dict) else {}
+
+
+def given_inputs(
+    datatype: DataType, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
+) -> dict[str, Any]:
+    """What the command line gives, each text turned into its field's type."""
+    given: dict[str, Any] = _from_file(input_file) if input_file else {}
+    for written in sets:
+        path, value = _split(written, "--set")
+        text = _file_text(value[1:]) if value.startswith("@") else value
+        _put(given, path, _typed(text, _field(datatype, path)))
+    for written in set_json:
+        path, value = _split(written, "--set-json")
+        try:
+            _put(given, path, json.loads(value))
+        except ValueError as error:
+            raise Stop(USAGE, f"error: `--set-json {written}` is not JSON: {error}") from error
+    return given
+
+
+def _from_file(name: str) -> dict[str, Any]:
+    from loopkit.source import read, read_file
+
+    document = read(sys.stdin.read(), "<stdin>") if name == "-" else read_file(Path(name), name)
+    plain = document.plain()
+    return plain if isinstance(plain, dict) else {}
+
+
+def _split(written: str, option: str) -> tuple[list[str], str]:
+    key, equals, value = written.partition("=")
+    if not equals or not key.strip():
+        raise Stop(USAGE, f"error: `{option} {written}` is not of the form `name=value`")
+    return key.strip().removeprefix("input.").split("."), value
+
+
+def _file_text(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Stop(USAGE, f"error: `{name}` can't be read: {reason}") from error
+
+
+def _field(datatype: DataType, path: list[str]) -> DataType | None:
+    current: DataType | None = datatype
+    for part in path:
+        current = (current.fields or {}).get(part) if current else None
+    return current
+
+
+def _typed(text: str, datatype: DataType | None) -> object:
+    """A text from the command line as its field's type, or as it is for `conform` to tell."""
+    if datatype is None or datatype.scalar == "str":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _put(given: dict[str, Any], path: list[str], value: object) -> None:
+    for part in path[:-1]:
+        inner = given.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise Stop(USAGE, f"error: `{'.'.join(path)}`: `{part}` is not a mapping")
+        given = inner
+    given[path[-1]] = value
+
+
+def _told(faults: list[tuple[str, str]], given: Mapping[str, Any], datatype: DataType) -> str:
+    fields = datatype.fields or {}
+    missing = [name for name, field in fields.items() if field.required and name not in given]
+    unknown = [name for name in given if name not in fields]
+    lines = [f"error: input `{name}` is missing; add `--set {name}=…`" for name in missing]
+    for name in unknown:
+        hint = did_you_mean(name, fields)
+        lines.append(f"error: unknown input `{name}`" + (f"; {hint}" if hint else ""))
+    lines += [f"error: input `{where}`: {what}" for where, what in faults if where]
+    return "\n".join(lines or [f"error: the input does not fit: {faults[0][1]}"])

@@ -1,0 +1,29 @@
+"""Reading a machine file for a command: loaded, checked, its warnings told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from loopkit.checks import check
+from loopkit.cli.exits import USAGE, Stop, say, shown
+from loopkit.load import Loaded, load, load_text
+
+
+def loaded_from(path: Path) -> Loaded:
+    """The machine of a file, or of standard input for `-`; raises ProblemsFound."""
+    if str(path) == "-":
+        return load_text(sys.stdin.read(), "<stdin>", Path.cwd())
+    return load(path)
+
+
+def checked(path: Path) -> Loaded:
+    """A machine without errors; raises Stop or ProblemsFound with all of them."""
+    loaded = loaded_from(path)
+    problems = check(loaded)
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise Stop(USAGE, shown(errors))
+    if problems:
+        say(shown(problems) + "\n")
+    return loaded

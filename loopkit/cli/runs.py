@@ -1,0 +1,127 @@
+"""`loopkit runs ls|show|logs`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import click
+
+from loopkit.app import App, state_folder
+from loopkit.cli import exits
+from loopkit.cli.driving import event_line
+from loopkit.console import lines, spent
+from loopkit.events import read_event
+from loopkit.journal import RunRow
+from loopkit.review import review
+from loopkit.runstate import RunState
+from loopkit.text import indented, one_line
+
+STATUS_TYPES = ("started", "entered", "waiting", "suspended", "resumed", "finished", "cancelled")
+FOLLOW_SECONDS = 0.5
+
+
+@click.group()
+def command() -> None:
+    """List runs, show one, print its events."""
+
+
+@command.command()
+@click.option("--machine", help="Only runs of this machine.")
+@click.option("--limit", default=50, show_default=True, help="How many at most, the newest first.")
+def ls(machine: str | None, limit: int) -> int:
+    """List runs, the newest first."""
+
+    async def rows(app: App) -> list[RunRow]:
+        return await app.journal.runs(STATUS_TYPES, machine, limit)
+
+    found = _with_app(rows)
+    if not found:
+        exits.say("no runs yet")
+        return exits.OK
+    table = [("run", "status", "where", "updated"), *(_row(row) for row in found)]
+    widths = [max(len(cells[i]) for cells in table) for i in range(4)]
+    for cells in table:
+        click.echo("  ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)).rstrip())
+    return exits.OK
+
+
+@command.command()
+@click.argument("run")
+def show(run: str) -> int:
+    """Show where RUN stands: its route, its last report, and what to do next."""
+
+    async def read(app: App) -> tuple[RunState, str]:
+        state = await app.state_of(run)
+        engine = app.engine(await app.machine_of(state), state.definition)
+        return state, review(engine, state) if state.status == "waiting" else ""
+
+    state, asked = _with_app(read)
+    for line in _shown(state):
+        click.echo(line)
+    if asked:
+        click.echo(f"\n{asked}")
+    return exits.OK
+
+
+@command.command()
+@click.argument("run")
+@click.option("-f", "--follow", is_flag=True, help="Go on as events come, until the run stops.")
+@click.option("--jsonl", is_flag=True, help="Every event as one line of JSON.")
+def logs(run: str, follow: bool, jsonl: bool) -> int:
+    """Print the events of RUN."""
+
+    async def printed(app: App) -> None:
+        after, state = 0, RunState()
+        while True:
+            for stored in await app.events(run, after):
+                after = stored.seq
+                for line in [event_line(stored)] if jsonl else lines(stored.event):
+                    click.echo(line)
+            state = await app.state_of(run)
+            if not follow or state.status not in ("new", "running"):
+                return
+            await asyncio.sleep(FOLLOW_SECONDS)
+
+    _with_app(printed)
+    return exits.OK
+
+
+def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
+    async def called() -> Any:
+        app = App.open(state_folder())
+        try:
+            return await work(app)
+        finally:
+            await app.close()
+
+    with exits.told():
+        return asyncio.run(called())
+
+
+def _row(row: RunRow) -> tuple[str, str, str, str]:
+    updated = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.updated_at))
+    if row.last is None:
+        return row.run, "new", "", updated
+    event = read_event(row.last.type, row.last.data)
+    words = {"started": "new", "entered": "running", "resumed": "running"}
+    where = getattr(event, "outcome", "") or getattr(event, "state", "")
+    return row.run, words.get(event.type, event.type), where, updated
+
+
+def _shown(state: RunState) -> Iterator[str]:
+    where = state.finished.outcome if state.finished else state.state
+    yield f"{state.run}: {state.status} at {where}" if where else f"{state.run}: {state.status}"
+    yield f"spent: {spent(state.usage)}, {state.usage.time_s:.1f} s of work"
+    for name, value in state.input.items():
+        yield f"input {name}: {one_line(str(value), 80)}"
+    yield "route: " + " ".join(state.route)
+    if state.suspended is not None:
+        yield f"suspended ({state.suspended.reason}): {one_line(state.suspended.message, 300)}"
+        yield f"go on with: loopkit resume {state.run}"
+    if state.finished is not None:
+        for name, value in state.finished.result.items():
+            label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
+            yield f"result {name}{label}:\n{indented(str(value), '  ')}"

@@ -1,0 +1,18 @@
+"""`loopkit schema`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from loopkit.cli.exits import OK
+from loopkit.publish import SCHEMAS
+
+
+@click.command()
+@click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
+def command(which: str) -> int:
+    """Print the JSON Schema of machine or scenario files, for editors."""
+    click.echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
+    return OK

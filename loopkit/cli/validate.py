@@ -1,0 +1,83 @@
+"""`loopkit validate`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopkit.app import App, Script
+from loopkit.cli import exits
+from loopkit.cli.inputs import given_inputs, input_options
+from loopkit.cli.machine import checked
+from loopkit.datatypes import parse_fields
+from loopkit.findings import Report
+from loopkit.load import Loaded
+from loopkit.problems import did_you_mean
+from loopkit.review import report_lines
+from loopkit.scenario import load_scenario
+from loopkit.standalone import VERDICT_STATE, judging_machine
+
+
+@click.command()
+@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("validator")
+@click.argument("file", type=click.Path(path_type=Path))
+@input_options
+@click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+def command(
+    machine: Path,
+    validator: str,
+    file: Path,
+    input_file: str | None,
+    sets: tuple[str, ...],
+    set_json: tuple[str, ...],
+    script: Path | None,
+    as_json: bool,
+) -> int:
+    """Judge FILE with VALIDATOR of MACHINE, by the same code that a run uses."""
+    with exits.told():
+        loaded = checked(machine)
+        known = loaded.machine.validators
+        if validator not in known:
+            hint = did_you_mean(validator, known)
+            raise exits.Stop(exits.USAGE, f"error: unknown validator `{validator}`; {hint}")
+        inputs = given_inputs(parse_fields(loaded.machine.input), input_file, sets, set_json)
+        played = Script(*load_scenario(script)) if script else None
+        report = asyncio.run(_judged(loaded, validator, _read(file), inputs, played))
+    if as_json:
+        click.echo(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False))
+    else:
+        for line in report_lines(report):
+            click.echo(line)
+    return exits.OK if report.valid else exits.FAILURE if report.verdict == "fail" else exits.ERROR
+
+
+async def _judged(
+    loaded: Loaded, validator: str, text: str, inputs: dict[str, Any], script: Script | None
+) -> Report:
+    app = App.open(None)
+    try:
+        judging, given = judging_machine(loaded, validator, text, inputs)
+        active = await app.start(judging, given, script)
+        state = await app.drive(active)
+    finally:
+        await app.close()
+    report = state.reports.get(VERDICT_STATE)
+    if report is None:
+        message = state.suspended.message if state.suspended else "the validator gave no report"
+        raise exits.Stop(exits.ERROR, f"error: {message}")
+    return report
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise exits.Stop(exits.USAGE, f"error: `{path}` can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise exits.Stop(exits.USAGE, f"error: `{path}` is not UTF-8 text") from error

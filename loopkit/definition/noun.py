@@ -1,0 +1,120 @@
+"""What every noun of the language shares: closed, frozen, documented in place."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from loopkit.datatypes import NotationError, parse_fields, parse_type
+
+ID_PATTERN = r"^[a-z][a-z0-9_]*$"
+INPUT_PATTERN = r"^input(\.[a-z][a-z0-9_]*)+$"
+DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
+
+
+class Noun(BaseModel):
+    """A noun of the language: unknown fields are errors, values never change."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        populate_by_name=True,
+        defer_build=True,
+        use_attribute_docstrings=True,
+    )
+
+
+def fault(
+    code: str, message: str, path: tuple[str | int, ...] = (), **hints: Any
+) -> PydanticCustomError:
+    """A fault that `load` turns into a problem; `path` leads on from the field that raised it."""
+    # The text goes through the context, because pydantic fills braces in a message itself.
+    return PydanticCustomError(code, "{text}", {"text": message, "path": path, **hints})
+
+
+def _id(text: str) -> str:
+    if not re.fullmatch(ID_PATTERN, text):
+        raise fault(
+            "bad-id",
+            f"`{text}` is not an id",
+            help="an id is lower case: a letter, then letters, digits and underscores",
+        )
+    return text
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str) and (match := DURATION.fullmatch(value)):
+        return float(match[1]) * SECONDS[match[2]]
+    raise fault("bad-duration", f"`{value}` is not a duration", help="write `90s`, `10m` or `2h`")
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else _tuple(value)
+
+
+def _notation(value: object) -> object:
+    try:
+        parse_type(value)
+    except NotationError as error:
+        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+    return value
+
+
+def _fields(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        parse_fields(value)
+    except NotationError as error:
+        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+    return value
+
+
+def _bound(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
+    if isinstance(value, int) and not 0 <= value <= 1000:
+        raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
+    if isinstance(value, str) and not re.fullmatch(INPUT_PATTERN, value):
+        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
+    return value
+
+
+TYPE_HELP = (
+    "a type is `str`, `int`, `num`, `bool`, `a|b|c`, `[T]`, `{field: T}`, `optional T`, "
+    "a mapping with `type:`, or JSON Schema"
+)
+BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `input.max_revisions`"
+
+Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
+"""A name that an author gives: lower case letters, digits, underscores."""
+Ids = Annotated[tuple[Id, ...], BeforeValidator(_one_or_more)]
+Text = Annotated[str, Field(max_length=100_000)]
+"""A template or a plain text; `{file: PATH}` has been replaced by the file's text."""
+Argv = Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=1)]
+"""A command as a list; each element is one template and stays one argument."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_duration, json_schema_input_type=str),
+    Field(json_schema_extra={"pattern": DURATION_PATTERN}),
+]
+"""A time in seconds, written `90s`, `10m` or `2h`."""
+Notation = Annotated[Any, AfterValidator(_notation)]
+"""A type in the language's notation; see `loopkit.datatypes`."""
+Fields = Annotated[dict[Id, Any], AfterValidator(_fields)]
+"""A mapping from field name to type notation."""
+Bound = Annotated[
+    int | str,
+    BeforeValidator(_bound),
+    Field(json_schema_extra={"description": BOUND_HELP}),
+]
+"""A number of revisions, or the bounded input that holds it."""

@@ -1,0 +1,76 @@
+"""Transitions: forward with `target`, back with `revise`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from loopkit.definition.noun import Bound, Id, Ids, Noun, Text, _tuple, fault
+
+
+class Transition(Noun):
+    """One way out of a state; the first enabled one is taken."""
+
+    guard: str | None = None
+    target: Id | None = None
+    revise: Id | None = None
+    feedback: Text | None = None
+    """A key of `feedback:`, or a template."""
+    max: Bound | None = None
+    """How many revisions this edge grants."""
+    budget: Id | None = None
+    """A counter of `limits.budgets` that several edges share."""
+    resets: Ids = ()
+    """The other edges that revise to these states start at zero again."""
+    emit: Id | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Transition:
+        if (self.target is None) == (self.revise is None):
+            raise fault("one-direction", "a transition has either `target` or `revise`")
+        if self.target is not None:
+            for key in ("feedback", "max", "budget", "resets"):
+                if getattr(self, key):
+                    raise fault("forward-only", f"`{key}` belongs to `revise`", (key,))
+        return self
+
+
+class ErrorEdge(Noun):
+    """Where a caught error goes: back, counted."""
+
+    revise: Id
+    max: Bound | None = None
+    budget: Id | None = None
+    feedback: Text
+
+
+ErrorTarget = Annotated[
+    Annotated[Id, Tag("<state>")] | Annotated[ErrorEdge, Tag("<edge>")],
+    Discriminator(lambda value: "<state>" if isinstance(value, str) else "<edge>"),
+]
+
+
+class ErrorTargets(Noun):
+    """One way out for each class of error."""
+
+    transient: ErrorTarget | None = None
+    content: ErrorTarget | None = None
+    fatal: ErrorTarget | None = None
+
+
+def _error_form(value: object) -> str:
+    if isinstance(value, str):
+        return "<state>"
+    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return "<edge>" if "revise" in keys else "<classes>"
+
+
+OnError = Annotated[
+    Annotated[Id, Tag("<state>")]
+    | Annotated[ErrorEdge, Tag("<edge>")]
+    | Annotated[ErrorTargets, Tag("<classes>")],
+    Discriminator(_error_form),
+]
+Transitions = Annotated[tuple[Transition, ...], BeforeValidator(_tuple), Field(min_length=1)]
+ErrorKind = Literal["transient", "content", "fatal"]

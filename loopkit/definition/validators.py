@@ -1,0 +1,167 @@
+"""Validators: lists of rules, or one judge. A rule is known by the key it carries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from loopkit.definition.noun import Argv, Duration, Id, Notation, Noun, Text, Texts, _tuple
+
+
+class Count(Noun):
+    """How often a pattern has to match."""
+
+    min: int = Field(1, ge=0)
+    max: int | None = Field(None, ge=0)
+
+
+class _RuleBase(Noun):
+    message: Text | None = None
+    """A template that sees `item`, `index`, `value`, `artifact`; each rule has a default."""
+    severity: Literal["error", "warning"] = "error"
+    code: str = ""
+    guard: str | None = None
+    """Where it is false, the rule does not apply."""
+
+
+class MatchesRule(_RuleBase):
+    """The pattern is found in the text."""
+
+    matches: str
+    """A regular expression, or a name under `patterns:`; `^` and `$` match at every line."""
+    outside_code: bool = False
+    """Fenced and indented code does not count."""
+    count: Count = Count()
+
+
+class NotMatchesRule(_RuleBase):
+    """The pattern is not found; each match is a finding with its line."""
+
+    not_matches: str
+    outside_code: bool = False
+
+
+class SectionRule(_RuleBase):
+    """A heading or a bold label of this name stands in the Markdown, with text under it."""
+
+    section: str
+    or_title: bool = False
+    """The document's title with text under it will do."""
+
+
+class MinCharsRule(_RuleBase):
+    """The text, outer white space removed, has at least so many characters."""
+
+    min_chars: int = Field(ge=0)
+
+
+class MaxCharsRule(_RuleBase):
+    """The text, outer white space removed, has at most so many characters."""
+
+    max_chars: int = Field(ge=0)
+
+
+class SchemaRule(_RuleBase):
+    """JSON or YAML data of this shape."""
+
+    schema_: Notation = Field(alias="schema")
+    tolerant: bool = False
+    """Take the data out of a code fence or the prose around it."""
+
+
+class RequireRule(_RuleBase):
+    """A condition on data, in the guard language."""
+
+    require: str
+    each: str | None = None
+    """A path such as `nodes[]`; the condition is tried on every item."""
+
+
+class CommandRule(_RuleBase):
+    """A program judges: exit 0 passes, one of `fail_codes` fails, all else is an error."""
+
+    command: Argv
+    stdin: Text | None = None
+    """A template; default is the artifact."""
+    fail_codes: Annotated[tuple[int, ...], BeforeValidator(_tuple)] = (1,)
+    timeout: Duration = 600.0
+    env: Texts = ()
+
+
+class JudgeRule(_RuleBase):
+    """A model judges, with a structured report."""
+
+    judge: Id
+    """The agent that is asked."""
+    rubric: Texts = ()
+    sees: Texts = ()
+    """What the judge is shown besides the artifact, such as `input.issue`."""
+    prompt: Text | None = None
+    """Instead of the prompt made from `rubric` and `sees`."""
+    reask: int = Field(2, ge=0, le=10)
+    """How often it is asked again when its answer can't be read or contradicts itself."""
+    always: bool = False
+    """Asked also where a deterministic rule blocks already."""
+
+
+RULE_KINDS: dict[str, type[_RuleBase]] = {
+    "matches": MatchesRule,
+    "not_matches": NotMatchesRule,
+    "section": SectionRule,
+    "min_chars": MinCharsRule,
+    "max_chars": MaxCharsRule,
+    "schema": SchemaRule,
+    "require": RequireRule,
+    "command": CommandRule,
+    "judge": JudgeRule,
+}
+
+
+def rule_kind(value: object) -> str | None:
+    """The tag of the rule that a mapping or a rule object is."""
+    if isinstance(value, _RuleBase):
+        return next(f"<{kind}>" for kind, noun in RULE_KINDS.items() if isinstance(value, noun))
+    if isinstance(value, dict):
+        return next((f"<{kind}>" for kind in RULE_KINDS if kind in value), None)
+    return None
+
+
+Rule = Annotated[
+    Annotated[MatchesRule, Tag("<matches>")]
+    | Annotated[NotMatchesRule, Tag("<not_matches>")]
+    | Annotated[SectionRule, Tag("<section>")]
+    | Annotated[MinCharsRule, Tag("<min_chars>")]
+    | Annotated[MaxCharsRule, Tag("<max_chars>")]
+    | Annotated[SchemaRule, Tag("<schema>")]
+    | Annotated[RequireRule, Tag("<require>")]
+    | Annotated[CommandRule, Tag("<command>")]
+    | Annotated[JudgeRule, Tag("<judge>")],
+    Discriminator(
+        rule_kind,
+        custom_error_type="unknown-rule",
+        custom_error_message="this is no rule",
+    ),
+]
+
+
+def _rules(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Rules = Annotated[tuple[Rule, ...], BeforeValidator(_rules), Field(min_length=1)]
+Validator = Annotated[
+    Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
+    Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
+]
+"""A list of rules, or one rule by itself."""
+ByItem = Annotated[
+    Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
+]
+"""The name of a validator, or a rule inline."""
+
+
+def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules of a validator, whichever way it is written."""
+    return validator if isinstance(validator, tuple) else (validator,)

@@ -1,0 +1,343 @@
+"""The events of a run: frozen, versioned records, which everything else is folded from.
+
+A macrostep is one atomic append: `worked`, `decided`, `entered` (and then
+`waiting` or `finished`). Calls are `intended` before they are sent and
+`replied` or `failed` after.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from loopkit.findings import ErrorClass, Report
+
+EVENT_VERSION = 1
+Role = Literal["author", "judge", "run"]
+Policy = Literal["retry", "ask", "fail"]
+Outcome = Literal["done", "transient", "content", "fatal", "limit"]
+
+
+class Usage(BaseModel):
+    """What calls cost: counts, tokens in and out together, USD, seconds of work."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent_calls: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None is unknown, never free."""
+    time_s: float = 0.0
+
+    def plus(self, other: Usage) -> Usage:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            agent_calls=self.agent_calls + other.agent_calls,
+            tool_calls=self.tool_calls + other.tool_calls,
+            tokens=self.tokens + other.tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            time_s=self.time_s + other.time_s,
+        )
+
+
+class Artifact(BaseModel):
+    """One version of an artifact."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    author: str
+    """The state that wrote it."""
+    attempt: int
+    text: str
+    data: Any = None
+    is_data: bool = False
+    fields: dict[str, Any] = {}
+    fault: str = ""
+    """Why this is no proper artifact: missing, empty, cut off, not JSON, breaks its schema."""
+    fault_code: str = ""
+    infeasible: bool = False
+    fallback: bool = False
+
+
+class Feedback(BaseModel):
+    """What a decision tells a state that has to work again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    to: str
+    text: str
+    revision: int
+    max_revisions: int
+
+
+class HumanAnswer(BaseModel):
+    """What a person decided."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    choice: str
+    comment: str = ""
+    form: dict[str, Any] = {}
+    edit: str | None = None
+    """The edited artifact, where the state offers `edit:`."""
+    by: str = "person"
+    """`person`, `script`, or `timeout`."""
+
+
+class Event(BaseModel):
+    """What every record of a run has in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    type: str
+    version: int = EVENT_VERSION
+
+
+class Started(Event):
+    """A run begins; its input is complete, defaults included."""
+
+    type: Literal["started"] = "started"
+    run: str
+    machine: str
+    definition: str
+    """Digest of the resolved definition."""
+    script: str | None = None
+    """Digest of the scenario that plays the agents."""
+    folder: str
+    """Where the machine file lies; workspaces are inside."""
+    input: dict[str, Any]
+    limits: dict[str, Any] = {}
+    """Limits that the command line set over the machine's."""
+
+
+class Claimed(Event):
+    """A process took the run over; everything it writes carries the new epoch."""
+
+    type: Literal["claimed"] = "claimed"
+    pid: int = 0
+    host: str = ""
+
+
+class Intended(Event):
+    """A call is about to be made."""
+
+    type: Literal["intended"] = "intended"
+    key: str
+    task: str
+    """What all tries and re-asks of this piece of work have in common."""
+    state: str
+    visit: int
+    role: Role
+    agent: str
+    """The agent's name, or the state's for a command."""
+    place: str
+    """Where the agent is asked: the state's name, or the validator's for a judge."""
+    prompt: str
+    """The message that is sent last."""
+    deadline_s: float
+    reserved: Usage
+
+
+class Replied(Event):
+    """The answer to an intended call."""
+
+    type: Literal["replied"] = "replied"
+    key: str
+    text: str
+    cut_off: bool = False
+    exit_code: int | None = None
+    stderr: str = ""
+    session: str | None = None
+    """The session id that an external agent named."""
+    artifact_text: str | None = None
+    """The content of the file that the attempt wrote, where the output is a file."""
+    artifact_fault: str = ""
+    """Why there is no such content."""
+    usage: Usage
+
+
+class Failed(Event):
+    """An intended call ended without an answer."""
+
+    type: Literal["failed"] = "failed"
+    key: str
+    error_class: ErrorClass
+    message: str
+    retry_at: float | None = None
+    """Unix time before which the call is not tried again."""
+    usage: Usage
+
+
+class InDoubt(Event):
+    """A call whose process died: it may have been made. It stays charged at its reservation."""
+
+    type: Literal["in_doubt"] = "in_doubt"
+    key: str
+    policy: Policy
+
+
+class Settled(Event):
+    """A person decided what becomes of a call in doubt."""
+
+    type: Literal["settled"] = "settled"
+    key: str
+    choice: Literal["retry", "fail"]
+
+
+class Worked(Event):
+    """A state's work is complete."""
+
+    type: Literal["worked"] = "worked"
+    state: str
+    visit: int
+    outcome: Outcome
+    facts: dict[str, Any] = {}
+    artifact: Artifact | None = None
+    report: Report | None = None
+    answer: HumanAnswer | None = None
+    time_s: float = 0.0
+    """Seconds of work that no call accounts for."""
+    restored: dict[str, Artifact] = {}
+    """Artifacts that a person's pick of the best makes the current ones again."""
+    error: str = ""
+
+
+class Decided(Event):
+    """Which edge was taken, why, and what it costs."""
+
+    type: Literal["decided"] = "decided"
+    edge: str
+    source: str
+    target: str
+    facts: dict[str, Any] = {}
+    """Everything that the guards could read."""
+    bits: tuple[bool, ...] = ()
+    """One for each candidate edge: whether it was enabled."""
+    spends: tuple[str, ...] = ()
+    resets: tuple[str, ...] = ()
+    feedback: tuple[Feedback, ...] = ()
+
+
+class Emitted(Event):
+    """An event that the author of the machine asked for with `emit:`."""
+
+    type: Literal["emitted"] = "emitted"
+    name: str
+    state: str
+    attempt: int
+    findings: tuple[dict[str, Any], ...] = ()
+
+
+class Entered(Event):
+    """A state becomes active."""
+
+    type: Literal["entered"] = "entered"
+    state: str
+    visit: int
+    attempt: int
+    by: str | None = None
+    """The edge that led here; none at the start."""
+
+
+class Choice(BaseModel):
+    """One way to answer a question."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    closed: str = ""
+    """Why it can't be chosen now; empty when it can."""
+    needs_comment: bool = False
+
+
+class Waiting(Event):
+    """The run waits for a person."""
+
+    type: Literal["waiting"] = "waiting"
+    state: str
+    question: str
+    """The question's id; an answer names it."""
+    text: str
+    choices: tuple[Choice, ...]
+    expires_at: float | None = None
+    """Unix time at which `otherwise` answers."""
+    otherwise: str | None = None
+    call: str | None = None
+    """The key of a call in doubt, where that is what is asked about."""
+
+
+class Suspended(Event):
+    """The run stopped where it was; `resume` goes on."""
+
+    type: Literal["suspended"] = "suspended"
+    state: str
+    reason: Literal["limit", "transient", "content", "fatal", "in_doubt", "interrupted"]
+    message: str
+    remedy: str = ""
+    resume_at: float | None = None
+
+
+class Resumed(Event):
+    """Somebody asked the run to go on."""
+
+    type: Literal["resumed"] = "resumed"
+    limits: dict[str, Any] = {}
+    """Limits that were raised, by name."""
+
+
+class Refused(Event):
+    """A message of the inbox that could not be followed."""
+
+    type: Literal["refused"] = "refused"
+    message_id: str
+    reason: str
+
+
+class Finished(Event):
+    """The run is over."""
+
+    type: Literal["finished"] = "finished"
+    outcome: str
+    success: bool
+    result: dict[str, Any] = {}
+    picked: dict[str, Any] = {}
+    """For each artifact of the result: author, attempt, whether it is a fallback."""
+    absent: tuple[str, ...] = ()
+    """Artifacts of the result that this path never made."""
+
+
+class Cancelled(Event):
+    """Somebody ended the run."""
+
+    type: Literal["cancelled"] = "cancelled"
+    reason: str = ""
+
+
+EVENTS: dict[str, type[Event]] = {
+    noun.model_fields["type"].default: noun
+    for noun in (
+        Started, Claimed, Intended, Replied, Failed, InDoubt, Settled, Worked, Decided, Emitted,
+        Entered, Waiting, Suspended, Resumed, Refused, Finished, Cancelled,
+    )
+}  # fmt: skip
+
+
+class UnknownEvent(Exception):
+    """A record that this version of loopkit cannot read."""
+
+
+def read_event(event_type: str, data: str) -> Event:
+    """The event behind a stored record; raises UnknownEvent."""
+    noun = EVENTS.get(event_type)
+    if noun is None:
+        raise UnknownEvent(f"the journal holds a record of unknown type `{event_type}`")
+    try:
+        return noun.model_validate_json(data)
+    except ValueError as error:
+        raise UnknownEvent(f"a `{event_type}` record of the journal is damaged: {error}") from error
+
+
+def write_event(event: Event) -> str:
+    """The stored form of an event: JSON without the type, which is stored beside it."""
+    return event.model_dump_json(exclude={"type"})

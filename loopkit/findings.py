@@ -1,0 +1,89 @@
+"""Findings, a validator's answer, and the report that a validate state leaves behind."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Severity = Literal["error", "warning"]
+Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
+AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
+ErrorClass = Literal["transient", "content", "fatal"]
+Status = Literal["new", "recurring", "regressed", "resolved"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Finding(_Record):
+    """One defect that a validator named."""
+
+    id: str
+    """Stable over the rounds: made from validator, rule, location and normalised message."""
+    message: str
+    severity: Severity = "error"
+    validator: str = ""
+    rule: str = ""
+    """The rule's code where it has one, else its key and position."""
+    code: str = ""
+    location: str = ""
+    """Where in the data, such as `nodes[2].id`."""
+    line: int | None = None
+    """Where in the text, 1-based."""
+    status: Status = "new"
+
+    @property
+    def blocking(self) -> bool:
+        return self.severity == "error"
+
+
+class Answer(_Record):
+    """What one validator answered about one artifact."""
+
+    validator: str
+    verdict: AnswerVerdict
+    findings: tuple[Finding, ...] = ()
+    error_class: ErrorClass | None = None
+    """Set where the verdict is `error`: why it could not run."""
+    reason: str = ""
+    """For `error`, `unparsed` and `not_applicable`: what happened, in a sentence."""
+
+
+class Report(_Record):
+    """Everything that is known about an artifact after one round of validation."""
+
+    state: str
+    artifact: str
+    author: str
+    """The state that wrote the artifact."""
+    attempt: int
+    """How often the author had worked when this was judged."""
+    verdict: Verdict
+    answers: tuple[Answer, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """All of them, blocking ones first, in the order of the validators."""
+    resolved: tuple[Finding, ...] = ()
+    """What an earlier round found and this one did not."""
+    stalled: bool = False
+    error_class: ErrorClass | None = None
+    """For `incomplete`: the worst class among the missing answers."""
+    reason: str = ""
+    """For `incomplete` and `infeasible`: why."""
+
+    @property
+    def valid(self) -> bool:
+        return self.verdict in ("pass", "warn", "not_applicable")
+
+    @property
+    def blocking(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.blocking)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if not finding.blocking)
+
+    @property
+    def regressed(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.status == "regressed")

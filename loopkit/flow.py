@@ -1,0 +1,143 @@
+"""What has surely, and what has possibly, come into being when a state is entered or an edge taken.
+
+A forward data-flow analysis over all edges, back edges included: on every path
+(intersection) and on some path (union).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopkit import guard as guards
+from loopkit.definition import AgentState, HumanState, RenderState, RunState, ValidateState
+from loopkit.graph import Edge, Graph, artifact_of
+
+Token = tuple[str, str]
+"""("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
+ANY_REPORT: Token = ("report", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What exists at a point of the machine."""
+
+    surely: frozenset[Token]
+    possibly: frozenset[Token]
+
+
+class Flow:
+    """The analysis of one graph; edges to unknown states are left out, they are told elsewhere."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._edges = [edge for edge in graph.edges if edge.target in graph.states]
+
+    @cached_property
+    def entering(self) -> dict[str, Made]:
+        """What exists when each state is entered."""
+        start = self._graph.machine.start
+        every = frozenset(token for edge in self._edges for token in self.gains(edge))
+        surely = dict.fromkeys(self._graph.states, every) | {start: frozenset[Token]()}
+        possibly = dict.fromkeys(self._graph.states, frozenset[Token]())
+        changed = True
+        while changed:
+            changed = False
+            for edge in self._edges:
+                after = self._after(edge, surely[edge.source])
+                narrowed = surely[edge.target] & after
+                widened = possibly[edge.target] | self._after(
+                    edge, possibly[edge.source], drop=False
+                )
+                changed |= (narrowed, widened) != (surely[edge.target], possibly[edge.target])
+                surely[edge.target], possibly[edge.target] = narrowed, widened
+        return {s: Made(surely[s], possibly[s]) for s in self._graph.states}
+
+    def taking(self, edge: Edge) -> Made:
+        """What exists when an edge is taken."""
+        before = self.entering[edge.source]
+        return Made(
+            self._after(edge, before.surely), self._after(edge, before.possibly, drop=False)
+        )
+
+    def completing(self, state: str) -> Made:
+        """What exists when a state's work is done and its guards are evaluated."""
+        plain = Edge(f"{state}.done", state, state, "done", ())
+        return self.taking(plain)
+
+    def _after(
+        self, edge: Edge, before: frozenset[Token], *, drop: bool = True
+    ) -> frozenset[Token]:
+        lost = self._losses(edge) if drop else frozenset[Token]()
+        return (before - lost) | self.gains(edge)
+
+    def gains(self, edge: Edge) -> frozenset[Token]:
+        """What comes into being because an edge is taken, so by the work before it."""
+        name, state = edge.source, self._graph.states[edge.source]
+        if edge.event == "content" and isinstance(state, AgentState):
+            return frozenset({("artifact", self._artifact(name))})
+        if edge.event != "done":
+            return frozenset()
+        match state:
+            case AgentState():
+                made = {("artifact", self._artifact(name))}
+                return frozenset(made if self._may_be_faulty(name) else made | self._whole(name))
+            case RunState() | RenderState():
+                return frozenset({("artifact", self._artifact(name)), *self._whole(name)})
+            case ValidateState():
+                judged = self._authors_whole(state.validate_) if _needs_valid(edge) else set()
+                return frozenset({("report", name), ("facts", name), ANY_REPORT, *judged})
+            case HumanState():
+                edited = {("artifact", state.edit)} if state.edit else set()
+                return frozenset({("facts", name), *edited})
+            case _:
+                return frozenset()
+
+    def _losses(self, edge: Edge) -> frozenset[Token]:
+        name, state = edge.source, self._graph.states[edge.source]
+        faulty = isinstance(state, AgentState) and (
+            edge.event == "content" or (edge.event == "done" and self._may_be_faulty(name))
+        )
+        if faulty:
+            return frozenset(self._whole(name))
+        if isinstance(state, HumanState) and state.edit and edge.event == "done":
+            return frozenset({("fields", state.edit)})
+        return frozenset()
+
+    def _may_be_faulty(self, name: str) -> bool:
+        """Whether an author goes on with a content fault, for the judging state to find."""
+        return not self._graph.on(name, "content")
+
+    def _whole(self, name: str) -> set[Token]:
+        return {("fields", self._artifact(name)), ("facts", name)}
+
+    def _authors_whole(self, artifact: str) -> set[Token]:
+        authors = self._graph.artifacts.get(artifact, ())
+        facts: set[Token] = {("facts", authors[0])} if len(authors) == 1 else set()
+        return {("fields", artifact), *facts}
+
+    def _artifact(self, name: str) -> str:
+        return artifact_of(self._graph.machine, name) or name
+
+
+def _needs_valid(edge: Edge) -> bool:
+    """Whether an edge needs a valid report: `valid` stands in its guard's conjunction."""
+    if edge.guard is None:
+        return False
+    try:
+        return "valid" in set(_conjuncts(guards.parse(edge.guard).tree))
+    except guards.GuardError:
+        return False
+
+
+def _conjuncts(tree: ast.expr) -> Iterable[str]:
+    match tree:
+        case ast.Name(id=name):
+            yield name
+        case ast.BoolOp(op=ast.And(), values=parts):
+            for part in parts:
+                yield from _conjuncts(part)
+        case _:
+            return

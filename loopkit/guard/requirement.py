@@ -1,0 +1,140 @@
+"""The guard language over data whose names are not known beforehand: `require:` rules."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from loopkit.guard.grammar import names_in, parse
+from loopkit.guard.rules import check_untyped
+from loopkit.guard.tokens import GuardError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requirement:
+    """A parsed `require:` expression."""
+
+    text: str
+    tree: ast.expr = field(repr=False)
+    names: frozenset[str]
+    """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
+
+    def holds(self, value: object, names: Mapping[str, object]) -> bool:
+        """Return whether the requirement is met by `value`: the artifact, or one item of it.
+
+        Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
+        is no such field in `names` (`item`, `index`, `artifact`, `input`). What is missing is
+        none. `PATH.count` is the number of items, fields or characters, unless there is a field
+        of that name; of anything else it is none.
+
+        - `==` compares scalars by kind and value: 1 equals 1.0, and true equals no number. A list
+          or a mapping equals nothing. `!=` is its opposite.
+        - `< <= > >=` hold for two numbers, or for two texts by code point, and are false for
+          everything else, none included.
+        - `x in PATH` holds if a list has an item equal to `x`, a text contains the text `x`, or a
+          mapping has the field `x`; `not in` is its opposite, so true of what is missing.
+        - `and`, `or`, `not` and the whole take only true for true: `not x` holds for a missing x.
+        """
+        return _truth(self.tree, lambda name: _found(name, value, names))
+
+
+def parse_requirement(text: str) -> Requirement:
+    """Return the requirement that `text` spells.
+
+    Raises GuardError for what is no guard, and for what no data can meet: `1 < "a"`.
+    """
+    guard = parse(text)
+    wrong = check_untyped(guard.tree)
+    if wrong:
+        raise GuardError(wrong[0])
+    return Requirement(text, guard.tree, names_in(guard.tree))
+
+
+def _found(name: str, value: object, names: Mapping[str, object]) -> object:
+    head, *rest = name.split(".")
+    own = isinstance(value, Mapping) and head in value
+    data = _member(value if own else names, head)
+    for step in rest:
+        data = _member(data, step)
+    return data
+
+
+def _member(data: object, step: str) -> object:
+    if isinstance(data, Mapping) and step in data:
+        return data[step]
+    if step == "count" and isinstance(data, (list, tuple, str, Mapping)):
+        return len(data)
+    return None
+
+
+_ORDERS: dict[type[ast.cmpop], Callable[..., bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def _truth(node: ast.expr, find: Callable[[str], object]) -> bool:
+    match node:
+        case ast.UnaryOp(operand=operand):
+            return not _truth(operand, find)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_truth(value, find) for value in values)
+        case ast.BoolOp(values=values):
+            return any(_truth(value, find) for value in values)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compared(_operand(left, find), op, _operand(right, find))
+        case _:
+            return _operand(node, find) is True
+
+
+def _operand(node: ast.expr, find: Callable[[str], object]) -> object:
+    match node:
+        case ast.Name(id=name):
+            return find(name)
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=items):
+            return [_operand(item, find) for item in items]
+        case _:
+            return _truth(node, find)
+
+
+def _compared(left: object, op: ast.cmpop, right: object) -> bool:
+    match op:
+        case ast.Eq():
+            return _equal(left, right)
+        case ast.NotEq():
+            return not _equal(left, right)
+        case ast.In():
+            return _contained(left, right)
+        case ast.NotIn():
+            return not _contained(left, right)
+        case _:
+            alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
+            return alike and _ORDERS[type(op)](left, right)
+
+
+def _kind(value: object) -> type | None:
+    """Return the type that stands for all values comparable with this one; None for no scalar."""
+    if isinstance(value, bool) or value is None:
+        return type(value)
+    if isinstance(value, (int, float)):
+        return float
+    return str if isinstance(value, str) else None
+
+
+def _equal(left: object, right: object) -> bool:
+    kind = _kind(left)
+    return kind is not None and kind is _kind(right) and left == right
+
+
+def _contained(value: object, holder: object) -> bool:
+    if isinstance(holder, (list, tuple)):
+        return any(_equal(value, item) for item in holder)
+    if isinstance(holder, (str, Mapping)):
+        return isinstance(value, str) and value in holder
+    return False

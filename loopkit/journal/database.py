@@ -1,0 +1,72 @@
+"""A connection to a journal's database, checked and brought to this version's tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from loopkit.journal.port import JournalUnusable
+from loopkit.journal.queries import MIGRATIONS
+
+APPLICATION_ID = 0x6C6F6F70
+"""`loop`, in the file's header: tells a journal from any other SQLite database."""
+_BUSY_S = 10.0
+_KEPT_WAL_BYTES = 64 * 2**20
+
+
+def connect(path: Path | None, place: str) -> sqlite3.Connection:
+    """A connection that may move to another thread; without a path, to an empty database.
+
+    `place` is named in error messages. The caller keeps others from opening the same file
+    meanwhile. Raises `sqlite3.Error`, and `JournalUnusable` for
+    a database of another program or of a newer version, which it leaves untouched.
+    """
+    db = sqlite3.connect(
+        path or ":memory:", timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _refuse_strangers(db, place)
+        _configure(db)
+        _migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _refuse_strangers(db: sqlite3.Connection, place: str) -> None:
+    version, owner = _pragma(db, "user_version"), _pragma(db, "application_id")
+    empty = not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if owner != APPLICATION_ID and not empty:
+        raise JournalUnusable(
+            f"the journal {place} is the database of another program; choose another folder"
+        )
+    if version > len(MIGRATIONS):
+        raise JournalUnusable(
+            f"the journal {place} was written by a newer loopkit (tables of version {version}, "
+            f"this one knows {len(MIGRATIONS)}); upgrade loopkit"
+        )
+
+
+def _configure(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    version = _pragma(db, "user_version")
+    if version == len(MIGRATIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    db.execute("COMMIT")
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])

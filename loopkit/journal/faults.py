@@ -1,0 +1,69 @@
+"""What a failure of SQLite or of the file system means to the person who has to repair it."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+from loopkit.journal.port import JournalUnusable
+
+_DAMAGED = "the file is damaged", "restore it from a copy, or move it away to start a new one"
+_FULL = "the disk is full", "free some space; what was acknowledged is safe"
+_FORBIDDEN = "it cannot be written", "check who owns it and its permissions"
+
+# By the beginning of SQLite's name for the error; the first that fits counts.
+_OF_SQLITE = {
+    "SQLITE_FULL": _FULL,
+    "SQLITE_NOTADB": ("the file is no SQLite database", "move it away to start a new one"),
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_READONLY": _FORBIDDEN,
+    "SQLITE_PERM": _FORBIDDEN,
+    "SQLITE_CANTOPEN": (
+        "the file cannot be opened",
+        "check that it is a file and that its folder can be written",
+    ),
+    "SQLITE_BUSY": ("another process keeps it locked", "wait for that process, or stop it"),
+    "SQLITE_IOERR": (
+        "reading or writing the file failed",
+        "check the disk, its free space and its quotas; what was acknowledged is safe",
+    ),
+    "SQLITE_TOOBIG": ("a value is too large for SQLite", "record where it is instead"),
+    "SQLITE_NOMEM": ("memory ran out", "run less at once"),
+}
+
+_OF_SYSTEM = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EEXIST: ("a file stands where a folder belongs", "move it away, or choose another place"),
+    errno.ENOTDIR: (
+        "a file stands where a folder belongs",
+        "move it away, or choose another place",
+    ),
+    errno.EISDIR: ("a folder stands where a file belongs", "move it away, or choose another place"),
+    errno.EMFILE: ("too many files are open", "raise `ulimit -n`, or run less at once"),
+    errno.ENOLCK: ("the file system has no locks", "keep the journal on a local disk"),
+    errno.ENOTSUP: ("the file system has no locks", "keep the journal on a local disk"),
+}
+
+
+def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
+    """`error` as the message a person needs: the place, the cause, the remedy; chained."""
+    cause, remedy = _of_system(error) if isinstance(error, OSError) else _of_sqlite(error)
+    fault = JournalUnusable(f"the journal {place} cannot be used: {cause} ({error}); {remedy}")
+    fault.__cause__ = error
+    return fault
+
+
+def _of_sqlite(error: sqlite3.Error) -> tuple[str, str]:
+    name: str = getattr(error, "sqlite_errorname", "")
+    return next(
+        (known for prefix, known in _OF_SQLITE.items() if name.startswith(prefix)), _DAMAGED
+    )
+
+
+def _of_system(error: OSError) -> tuple[str, str]:
+    known = _OF_SYSTEM.get(error.errno or 0)
+    return known or ("the system refused it", "check the place and its permissions")

@@ -1,0 +1,48 @@
+"""The state folder: private, ignored by git, and opened by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DATABASE = "journal.db"
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make the folder (0700) where missing, and keep all others who open it waiting.
+
+    Raises `OSError`.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def furnish(folder: Path) -> Path:
+    """Give the folder its `.gitignore` and an empty database (0600), and return its path.
+
+    What exists is left as it is. The caller is alone in the folder. Raises `OSError`.
+    """
+    _ignore_itself(folder)
+    database = folder / DATABASE
+    os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    return database
+
+
+def _ignore_itself(folder: Path) -> None:
+    target = folder / ".gitignore"
+    if target.exists():
+        return
+    # Written beside and renamed: a crash in between leaves no empty file that ignores nothing.
+    draft = folder / ".gitignore.draft"
+    draft.write_text("*\n", encoding="utf-8")
+    draft.replace(target)

@@ -1,0 +1,220 @@
+"""What a journal is: records of runs, kept in order, written by one owner at a time.
+
+A journal knows nothing of what a record means. It keeps three promises: what an
+append acknowledged is there after a crash, an append is there whole or not at
+all, and whoever lost the claim on a run cannot write to it any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+CLAIMED = "claimed"
+"""The type of the one record that the journal itself writes, whenever a run gets an owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record before it has a place: `at` in Unix seconds, `data` as JSON text."""
+
+    type: str
+    at: float
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record in its place: `seq` counts from 1 without gaps, `epoch` is its owner's."""
+
+    seq: int
+    epoch: int
+    at: float
+    type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run in a list; `last` is its newest record of the types that were asked for."""
+
+    run: str
+    machine: str
+    definition: str
+    created_at: float
+    updated_at: float
+    seq: int
+    last: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class InboxMessage:
+    """An answer or a cancellation that waits for the owner of its run."""
+
+    kind: str
+    message_id: str
+    data: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who claimed a run: a process, its host, and since when in Unix seconds."""
+
+    pid: int
+    host: str
+    since: float
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {_clock_time(self.since)}"
+
+
+class JournalError(Exception):
+    """Something that the journal refused or could not do; the message says what and why."""
+
+
+class UnknownRun(JournalError):
+    """No run of that name is in the journal."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"there is no run {run!r}; `loopkit runs` lists those there are")
+
+
+class UnknownDefinition(JournalError):
+    """No definition of that digest is in the journal."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(f"no definition with the digest {digest!r} is stored")
+
+
+class RunExists(JournalError):
+    """A run of that name is in the journal already."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"run {run!r} exists already; resume it, or choose another name")
+
+
+class RunBusy(JournalError):
+    """The run has an owner, and the owner's process is alive."""
+
+    def __init__(self, run: str, owner: Owner) -> None:
+        super().__init__(f"run {run!r} is being driven by {owner}; wait for it, or stop it")
+        self.owner = owner
+
+
+class ClaimLost(JournalError):
+    """The claim is over: it was released, or another one followed it."""
+
+
+class SequenceConflict(JournalError):
+    """The run has other records than the writer thought."""
+
+    def __init__(self, run: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"run {run!r} stands at record {found} and not at {expected}; "
+            f"nothing was written: read it again before going on"
+        )
+
+
+class JournalUnusable(JournalError):
+    """The storage failed: full, damaged, locked, read-only, or of a newer version."""
+
+
+class Claim(Protocol):
+    """The right to write to one run, until it is released or its process ends."""
+
+    @property
+    def run(self) -> str: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def seq(self) -> int:
+        """The run's last record, as far as this claim has written or seen it."""
+        ...
+
+    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+        """Append `records`, take the messages `consumes` off the inbox, return the new `seq`.
+
+        All of it is durable on return, or none of it is written. Concurrent appends on
+        one claim follow one another. A cancelled caller gets its `CancelledError` when the
+        append has ended, so `seq` always says whether it was written.
+
+        Raises `ClaimLost`, `SequenceConflict`, `JournalUnusable`, and `JournalError`
+        where a message was consumed before or never came.
+        """
+        ...
+
+    async def append_late(self, record: NewRecord) -> None:
+        """Keep what came after the claim was lost, in a table that no run is folded from."""
+        ...
+
+    async def inbox(self) -> list[InboxMessage]:
+        """The messages that no append has consumed, oldest first."""
+        ...
+
+    async def release(self) -> None:
+        """Let others claim the run; a second release, or one after a loss, changes nothing."""
+        ...
+
+
+class Journal(Protocol):
+    """The records of all runs."""
+
+    async def create(
+        self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
+    ) -> Claim:
+        """Make a run and claim it: record 1 is the claim, `records` follow it.
+
+        Raises `RunExists`, `JournalUnusable`.
+        """
+        ...
+
+    async def claim(self, run: str) -> Claim:
+        """Take a run that has no living owner, at once, whether it was released or killed.
+
+        Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.
+        """
+        ...
+
+    async def read(self, run: str, after: int = 0) -> list[Record]:
+        """The run's records behind `after`, in order; raises `UnknownRun`."""
+        ...
+
+    async def runs(
+        self, types: Collection[str], machine: str | None = None, limit: int = 1000
+    ) -> list[RunRow]:
+        """At most `limit` runs, the newest created first."""
+        ...
+
+    async def store_definition(self, digest: str, text: str) -> None:
+        """Keep `text` under its digest; storing it again changes nothing."""
+        ...
+
+    async def definition(self, digest: str) -> str:
+        """The text stored under `digest`; raises `UnknownDefinition`."""
+        ...
+
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> bool:
+        """Leave a message for the run's owner; false where that id was posted before.
+
+        Anyone may post, at any time. Raises `UnknownRun`.
+        """
+        ...
+
+    async def late(self, run: str) -> list[Record]:
+        """What `append_late` kept, oldest first, with a `seq` of its own; raises `UnknownRun`."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of every claim and file."""
+        ...
+
+
+def _clock_time(at: float) -> str:
+    then = time.localtime(at)
+    today = then[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", then)

@@ -1,0 +1,87 @@
+"""Which processes are alive: each holds a locked file that the kernel unlocks at its end.
+
+One file a process and not one a run, so a thousand concurrent runs need one
+descriptor, and who owns a run changes in the same transaction as its records.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+_NAME = re.compile(r"\d+-[0-9a-f]{16}\.lock")
+
+
+class Presence:
+    """This process's sign of life in a state folder; without a folder, only to itself."""
+
+    def __init__(self, name: str, folder: Path | None, descriptor: int | None) -> None:
+        self.name = name
+        self._folder = folder
+        self._descriptor = descriptor
+
+    @classmethod
+    def announce(cls, state: Path | None) -> Presence:
+        """Sweep away the files of dead processes and hold a new one; raises `OSError`.
+
+        The caller keeps other processes out of `state` meanwhile: a file that is made but
+        not yet locked looks dead.
+        """
+        name = f"{os.getpid()}-{os.urandom(8).hex()}.lock"
+        if state is None:
+            return cls(name, None, None)
+        folder = state / "locks"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sweep(folder)
+        return cls(name, folder, _hold(folder / name))
+
+    def sees(self, name: str) -> bool:
+        """Whether the process that announced itself as `name` is alive; raises `OSError`."""
+        if self._folder is None:
+            return name == self.name
+        # Names come out of a database; one that no process wrote must not lead elsewhere.
+        return _NAME.fullmatch(name) is not None and _held(self._folder / name)
+
+    def withdraw(self) -> None:
+        """Leave; whatever this process owned is free at once."""
+        if self._folder is None or self._descriptor is None:
+            return
+        os.close(self._descriptor)
+        self._descriptor = None
+        # A file that cannot be removed now is swept by whoever opens the folder next.
+        with suppress(OSError):
+            (self._folder / self.name).unlink()
+
+
+def _hold(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that two processes asking at once do not take each other for the owner.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _sweep(folder: Path) -> None:
+    for path in folder.glob("*.lock"):
+        if not _held(path):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,125 @@
+-- Every statement that the SQLite journal executes, by name.
+-- A migration may hold several statements; no statement contains a semicolon of its own.
+
+-- name: migration_1
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY,
+    run TEXT NOT NULL UNIQUE,
+    machine TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    owner TEXT
+) STRICT;
+-- With a rowid: large rows were twice as slow without one.
+CREATE TABLE records (
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    at REAL NOT NULL,
+    type TEXT NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq)
+) STRICT;
+CREATE TABLE late_records (
+    id INTEGER PRIMARY KEY,
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    epoch INTEGER NOT NULL,
+    at REAL NOT NULL,
+    type TEXT NOT NULL,
+    data TEXT NOT NULL
+) STRICT;
+CREATE INDEX late_records_by_run ON late_records (run_id);
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY,
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    message_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    data TEXT NOT NULL,
+    at REAL NOT NULL,
+    consumed_at_seq INTEGER,
+    UNIQUE (run_id, message_id)
+) STRICT;
+CREATE INDEX inbox_waiting ON inbox (run_id) WHERE consumed_at_seq IS NULL;
+CREATE TABLE definitions (
+    digest TEXT PRIMARY KEY,
+    text TEXT NOT NULL
+) STRICT
+
+-- name: insert_run
+INSERT INTO runs (run, machine, definition, created_at, owner)
+VALUES (:run, :machine, :definition, :created_at, :owner)
+ON CONFLICT (run) DO NOTHING
+
+-- name: run
+SELECT id, owner FROM runs WHERE run = :run
+
+-- name: head
+SELECT seq, epoch FROM records WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1
+
+-- name: newest_claim
+SELECT at, data FROM records
+WHERE run_id = :run_id AND type = :type
+ORDER BY seq DESC LIMIT 1
+
+-- name: append
+INSERT INTO records (run_id, seq, epoch, at, type, data)
+VALUES (:run_id, :seq, :epoch, :at, :type, :data)
+
+-- name: read
+SELECT seq, epoch, at, type, data FROM records
+WHERE run_id = :run_id AND seq > :after
+ORDER BY seq
+
+-- name: own
+UPDATE runs SET owner = :owner WHERE id = :run_id
+
+-- name: disown
+UPDATE runs SET owner = NULL WHERE id = :run_id AND owner = :owner
+
+-- name: runs
+SELECT
+    listed.run, listed.machine, listed.definition, listed.created_at, head.at, head.seq,
+    last.seq, last.epoch, last.at, last.type, last.data
+FROM (
+    SELECT * FROM runs WHERE :machine IS NULL OR machine = :machine
+    ORDER BY id DESC LIMIT :limit
+) AS listed
+JOIN records AS head ON head.run_id = listed.id AND head.seq = (
+    SELECT seq FROM records WHERE run_id = listed.id ORDER BY seq DESC LIMIT 1
+)
+LEFT JOIN records AS last ON last.run_id = listed.id AND last.seq = (
+    SELECT seq FROM records
+    WHERE run_id = listed.id AND type IN (SELECT value FROM json_each(:types))
+    ORDER BY seq DESC LIMIT 1
+)
+ORDER BY listed.id DESC
+
+-- name: append_late
+INSERT INTO late_records (run_id, epoch, at, type, data)
+VALUES (:run_id, :epoch, :at, :type, :data)
+
+-- name: late
+SELECT row_number() OVER (ORDER BY id), epoch, at, type, data FROM late_records
+WHERE run_id = :run_id
+ORDER BY id
+
+-- name: post
+INSERT INTO inbox (run_id, message_id, kind, data, at)
+VALUES (:run_id, :message_id, :kind, :data, :at)
+ON CONFLICT (run_id, message_id) DO NOTHING
+
+-- name: inbox
+SELECT kind, message_id, data, at FROM inbox
+WHERE run_id = :run_id AND consumed_at_seq IS NULL
+ORDER BY id
+
+-- name: consume
+UPDATE inbox SET consumed_at_seq = :seq
+WHERE run_id = :run_id AND message_id = :message_id AND consumed_at_seq IS NULL
+
+-- name: store_definition
+INSERT INTO definitions (digest, text) VALUES (:digest, :text)
+ON CONFLICT (digest) DO NOTHING
+
+-- name: definition
+SELECT text FROM definitions WHERE digest = :digest

@@ -1,0 +1,254 @@
+"""The journal in one SQLite file: many runs, several processes, one writer thread in each."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+from loopkit.journal import store
+from loopkit.journal.database import connect
+from loopkit.journal.faults import unusable
+from loopkit.journal.folder import alone, furnish
+from loopkit.journal.port import (
+    ClaimLost,
+    InboxMessage,
+    JournalUnusable,
+    NewRecord,
+    Record,
+    RunRow,
+)
+from loopkit.journal.presence import Presence
+from loopkit.journal.storable import refuse_records, refuse_text, refuse_time
+from loopkit.journal.store import NewRun, Tenure
+from loopkit.journal.writer import Outcome, Writer
+
+Observer: TypeAlias = Callable[[Literal["before", "after"], str, Sequence[NewRecord]], None]
+"""Called in the writer thread, before a run's records are inserted and after their commit.
+
+It must not raise: its exception would reach the callers of a group that is committed.
+"""
+
+T = TypeVar("T")
+
+
+class SqliteClaim:
+    """A `Claim` on a run in a SQLite journal."""
+
+    def __init__(self, writer: Writer, observer: Observer, tenure: Tenure, seq: int) -> None:
+        self._writer = writer
+        self._observer = observer
+        self._tenure = tenure
+        self._seq = seq
+        self._turn = asyncio.Lock()
+        self._released = False
+
+    @property
+    def run(self) -> str:
+        return self._tenure.run
+
+    @property
+    def epoch(self) -> int:
+        return self._tenure.epoch
+
+    @property
+    def seq(self) -> int:
+        return self._seq
+
+    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+        records, consumes = tuple(records), tuple(consumes)
+        refuse_records(records)
+        for message_id in consumes:
+            refuse_text("the id of a consumed message", message_id)
+        async with self._turn:
+            return await self._append(records, consumes)
+
+    async def append_late(self, record: NewRecord) -> None:
+        refuse_records([record])
+        await self._writer.write(lambda db: store.append_late(db, self._tenure, record))
+
+    async def inbox(self) -> list[InboxMessage]:
+        return await self._writer.read(lambda db: store.inbox(db, self._tenure))
+
+    async def release(self) -> None:
+        async with self._turn:
+            # A journal that was closed has let go of all its claims.
+            if self._released or self._writer.closed:
+                return
+            outcome = self._writer.write(lambda db: store.release(db, self._tenure))
+            try:
+                await outcome
+            finally:
+                self._released = _succeeded(outcome)
+
+    async def _append(self, records: Sequence[NewRecord], consumes: Sequence[str]) -> int:
+        if self._released:
+            raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
+        expected, tenure = self._seq, self._tenure
+        outcome = _write_records(
+            self._writer,
+            self._observer,
+            tenure.run,
+            records,
+            lambda db: store.append(db, tenure, expected, records, consumes),
+        )
+        try:
+            await outcome
+        finally:
+            # Also for a caller who was cancelled: what is written is written.
+            if _succeeded(outcome):
+                self._seq = outcome.result()
+        return self._seq
+
+
+class SqliteJournal:
+    """A `Journal` for one event loop; its file is shared with other processes."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        presence: Presence,
+        clock: Callable[[], float],
+        observer: Observer,
+    ) -> None:
+        self._writer = writer
+        self._presence = presence
+        self._clock = clock
+        self._observer = observer
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | None,
+        *,
+        clock: Callable[[], float] = time.time,
+        observer: Observer | None = None,
+    ) -> SqliteJournal:
+        """The journal in the state folder `folder`, made where missing; None is one in memory.
+
+        `clock` gives the time of claims, in Unix seconds. Raises `JournalUnusable`.
+        """
+        place = "in memory" if folder is None else str(folder)
+        connection, presence = _opened(folder, place)
+        return cls(Writer(connection, place), presence, clock, observer or _unobserved)
+
+    async def create(
+        self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
+    ) -> SqliteClaim:
+        for what, text in (("run", run), ("machine", machine), ("definition", definition)):
+            refuse_text(f"the name of the {what}", text)
+        refuse_records(records)
+        own, claimed = self._presence.name, store.claim_record(self._clock())
+        new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
+        every = (claimed, *records)
+        return await self._claimed(run, every, lambda db: store.create(db, new, own, every))
+
+    async def claim(self, run: str) -> SqliteClaim:
+        refuse_text("the name of the run", run)
+        me, claimed = self._presence, store.claim_record(self._clock())
+        return await self._claimed(
+            run, (claimed,), lambda db: store.claim(db, run, me.name, me.sees, claimed)
+        )
+
+    async def read(self, run: str, after: int = 0) -> list[Record]:
+        refuse_text("the name of the run", run)
+        return await self._writer.read(lambda db: store.read(db, run, after))
+
+    async def runs(
+        self, types: Collection[str], machine: str | None = None, limit: int = 1000
+    ) -> list[RunRow]:
+        for text in (*types, machine or ""):
+            refuse_text("a filter of runs", text)
+        wanted = tuple(types)
+        return await self._writer.read(lambda db: store.runs(db, wanted, machine, limit))
+
+    async def store_definition(self, digest: str, text: str) -> None:
+        refuse_text("the digest of a definition", digest)
+        refuse_text(f"the definition {digest}", text)
+        await self._writer.write(lambda db: store.store_definition(db, digest, text))
+
+    async def definition(self, digest: str) -> str:
+        refuse_text("the digest of a definition", digest)
+        return await self._writer.read(lambda db: store.definition(db, digest))
+
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> bool:
+        for what, text in (("run", run), ("kind", kind), ("id", message_id), ("data", data)):
+            refuse_text(f"the {what} of a message", text)
+        refuse_time("a message", at)
+        message = InboxMessage(kind, message_id, data, at)
+        return await self._writer.write(lambda db: store.post(db, run, message))
+
+    async def late(self, run: str) -> list[Record]:
+        refuse_text("the name of the run", run)
+        return await self._writer.read(lambda db: store.late(db, run))
+
+    async def close(self) -> None:
+        try:
+            await self._writer.close()
+        finally:
+            self._presence.withdraw()
+
+    async def _claimed(
+        self,
+        run: str,
+        records: Sequence[NewRecord],
+        work: Callable[[sqlite3.Connection], tuple[Tenure, int]],
+    ) -> SqliteClaim:
+        outcome = _write_records(self._writer, self._observer, run, records, work)
+        try:
+            await outcome
+        except asyncio.CancelledError:
+            # Nobody holds this claim, so nobody else would ever release it.
+            if _succeeded(outcome):
+                await self._granted(outcome).release()
+            raise
+        return self._granted(outcome)
+
+    def _granted(self, outcome: Outcome[tuple[Tenure, int]]) -> SqliteClaim:
+        return SqliteClaim(self._writer, self._observer, *outcome.result())
+
+
+def _opened(folder: Path | None, place: str) -> tuple[sqlite3.Connection, Presence]:
+    try:
+        if folder is None:
+            return connect(None, place), Presence.announce(None)
+        return _opened_folder(folder.absolute(), place)
+    except (sqlite3.Error, OSError) as error:
+        raise unusable(error, place) from error
+    except ValueError as error:
+        raise JournalUnusable(f"{place!r} can be no folder: {error}") from error
+
+
+def _opened_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
+    with alone(folder):
+        connection = connect(furnish(folder), place)
+        try:
+            return connection, Presence.announce(folder)
+        except OSError:
+            connection.close()
+            raise
+
+
+def _write_records(
+    writer: Writer,
+    observer: Observer,
+    run: str,
+    records: Sequence[NewRecord],
+    work: Callable[[sqlite3.Connection], T],
+) -> Outcome[T]:
+    def observed(db: sqlite3.Connection) -> T:
+        observer("before", run, records)
+        return work(db)
+
+    return writer.write(observed, lambda: observer("after", run, records))
+
+
+def _unobserved(moment: Literal["before", "after"], run: str, records: Sequence[NewRecord]) -> None:
+    pass
+
+
+def _succeeded(outcome: Outcome[T]) -> bool:
+    return outcome.done() and outcome.exception() is None

@@ -1,0 +1,50 @@
+"""What every store can keep: text that is valid Unicode, times that are times, bounded sizes.
+
+Checked before a store is asked, so that one bad value cannot fail the appends it
+would have shared a transaction with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loopkit.journal.port import JournalError, NewRecord
+
+MAX_TEXT_BYTES = 50_000_000
+_MAX_TIME_S = 1e12
+
+
+def refuse_text(what: str, value: str) -> None:
+    """Raise `JournalError` for lone surrogates, zero characters and more than 50 MB of UTF-8."""
+    if "\0" in value:
+        raise JournalError(f"{what} contains a zero character at {value.index(chr(0))}; remove it")
+    if (size := _utf8_size(what, value)) > MAX_TEXT_BYTES:
+        raise JournalError(
+            f"{what} has {size:,} bytes, the limit is {MAX_TEXT_BYTES:,}; "
+            f"keep it in a file and record where"
+        )
+
+
+def refuse_time(what: str, at: float) -> None:
+    """Raise `JournalError` for anything that is no moment in Unix seconds, such as NaN."""
+    if not -_MAX_TIME_S < at < _MAX_TIME_S:
+        raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
+
+
+def refuse_records(records: Iterable[NewRecord]) -> None:
+    """Raise `JournalError` for the first record that cannot be stored, naming it."""
+    for number, record in enumerate(records, 1):
+        refuse_text(f"the type of record {number}", record.type)
+        refuse_text(f"the data of record {number} ({record.type})", record.data)
+        refuse_time(f"record {number} ({record.type})", record.at)
+
+
+def _utf8_size(what: str, value: str) -> int:
+    try:
+        # An ASCII text knows that it is one; only the others need a copy to be measured.
+        return len(value) if value.isascii() else len(value.encode())
+    except UnicodeEncodeError as error:
+        raise JournalError(
+            f"{what} contains half a surrogate pair at character {error.start}; "
+            f"replace it before recording, for example by U+FFFD"
+        ) from error

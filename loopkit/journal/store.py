@@ -1,0 +1,228 @@
+"""What each request does to the tables; the caller holds the transaction."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loopkit.journal.port import (
+    CLAIMED,
+    ClaimLost,
+    InboxMessage,
+    JournalError,
+    JournalUnusable,
+    NewRecord,
+    Owner,
+    Record,
+    RunBusy,
+    RunExists,
+    RunRow,
+    SequenceConflict,
+    UnknownDefinition,
+    UnknownRun,
+)
+from loopkit.journal.queries import SQL
+from loopkit.journal.storable import refuse_time
+
+_MAX_INTEGER = 2**63 - 1
+
+
+class Head(NamedTuple):
+    """Where a run stands: its newest record's place and epoch."""
+
+    seq: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run before it is stored; `created_at` in Unix seconds."""
+
+    run: str
+    machine: str
+    definition: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """One ownership of one run: `owner` is the name that its process announced."""
+
+    run_id: int
+    run: str
+    epoch: int
+    owner: str
+
+
+def claim_record(at: float) -> NewRecord:
+    """The record that says which process owns the run from here on."""
+    data = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
+    return NewRecord(CLAIMED, at, data)
+
+
+def create(
+    db: sqlite3.Connection, new: NewRun, owner: str, records: Sequence[NewRecord]
+) -> tuple[Tenure, int]:
+    """Store `new` with `records`, the claim first; its tenure and last `seq`."""
+    values = {
+        "run": new.run,
+        "machine": new.machine,
+        "definition": new.definition,
+        "created_at": new.created_at,
+        "owner": owner,
+    }
+    if not db.execute(SQL["insert_run"], values).rowcount:
+        raise RunExists(new.run)
+    run_id, _owner = _find(db, new.run)
+    tenure = Tenure(run_id, new.run, 1, owner)
+    return tenure, _insert(db, tenure, 0, records)
+
+
+def claim(
+    db: sqlite3.Connection, run: str, owner: str, sees: Callable[[str], bool], record: NewRecord
+) -> tuple[Tenure, int]:
+    """Give `run` to `owner` unless `sees` says that its present owner is alive."""
+    run_id, present = _find(db, run)
+    if present is not None and sees(present):
+        raise RunBusy(run, _newest_owner(db, run_id))
+    head = _head(db, run_id, run)
+    db.execute(SQL["own"], {"run_id": run_id, "owner": owner})
+    tenure = Tenure(run_id, run, head.epoch + 1, owner)
+    return tenure, _insert(db, tenure, head.seq, [record])
+
+
+def append(
+    db: sqlite3.Connection,
+    tenure: Tenure,
+    expected: int,
+    records: Sequence[NewRecord],
+    consumes: Iterable[str],
+) -> int:
+    """Add `records` behind `expected` and consume messages; the new last `seq`."""
+    head = _head(db, tenure.run_id, tenure.run)
+    if head.epoch != tenure.epoch:
+        raise ClaimLost(
+            f"run {tenure.run!r} was taken over by {_newest_owner(db, tenure.run_id)}; "
+            f"this claim on it (epoch {tenure.epoch}, now {head.epoch}) can only append late"
+        )
+    if head.seq != expected:
+        raise SequenceConflict(tenure.run, expected=expected, found=head.seq)
+    seq = _insert(db, tenure, expected, records)
+    for message_id in consumes:
+        _consume(db, tenure, message_id, seq)
+    return seq
+
+
+def append_late(db: sqlite3.Connection, tenure: Tenure, record: NewRecord) -> None:
+    values = {"run_id": tenure.run_id, "epoch": tenure.epoch}
+    db.execute(SQL["append_late"], values | _values(record))
+
+
+def release(db: sqlite3.Connection, tenure: Tenure) -> None:
+    """End the tenure, if another process has not ended it."""
+    db.execute(SQL["disown"], {"run_id": tenure.run_id, "owner": tenure.owner})
+
+
+def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
+    run_id, _owner = _find(db, run)
+    values = {"run_id": run_id, "after": min(max(after, 0), _MAX_INTEGER)}
+    return [Record(*row) for row in db.execute(SQL["read"], values)]
+
+
+def late(db: sqlite3.Connection, run: str) -> list[Record]:
+    run_id, _owner = _find(db, run)
+    return [Record(*row) for row in db.execute(SQL["late"], {"run_id": run_id})]
+
+
+def runs(
+    db: sqlite3.Connection, types: Collection[str], machine: str | None, limit: int
+) -> list[RunRow]:
+    values = {
+        "types": json.dumps(list(types)),
+        "machine": machine,
+        "limit": min(max(limit, 0), _MAX_INTEGER),
+    }
+    return [
+        RunRow(run, of, digest, created, updated, seq, Record(*last) if last[0] else None)
+        for run, of, digest, created, updated, seq, *last in db.execute(SQL["runs"], values)
+    ]
+
+
+def store_definition(db: sqlite3.Connection, digest: str, text: str) -> None:
+    db.execute(SQL["store_definition"], {"digest": digest, "text": text})
+
+
+def definition(db: sqlite3.Connection, digest: str) -> str:
+    row = db.execute(SQL["definition"], {"digest": digest}).fetchone()
+    if row is None:
+        raise UnknownDefinition(digest)
+    return str(row[0])
+
+
+def post(db: sqlite3.Connection, run: str, message: InboxMessage) -> bool:
+    """Whether `message` is new to the run."""
+    run_id, _owner = _find(db, run)
+    values = {
+        "run_id": run_id,
+        "message_id": message.message_id,
+        "kind": message.kind,
+        "data": message.data,
+        "at": message.at,
+    }
+    return db.execute(SQL["post"], values).rowcount == 1
+
+
+def inbox(db: sqlite3.Connection, tenure: Tenure) -> list[InboxMessage]:
+    rows = db.execute(SQL["inbox"], {"run_id": tenure.run_id})
+    return [InboxMessage(*row) for row in rows]
+
+
+def _insert(db: sqlite3.Connection, tenure: Tenure, seq: int, records: Sequence[NewRecord]) -> int:
+    place = {"run_id": tenure.run_id, "epoch": tenure.epoch}
+    rows = [place | {"seq": n} | _values(record) for n, record in enumerate(records, seq + 1)]
+    db.executemany(SQL["append"], rows)
+    return seq + len(records)
+
+
+def _values(record: NewRecord) -> dict[str, str | float | int]:
+    return {"at": record.at, "type": record.type, "data": record.data}
+
+
+def _consume(db: sqlite3.Connection, tenure: Tenure, message_id: str, seq: int) -> None:
+    values = {"run_id": tenure.run_id, "message_id": message_id, "seq": seq}
+    if not db.execute(SQL["consume"], values).rowcount:
+        raise JournalError(
+            f"message {message_id!r} does not wait in the inbox of run {tenure.run!r}; "
+            f"it was consumed before, or never posted: nothing was written"
+        )
+
+
+def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
+    row = db.execute(SQL["run"], {"run": run}).fetchone()
+    if row is None:
+        raise UnknownRun(run)
+    return row[0], row[1]
+
+
+def _head(db: sqlite3.Connection, run_id: int, run: str) -> Head:
+    row = db.execute(SQL["head"], {"run_id": run_id}).fetchone()
+    if row is None:
+        raise JournalUnusable(f"run {run!r} has lost its records; restore the journal from a copy")
+    return Head(*row)
+
+
+def _newest_owner(db: sqlite3.Connection, run_id: int) -> Owner:
+    row = db.execute(SQL["newest_claim"], {"run_id": run_id, "type": CLAIMED}).fetchone()
+    try:
+        at, data = row
+        pass
+        claimed = json.loads(data)
+        return Owner(pid=claimed["pid"], host=claimed["host"], since=at)
+    except (TypeError, ValueError, KeyError, JournalError) as error:
+        raise JournalUnusable(
+            "a claim in the journal cannot be read; restore the journal from a copy"
+        ) from error

@@ -1,0 +1,45 @@
+"""What a run may still spend: looked at, and reserved, before each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.events import Usage
+
+COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
+
+
+class LimitReached(Exception):
+    """A limit leaves no room for the next piece of work."""
+
+    def __init__(self, name: str, limit: float, spent: float) -> None:
+        self.name = name
+        super().__init__(f"limit `{name}` reached: {_plain(spent)} of {_plain(limit)} used")
+
+
+def refuse_beyond(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> None:
+    """Raise LimitReached where a call's maximum does not fit into what is left."""
+    for name in COUNTED:
+        limit = limits.get(name)
+        spent, asked = getattr(committed, name), getattr(reservation, name)
+        if limit is None or asked == 0:
+            continue
+        # An unknown cost is never free: it can't be shown to fit.
+        if spent is None or asked is None or spent + asked > limit + 1e-9:
+            raise LimitReached(name, limit, spent or 0)
+    time_left(limits, committed)
+
+
+def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
+    """Seconds of work that are left, or none for no limit; raises LimitReached at zero."""
+    limit = limits.get("time")
+    if limit is None:
+        return None
+    if committed.time_s >= limit:
+        raise LimitReached("time", limit, committed.time_s)
+    return float(limit - committed.time_s)
+
+
+def _plain(number: float) -> str:
+    return f"{number:.4f}".rstrip("0").rstrip(".")

@@ -1,0 +1,215 @@
+"""Document → machine: the definition, or everything that is wrong with its form, in place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from loopkit.definition import Machine
+from loopkit.mistakes import explain
+from loopkit.problems import Problem, ProblemsFound, Severity, Span
+from loopkit.source import Document, read, read_file
+
+DocPath = tuple[str | int, ...]
+INCLUDING = frozenset(
+    {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
+)
+MAX_INCLUDED_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """A text that `{file: PATH}` brought in."""
+
+    file: str
+    text: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files that a machine was read from, and where each of its values stands."""
+
+    document: Document
+    included: Mapping[DocPath, Included] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of every file, by the name that problems give it."""
+        texts = {included.file: included.text for included in self.included.values()}
+        return {self.document.file: self.document.text, **texts}
+
+    def problem(
+        self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
+        key: bool = False, severity: Severity = "error",
+    ) -> Problem:  # fmt: skip
+        """A problem at the value, or the key, that a path leads to."""
+        span, also = self.document.places(path, key=key)
+        dotted = ".".join(map(str, path))
+        return Problem(code, message, span, dotted, help, severity, also)
+
+    def problem_inside(
+        self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
+        line: int = 1, column: int = 1, length: int = 1,
+    ) -> Problem:  # fmt: skip
+        """A problem at a piece of the text that a path leads to."""
+        span = self._inside(tuple(path), line, column, length)
+        return Problem(code, message, span, ".".join(map(str, path)), help)
+
+    def _inside(self, path: DocPath, line: int, column: int, length: int) -> Span:
+        if included := self.included.get(path):
+            return Span(included.file, line, column, line, column + max(1, length))
+        return self.document.inside(path, line, column, length)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A machine with its source and the resolved definition that a journal keeps."""
+
+    machine: Machine
+    source: Source
+    folder: Path
+    resolved: str
+    """JSON: the whole definition with every included file in it, and the digests of all files."""
+    digest: str
+
+
+def load(path: Path) -> Loaded:
+    """The machine of a file; raises ProblemsFound with everything wrong in its form."""
+    document = read_file(path, shown_as=str(path))
+    return load_document(document, path.parent, default_name=path.stem)
+
+
+def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
+    """The machine of a text, such as standard input."""
+    return load_document(read(text, shown_as), folder, default_name="machine")
+
+
+def load_document(document: Document, folder: Path, default_name: str) -> Loaded:
+    plain = document.plain()
+    included, faults = include(plain, folder, document, INCLUDING)
+    source = Source(document, included)
+    if faults:
+        raise ProblemsFound(faults)
+    try:
+        machine = Machine.model_validate(plain)
+    except ValidationError as error:
+        raise ProblemsFound(list(explain(error, source.document))) from error
+    if machine.name is None:
+        machine = machine.model_copy(update={"name": _as_id(default_name)})
+    resolved = _resolved(machine, source)
+    return Loaded(machine, source, folder, resolved, digest_of(resolved))
+
+
+def load_resolved(resolved: str) -> Machine:
+    """The machine of a definition that a journal kept."""
+    return Machine.model_validate(json.loads(resolved)["machine"])
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _resolved(machine: Machine, source: Source) -> str:
+    files = {included.file: included.digest for included in source.included.values()}
+    files[source.document.file] = digest_of(source.document.text)
+    definition = machine.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    definition["name"] = machine.name
+    return json.dumps(
+        {"machine": definition, "files": files}, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def _as_id(stem: str) -> str:
+    """A file's stem as an id: `Plan-Review 2` is `plan_review_2`."""
+    word = "".join(char if char.isascii() and char.isalnum() else "_" for char in stem.lower())
+    word = word.strip("_") or "machine"
+    return word if word[0].isalpha() else f"m_{word}"
+
+
+def include(
+    plain: Any, folder: Path, document: Document, keys: frozenset[str]
+) -> tuple[dict[DocPath, Included], list[Problem]]:
+    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told."""
+    included: dict[DocPath, Included] = {}
+    faults: list[Problem] = []
+    for path, holder, key in list(_inclusions(plain, (), keys)):
+        relative = holder[key]["file"]
+        try:
+            text = _read_included(folder, relative)
+        except _CannotInclude as error:
+            span, also = document.places((*path, "file"))
+            dotted = ".".join(map(str, path))
+            faults.append(
+                Problem("unreadable-file", str(error), span, dotted, error.remedy, also=also)
+            )
+            holder[key] = ""
+            continue
+        shown = str(Path(document.file).parent / relative)
+        included[path] = Included(shown, text, digest_of(text))
+        holder[key] = text
+    return included, faults
+
+
+def _inclusions(
+    value: Any, path: DocPath, keys: frozenset[str]
+) -> Iterator[tuple[DocPath, Any, Any]]:
+    children: Iterator[tuple[Any, Any]] = iter(())
+    if isinstance(value, dict):
+        children = iter(value.items())
+    elif isinstance(value, list):
+        children = iter(enumerate(value))
+    for key, child in children:
+        here = (*path, key)
+        if _includes(child, here, keys):
+            yield here, value, key
+        else:
+            yield from _inclusions(child, here, keys)
+
+
+def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
+    if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
+        return False
+    # The section `feedback:` itself is a table of names, one of which may be `file`.
+    named = path[0] == "feedback" and len(path) == 2
+    words = [step for step in path if isinstance(step, str)]
+    return named or (len(path) > 1 and words[-1] in keys)
+
+
+class _CannotInclude(Exception):
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+def _read_included(folder: Path, relative: str) -> str:
+    root = folder.resolve()
+    path = (root / relative).resolve()
+    if not path.is_relative_to(root):
+        raise _CannotInclude(
+            f"`{relative}` lies outside the folder of the machine file",
+            "move it beside the machine file, or below",
+        )
+    try:
+        data = path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        raise _CannotInclude(f"`{relative}` can't be read: {error.strerror}", "") from error
+    if data is None:
+        raise _CannotInclude(
+            f"there is no file `{relative}`", "paths start at the machine file's folder"
+        )
+    if len(data) > MAX_INCLUDED_BYTES:
+        raise _CannotInclude(f"`{relative}` is larger than 1 MB", "split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _CannotInclude(f"`{relative}` is not UTF-8 text", "save it as UTF-8") from error
+
+
+__all__ = ["Loaded", "Source", "digest_of", "load", "load_document", "load_resolved", "load_text"]

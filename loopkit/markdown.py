@@ -1,0 +1,301 @@
+"""What a Markdown text says where: its code, its sections, its title.
+
+CommonMark, by markdown-it. Only the blocks are parsed; inline markup matters in names alone, and
+is read there when it is needed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+NAME_LIMIT = 1_000
+"""Characters of a heading that are looked at; inline parsing is not linear in every text."""
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
+_LABEL = re.compile(
+    r"(?P<mark>\*{2,3}|_{2,3})(?P<name>(?=\S)(?:(?!(?P=mark)).){1,120}?)"
+    r"(?P<inside>[ \t]{0,3}[:：][ \t]{0,3})?(?P=mark)(?(inside)|[ \t]{0,3}[:：])(?P<rest>.*)"
+)
+_MARKUP = re.compile(r"[*_`\[\]<>&\\!]")
+
+
+def with_line_feeds(text: str) -> str:
+    """The text with LF as its only line end, and without a byte order mark."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def without_code(text: str) -> str:
+    """The text with each line of fenced or indented code emptied; lines keep their numbers.
+
+    Line ends become LF. Code in lists and quotes counts. A fence that is never closed reaches to
+    the end of its container, as CommonMark has it.
+    """
+    outline = _outline(with_line_feeds(text))
+    kept = ("" if at in outline.code else line for at, line in enumerate(outline.lines))
+    return "\n".join(kept)
+
+
+def section(text: str, name: str, *, or_title: bool = False) -> str | None:
+    """The text of the section `name`, without outer blank lines; None if absent or without text.
+
+    A section is what stands under a heading of that name, up to the next heading of the same or a
+    higher level, or after a bold label `**Name:**`, up to a blank line, a heading or the next
+    label; a label on a line of its own takes the block after it. Case, numbering ("1."), inline
+    markup and a trailing colon make no difference. Of several the first with text counts. A quote
+    has no sections; headings in lists are none, labels in lists are, and end with their item.
+    Rules and comments are no text. With `or_title`, a document that has no such section, not even
+    an empty one, gives the text of its title.
+    """
+    outline = _outline(with_line_feeds(text))
+    places = _named(outline, name)
+    if not places and or_title:
+        return title(text)
+    return next((found for place in places if (found := _text_of(outline, place))), None)
+
+
+def has_section(text: str, name: str) -> bool:
+    """Whether a heading or label of this name is there, with or without text."""
+    return bool(_named(_outline(with_line_feeds(text)), name))
+
+
+def title(text: str) -> str | None:
+    """The first level 1 heading as plain text."""
+    heading = _title(_outline(with_line_feeds(text)))
+    return (_plain(heading.name) or None) if heading else None
+
+
+def title_has_text(text: str) -> bool:
+    """Whether there is a title with any text under it, sections included."""
+    outline = _outline(with_line_feeds(text))
+    heading = _title(outline)
+    return heading is not None and bool(_under_heading(outline, heading))
+
+
+def code_blocks(text: str) -> tuple[tuple[str, str], ...]:
+    """The fenced blocks in order, each as (first word of its info string in lower case, code)."""
+    return _outline(with_line_feeds(text)).fences
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    level: int
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    name: str
+    rest: str
+    start: int
+    limit: int
+    """Where the list item that holds it ends, or the text."""
+    depth: int
+    """How many list items are around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """Lines are counted from 0, ends are exclusive."""
+
+    lines: tuple[str, ...]
+    headings: tuple[_Heading, ...]
+    labels: tuple[_Label, ...]
+    code: frozenset[int]
+    written: frozenset[int]
+    """Lines of text that is neither heading nor rule nor comment."""
+    ends: dict[int, int]
+    """For each line at which a block starts, where the outermost such block ends."""
+    fences: tuple[tuple[str, str], ...]
+
+
+_Section: TypeAlias = _Heading | _Label
+_Place = TypeVar("_Place", _Heading, _Label)
+
+
+# A few texts: every rule of a validator asks about the same one.
+@lru_cache(maxsize=8)
+def _outline(text: str) -> _Outline:
+    lines = tuple(text.split("\n"))
+    tokens = _blocks().parse(text)
+    placed = [(token, token.map[0], token.map[1]) for token in tokens if token.map]
+    headings, labels = _headings_and_labels(tokens, len(lines))
+    ends: dict[int, int] = {}
+    for _token, start, end in placed:
+        ends.setdefault(start, end)
+    titled = {heading.start for heading in headings}
+    return _Outline(
+        lines=lines,
+        headings=tuple(headings),
+        labels=tuple(labels),
+        code=frozenset(at for token, a, b in placed if _is_code(token) for at in range(a, b)),
+        written=frozenset(
+            at for token, a, b in placed if _is_text(token) for at in range(a, b) if a not in titled
+        ),
+        ends=ends,
+        fences=tuple(_fence(token) for token in tokens if token.type == "fence"),
+    )
+
+
+@cache
+def _blocks() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - costs 60 ms, most commands need none
+
+    parser = MarkdownIt("commonmark")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+def _headings_and_labels(
+    tokens: Sequence[Token], line_count: int
+) -> tuple[list[_Heading], list[_Label]]:
+    headings: list[_Heading] = []
+    labels: list[_Label] = []
+    quotes = 0
+    items: list[int] = []
+    for token, inner in pairwise(tokens):
+        start, end = token.map or (0, 0)
+        match token.type:
+            case "blockquote_open" | "blockquote_close":
+                quotes += token.nesting
+            case "list_item_open":
+                items.append(end)
+            case "list_item_close":
+                items.pop()
+            case "heading_open" if not quotes and not items:
+                headings.append(_Heading(int(token.tag[1]), inner.content, start, end))
+            case "paragraph_open" if not quotes:
+                limit = items[-1] if items else line_count
+                labels += _labels(inner.content, start, limit, len(items))
+    return headings, labels
+
+
+def _labels(paragraph: str, start: int, limit: int, depth: int) -> Iterator[_Label]:
+    for at, line in enumerate(paragraph.split("\n"), start):
+        if found := _LABEL.match(line.lstrip()):
+            yield _Label(found["name"], found["rest"].strip(), at, limit, depth)
+
+
+def _is_code(token: Token) -> bool:
+    return token.type in ("fence", "code_block")
+
+
+def _is_text(token: Token) -> bool:
+    # Only the leaves have content: paragraphs, headings, code and HTML.
+    return not _is_blank(token.content)
+
+
+def _fence(token: Token) -> tuple[str, str]:
+    return next(iter(token.info.lower().split()), ""), token.content
+
+
+def _is_blank(markdown: str) -> bool:
+    """Whether nothing but comments and white space is there."""
+    before, *after = markdown.split("<!--")
+    return not "".join([before, *(part.partition("-->")[2] for part in after)]).strip()
+
+
+def _title(outline: _Outline) -> _Heading | None:
+    return next((heading for heading in outline.headings if heading.level == 1), None)
+
+
+def _named(outline: _Outline, name: str) -> list[_Section]:
+    """The headings and labels of a name, in the order of the text."""
+    asked = _key(name)
+    places: list[_Section] = [*outline.headings, *outline.labels]
+    found = (place for place in places if asked in _keys(place.name))
+    return sorted(found, key=lambda place: place.start)
+
+
+@lru_cache(maxsize=1024)
+def _keys(name: str) -> tuple[str, str]:
+    """What a name is compared by: with its number and without."""
+    plain = _plain(name)
+    return _key(plain), _key(_NUMBER.sub("", plain, count=1) if _NUMBER.match(plain) else plain)
+
+
+def _key(name: str) -> str:
+    folded = unicodedata.normalize("NFC", " ".join(name.split())).casefold()
+    return folded.rstrip(":： ")
+
+
+def _plain(name: str) -> str:
+    """A heading's text without its inline markup, on one line."""
+    if not _MARKUP.search(name):
+        return " ".join(name[:NAME_LIMIT].split())
+    tokens: list[Token] = []
+    parser = _blocks()
+    parser.inline.parse(name[:NAME_LIMIT], parser, {}, tokens)
+    shown = ("text", "text_special", "code_inline", "image")
+    words = (
+        " " if token.type.endswith("break") else token.content
+        for token in tokens
+        if token.type in shown or token.type.endswith("break")
+    )
+    return " ".join("".join(words).split())
+
+
+def _text_of(outline: _Outline, place: _Section) -> str | None:
+    if isinstance(place, _Heading):
+        return _under_heading(outline, place)
+    return _after_label(outline, place)
+
+
+def _under_heading(outline: _Outline, heading: _Heading) -> str | None:
+    following = _after(outline.headings, heading.start)
+    ends = (other.start for other in following if other.level <= heading.level)
+    return _written(outline, heading.end, next(ends, len(outline.lines)))
+
+
+def _after_label(outline: _Outline, label: _Label) -> str | None:
+    stop = _stop_of(outline, label)
+    blank = _first(outline, label.start + 1, stop, blank=True)
+    following = _written(outline, label.start + 1, blank)
+    if not _is_blank(label.rest):
+        return "\n".join([label.rest, following] if following else [label.rest])
+    if following:
+        return following
+    start = _first(outline, blank, stop, blank=False)
+    return _written(outline, start, min(stop, outline.ends.get(start, stop)))
+
+
+def _stop_of(outline: _Outline, label: _Label) -> int:
+    """Where the text of a label ends at the latest: a label inside it does not end it."""
+    headings = (heading.start for heading in _after(outline.headings, label.start))
+    labels = _after(outline.labels, label.start)
+    beside = (other.start for other in labels if other.depth <= label.depth)
+    return min(label.limit, next(headings, label.limit), next(beside, label.limit))
+
+
+def _after(places: Sequence[_Place], start: int) -> Iterator[_Place]:
+    """Those of the places, which are in order, that start later."""
+    first = bisect_right(places, start, key=lambda place: place.start)
+    return (places[at] for at in range(first, len(places)))
+
+
+def _first(outline: _Outline, start: int, stop: int, *, blank: bool) -> int:
+    """The first line from `start` on that is blank, or is not; a blank line of code is not."""
+    lines = range(start, stop)
+    is_blank = (not outline.lines[at].strip() and at not in outline.code for at in lines)
+    return next((at for at, found in zip(lines, is_blank, strict=True) if found is blank), stop)
+
+
+def _written(outline: _Outline, start: int, stop: int) -> str | None:
+    """The lines without their common indentation, if there is text among them."""
+    if not any(at in outline.written for at in range(start, stop)):
+        return None
+    lines = outline.lines[start:stop]
+    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    return "\n".join(line[min(indents) :].rstrip() for line in lines).strip("\n")

@@ -1,0 +1,85 @@
+"""Regular expressions from a machine file: named, compiled once, and under a time limit.
+
+The dialect is that of the `regex` package; `^` and `$` match at every line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regex import Match, Pattern
+
+TIME_LIMIT_S = 2.0
+"""How long a pattern may search one text."""
+
+
+class PatternError(ValueError):
+    """The text is no regular expression; `position` is the index of the character, if known."""
+
+    def __init__(self, pattern: str, reason: str, position: int | None = None) -> None:
+        super().__init__(pattern, reason, position)
+        self.pattern = pattern
+        self.reason = reason
+        self.position = position
+
+    def __str__(self) -> str:
+        return f"`{self.pattern}` is no regular expression: {self.reason}"
+
+
+class PatternTimeout(Exception):
+    """A pattern searched longer than it may; the message names it and the remedy."""
+
+    def __init__(self, pattern: str, limit_s: float) -> None:
+        super().__init__(pattern, limit_s)
+        self.pattern = pattern
+        self.limit_s = limit_s
+
+    def __str__(self) -> str:
+        return (
+            f"the pattern `{self.pattern}` took longer than {self.limit_s:g} s; "
+            "write it without repeated groups that can match the same text in several ways"
+        )
+
+
+@lru_cache(maxsize=512)
+def compile_pattern(pattern: str) -> Pattern[str]:
+    """The compiled pattern; raises PatternError."""
+    import regex  # noqa: PLC0415 - costs 40 ms, most commands need none
+
+    try:
+        return regex.compile(pattern, regex.MULTILINE)
+    except regex.error as error:
+        # The package's stubs do not know its fields.
+        reason, position = getattr(error, "msg", str(error)), getattr(error, "pos", None)
+        raise PatternError(pattern, reason, position) from error
+    except (ValueError, OverflowError) as error:
+        raise PatternError(pattern, str(error)) from error
+    except RecursionError as error:
+        raise PatternError(pattern, "its groups are nested too deep") from error
+
+
+def occurrences(
+    pattern: str,
+    text: str,
+    named: Mapping[str, str] | None = None,
+    *,
+    limit_s: float = TIME_LIMIT_S,
+) -> Iterator[Match[str]]:
+    """The matches in order; `pattern` may be a name in `named`.
+
+    Raises PatternError, and PatternTimeout when searching takes longer than `limit_s` seconds.
+    """
+    source = (named or {}).get(pattern, pattern)
+    deadline_s = time.monotonic() + limit_s
+    try:
+        for match in compile_pattern(source).finditer(text, timeout=limit_s):
+            yield match
+            # The limit of the package starts anew with each match.
+            if time.monotonic() > deadline_s:
+                raise PatternTimeout(source, limit_s)
+    except TimeoutError as error:
+        raise PatternTimeout(source, limit_s) from error

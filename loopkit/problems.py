@@ -1,0 +1,226 @@
+"""What is wrong with a file, as data, and how it is shown to the person who wrote it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+_TAB = "    "
+_JOINERS = "\u200c\u200d"
+_CUT = "..."
+_WINDOW = 120
+_BEFORE_CARET = 40
+_LISTED = 12
+_LONGEST_WORD = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a file: lines and columns count from 1, in characters; the end is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: what it is, where it is, and what to do about it."""
+
+    code: str
+    """The kind of mistake, in kebab-case: `unknown-field`."""
+    message: str
+    """Lower case at the start, no full stop: "unknown field `temprature`"."""
+    span: Span | None = None
+    path: str = ""
+    """The place in the document's own terms: `agents.reviewer.temprature`."""
+    help: str = ""
+    """What to do: "did you mean `temperature`?". May have several lines."""
+    severity: Severity = "error"
+    also: tuple[tuple[str, Span], ...] = ()
+    """Further places, each with a label: ("first defined here", span)."""
+
+
+class ProblemsFound(Exception):
+    """Something cannot be used as it is; `problems` says everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        if not self.problems:
+            return "no problems"
+        first, *others = self.problems
+        place = f"{_position(first.span)}: " if first.span else ""
+        more = f" (and {len(others)} more)" if others else ""
+        return f"{place}{_printable(first.message)}{more}"
+
+
+def closest(word: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that `word` was most likely meant to be, or None where none is near.
+
+    Capitals do not count; a word of more than 100 characters is nobody's typing mistake.
+    """
+    if len(word) > _LONGEST_WORD:
+        return None
+    by_folded = {choice.casefold(): choice for choice in choices}
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1)
+    return by_folded[near[0]] if near else None
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return a remedy for an unknown `word`: the near choice, else what is allowed, else ""."""
+    names = list(choices)
+    near = closest(word, names)
+    if near is not None:
+        return f"did you mean `{near}`?"
+    if not names:
+        return ""
+    rest = len(names) - _LISTED
+    listed = ", ".join(f"`{name}`" for name in names[:_LISTED])
+    return f"allowed: {listed}" + (f" and {rest} more" if rest > 0 else "")
+
+
+def render(problems: Iterable[Problem], sources: Mapping[str, str]) -> str:
+    """Return the problems as text for a terminal, by file, line and column, a blank line between.
+
+    `sources` maps the files that the spans name to their texts; a place in any other file is
+    shown without its line. Problems without a place come first. No control character of a file
+    or a message is passed through, so nothing here can move the cursor or colour the screen.
+    """
+    lines = {file: _lines(text) for file, text in sources.items()}
+    return "\n\n".join(_block(problem, lines) for problem in sorted(problems, key=_order))
+
+
+def render_one(problem: Problem, sources: Mapping[str, str]) -> str:
+    """Return one problem as `render` shows it."""
+    return render([problem], sources)
+
+
+def _order(problem: Problem) -> tuple[str, int, int]:
+    span = problem.span
+    return (span.file, span.line, span.column) if span else ("", 0, 0)
+
+
+def _lines(text: str) -> Sequence[str]:
+    # Columns are counted without a byte order mark, as editors show them.
+    return _LINE_BREAK.split(text.removeprefix("\ufeff"))
+
+
+def _block(problem: Problem, lines: Mapping[str, Sequence[str]]) -> str:
+    spans = [problem.span] if problem.span else []
+    spans += [span for _, span in problem.also]
+    gutter = max((len(str(span.line)) for span in spans), default=1)
+    return "\n".join(
+        [
+            f"{problem.severity}[{problem.code}]: {_printable(problem.message)}",
+            *_primary(problem, lines, gutter),
+            *(row for label, span in problem.also for row in _further(label, span, lines, gutter)),
+            *_help(problem.help),
+        ]
+    )
+
+
+def _primary(problem: Problem, lines: Mapping[str, Sequence[str]], gutter: int) -> list[str]:
+    path = f"({_printable(problem.path)})" if problem.path else ""
+    if problem.span is None:
+        return [f"  {path}"] if path else []
+    arrow = f"  --> {_position(problem.span)}" + (f"   {path}" if path else "")
+    return [arrow, *_snippet(problem.span, lines, gutter)]
+
+
+def _further(
+    label: str, span: Span, lines: Mapping[str, Sequence[str]], gutter: int
+) -> Iterable[str]:
+    snippet = _snippet(span, lines, gutter)
+    arrow = f"  ::: {_position(span)}"
+    if not snippet:
+        return [f"{arrow} {_printable(label)}".rstrip()]
+    return [arrow, *snippet[:-1], f"{snippet[-1]} {_printable(label)}".rstrip()]
+
+
+def _help(text: str) -> list[str]:
+    first, *others = text.splitlines() or [""]
+    rows = [f"  help: {_printable(first)}", *(f"        {_printable(row)}" for row in others)]
+    return [row.rstrip() for row in rows] if text else []
+
+
+def _position(span: Span) -> str:
+    return f"{_printable(span.file)}:{span.line}:{span.column}"
+
+
+def _snippet(span: Span, lines: Mapping[str, Sequence[str]], gutter: int) -> list[str]:
+    rows = lines.get(span.file, ())
+    if not 1 <= span.line <= len(rows):
+        return []
+    shown, before, carets = _underlined(rows[span.line - 1], span)
+    margin = " " * gutter
+    return [
+        f"{span.line:>{gutter}} | {shown}".rstrip(),
+        f"{margin} | {' ' * before}{'^' * carets}",
+    ]
+
+
+def _underlined(line: str, span: Span) -> tuple[str, int, int]:
+    """Return the part of the line to show, the columns before the carets, and how many carets."""
+    start = min(max(span.column - 1, 0), len(line))
+    end = span.end_column - 1 if span.end_line == span.line else len(line)
+    first, last = _window(line, start)
+    end = min(max(end, start), last)
+    head, tail = _CUT if first else "", _CUT if last < len(line) else ""
+    before = len(head) + _columns(line[first:start])
+    return head + _printable(line[first:last]) + tail, before, max(1, _columns(line[start:end]))
+
+
+def _window(line: str, at: int) -> tuple[int, int]:
+    """Return the slice round character `at` that fits the terminal: all of a line that does."""
+    after = _fitting(line[at : at + _WINDOW], _WINDOW)
+    before = _fitting(line[max(0, at - _WINDOW) : at][::-1], max(_BEFORE_CARET, _WINDOW - after))
+    start = at - before
+    return start, start + _fitting(line[start : start + _WINDOW], _WINDOW)
+
+
+def _fitting(text: str, columns: int) -> int:
+    """Return how many characters of `text` fit, each taken as one column wide at the least."""
+    for count, char in enumerate(text):
+        columns -= max(1, _columns(char))
+        if columns < 0:
+            return count
+    return len(text)
+
+
+def _printable(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else "".join(map(_glyph, text))
+
+
+def _glyph(char: str) -> str:
+    """Return what stands for the character on the screen: itself, spaces for a tab, an escape."""
+    if char == "\t":
+        return _TAB
+    # Cf has the marks that reverse the reading order, which can make text lie.
+    hidden = unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    if hidden and char not in _JOINERS:
+        return char.encode("unicode_escape").decode("ascii")
+    return char
+
+
+def _columns(text: str) -> int:
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return sum(_cell_width(char) for glyph in map(_glyph, text) for char in glyph)
+
+
+def _cell_width(char: str) -> int:
+    if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

@@ -1,0 +1,95 @@
+"""The published JSON Schemas, made from the definition classes for editors and other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
+from loopkit.definition import Machine
+from loopkit.definition.states import STATE_KINDS
+from loopkit.scenario import Scenario
+
+DRAFT_07 = "http://json-schema.org/draft-07/schema#"
+
+
+class _Generate(GenerateJsonSchema):
+    """Draft-07, without automatic titles, each kind of state told by the key that it carries."""
+
+    schema_dialect = DRAFT_07
+
+    def get_title_from_name(self, name: str) -> str:
+        return ""
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> dict[str, Any]:
+        made = {
+            str(tag).strip("<>"): self.generate_inner(choice)
+            for tag, choice in schema["choices"].items()
+            if not isinstance(choice, str)
+        }
+        if set(made) == set(STATE_KINDS):
+            return _by_key(made)
+        return {"anyOf": list(made.values())}
+
+
+def machine_schema() -> dict[str, Any]:
+    """The JSON Schema of machine files."""
+    return _schema(Machine, "A loopkit machine")
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The JSON Schema of scenario files."""
+    return _schema(Scenario, "A loopkit scenario")
+
+
+SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "machine": machine_schema,
+    "scenario": scenario_schema,
+}
+
+
+def _schema(noun: type[BaseModel], title: str) -> dict[str, Any]:
+    made = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
+    schema = _as_draft_07(_untitled(made))
+    return {"$schema": DRAFT_07, "title": title, **schema}
+
+
+def _by_key(made: dict[str, Any]) -> dict[str, Any]:
+    """`if` a state has the key of a kind, `then` it is of that kind; without one it is a choice."""
+    rules: Any = made["choice"]
+    for kind in reversed([kind for kind in STATE_KINDS if kind != "choice"]):
+        rules = {"if": {"required": [kind]}, "then": made[kind], "else": rules}
+    return {"type": "object", **rules}
+
+
+def _untitled(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                k: _untitled(v) for k, v in value.items() if not (k == "title" and v in ("", None))
+            }
+        case list():
+            return [_untitled(item) for item in value]
+        case _:
+            return value
+
+
+def _as_draft_07(schema: Any) -> Any:
+    """`$defs` and `prefixItems` as draft-07 spells them."""
+    match schema:
+        case {"$ref": str(ref), **rest}:
+            moved = {"$ref": ref.replace("#/$defs/", "#/definitions/")}
+            # Draft-07 ignores what stands beside a reference.
+            return {"allOf": [moved], **_as_draft_07(rest)} if rest else moved
+        case dict():
+            return {
+                ("definitions" if key == "$defs" else key): _as_draft_07(value)
+                for key, value in schema.items()
+            }
+        case list():
+            return [_as_draft_07(item) for item in schema]
+        case _:
+            return schema

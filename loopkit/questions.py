@@ -1,0 +1,52 @@
+"""Questions to a person: which answers count, and what becomes of calls in doubt."""
+
+from __future__ import annotations
+
+from loopkit.active import ActiveRun
+from loopkit.definition import HumanState
+from loopkit.engine import Engine
+from loopkit.events import Choice, Event, HumanAnswer, Settled, Waiting
+from loopkit.runstate import RunState
+from loopkit.work.human import AnswerRefused, answered
+
+DOUBT_CHOICES = ("retry", "fail")
+
+
+def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> list[Event]:
+    """What an answer to the open question brings about; raises AnswerRefused."""
+    question = run.question
+    if question is None:
+        raise AnswerRefused(f"run `{run.run}` asks nothing now")
+    if question.call is not None:
+        return _settled(question, answer)
+    state = engine.program.machine.states[question.state]
+    if not isinstance(state, HumanState):
+        raise AnswerRefused(f"`{question.state}` asks nobody")
+    return engine.step(run, answered(engine, run, state, answer), now)
+
+
+def _settled(question: Waiting, answer: HumanAnswer) -> list[Event]:
+    if answer.choice == "retry":
+        return [Settled(key=question.call or "", choice="retry")]
+    if answer.choice == "fail":
+        return [Settled(key=question.call or "", choice="fail")]
+    raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`")
+
+
+async def ask_about_doubt(active: ActiveRun) -> None:
+    """Ask a person about the first call in doubt, if there is one and nothing else is asked."""
+    if active.state.status != "running" or not active.state.doubts:
+        return
+    key, intent = next(iter(active.state.doubts.items()))
+    await active.append(
+        Waiting(
+            state=active.state.state,
+            question=f"doubt:{key}",
+            text=(
+                f"The process ended while `{intent.agent}` was being called, so the call may have "
+                f"been made. Make it again, or let it count as failed?"
+            ),
+            choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
+            call=key,
+        )
+    )

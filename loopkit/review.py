@@ -1,0 +1,85 @@
+"""What a person sees at a question: the artifact, its verdict, and how it came here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.engine import Engine
+from loopkit.events import Artifact, Waiting
+from loopkit.findings import Finding, Report
+from loopkit.graph import cap_value
+from loopkit.runstate import RunState
+from loopkit.text import indented, plural, printable
+
+RULE = "─" * 72
+
+
+def review(engine: Engine, run: RunState) -> str:
+    """The open question of a run, with everything that is needed to answer it."""
+    question = run.question
+    if question is None:
+        return ""
+    artifacts, report = engine.shown(run)
+    parts = [
+        *_artifacts(artifacts),
+        *report_lines(report),
+        *_way(engine, run),
+        *_question(question),
+    ]
+    return "\n".join(parts)
+
+
+def _artifacts(artifacts: dict[str, Artifact]) -> Iterator[str]:
+    for name, artifact in artifacts.items():
+        label = " (fallback)" if artifact.fallback else ""
+        yield f"{RULE}\n{name}, attempt {artifact.attempt} by {artifact.author}{label}\n{RULE}"
+        yield printable(artifact.text).strip("\n") or "(empty)"
+        yield RULE
+
+
+def report_lines(report: Report | None) -> Iterator[str]:
+    """A report as lines: the verdict, then every finding."""
+    if report is None:
+        return
+    counts = plural(len(report.blocking), "blocking finding")
+    warned = f", {plural(len(report.warnings), 'warning')}" if report.warnings else ""
+    stalled = "; the last revisions made no progress" if report.stalled else ""
+    yield f"Verdict of {report.state}: {report.verdict} ({counts}{warned}){stalled}"
+    yield from (_finding(finding) for finding in report.findings)
+    if report.reason:
+        yield indented(report.reason, "  ")
+
+
+def _finding(finding: Finding) -> str:
+    kind = "" if finding.blocking else "warning: "
+    status = "" if finding.status == "new" else f" ({finding.status})"
+    where = f" [{finding.location}]" if finding.location else ""
+    where = f" [line {finding.line}]" if finding.line else where
+    return indented(f"- {kind}{finding.message}{where}{status}", "  ")
+
+
+def _way(engine: Engine, run: RunState) -> Iterator[str]:
+    """The route label that led here, and the attempts used."""
+    edge = engine.program.graph.by_id.get(run.entered_by or "")
+    if edge is not None:
+        condition = f" because `{edge.guard}`" if edge.guard else ""
+        yield f"Came from {edge.source} by {edge.id}{condition}"
+    used = [
+        f"{counter}: {run.counters.get(counter, 0)} of {cap_value(cap, run.input)}"
+        for counter, cap in engine.program.graph.caps.items()
+        if run.counters.get(counter, 0)
+    ]
+    if used:
+        yield "Revisions used: " + ", ".join(used)
+    worked = [f"{s} {n}" for s, n in run.attempts.items() if s in engine.program.graph.authors]
+    if worked:
+        yield "Attempts: " + ", ".join(worked)
+
+
+def _question(question: Waiting) -> Iterator[str]:
+    yield ""
+    yield printable(question.text)
+    for choice in question.choices:
+        closed = f"  (closed: {choice.closed})" if choice.closed else ""
+        comment = "  (with a comment)" if choice.needs_comment else ""
+        yield f"  {choice.name}{comment}{closed}"

@@ -1,0 +1,165 @@
+"""The driver: does the work of the active state, appends what came of it, repeats.
+
+`advance` goes on until the run is over, waits for a person, is suspended, or
+is asked to stop. Each turn is one completed piece of work, one macrostep of
+the engine and one durable append.
+"""
+
+from __future__ import annotations
+
+from loopkit.active import ActiveRun
+from loopkit.calls import CallFailed
+from loopkit.definition import (
+    AgentState,
+    ChoiceState,
+    RenderState,
+    RunState,
+    State,
+    ValidateState,
+)
+from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
+from loopkit.inbox import consume
+from loopkit.limits import LimitReached
+from loopkit.questions import answer_events, ask_about_doubt
+from loopkit.template import TemplateError
+from loopkit.work import agent, command, render, validate
+
+INBOX_SECONDS = 1.0
+
+
+async def advance(active: ActiveRun) -> None:
+    """Drive a run as far as it goes without a person or a resume."""
+    try:
+        await _advance(active)
+    finally:
+        # Whatever ends this, what was staged and not written yet must not be lost.
+        await active.append()
+
+
+async def _advance(active: ActiveRun) -> None:
+    if not active.state.state:
+        await active.append(*active.engine.begin(active.state, active.clock.now()))
+    await settle_open_calls(active)
+    looked_at = active.clock.monotonic()
+    while active.state.status in ("running", "waiting"):
+        if active.clock.monotonic() - looked_at > INBOX_SECONDS:
+            await consume(active)
+            looked_at = active.clock.monotonic()
+        if active.stopping:
+            return await interrupt(active)
+        if active.state.status == "waiting" and not await take_answer(active):
+            return None
+        await ask_about_doubt(active)
+        if active.state.status == "running":
+            await turn(active)
+    return None
+
+
+async def take_answer(active: ActiveRun) -> bool:
+    """Go on with whatever answers the open question now; false where the run has to wait."""
+    question = active.state.question
+    await consume(active)
+    if active.state.status != "waiting" or question is None:
+        return True
+    if _expired(active, question):
+        absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
+        await active.append(*_answered(active, absent))
+        return True
+    answer = await active.person.answer(active, question)
+    if answer is None:
+        # The time may have run out while the person was being asked.
+        return _expired(active, question)
+    await active.append(*_answered(active, answer))
+    return True
+
+
+def _expired(active: ActiveRun, question: Waiting) -> bool:
+    return question.expires_at is not None and active.clock.now() >= question.expires_at
+
+
+def _answered(active: ActiveRun, answer: HumanAnswer) -> list[Event]:
+    return answer_events(active.engine, active.state, answer, active.clock.now())
+
+
+async def turn(active: ActiveRun) -> None:
+    """One piece of work and the macrostep that it completes."""
+    name = active.state.state
+    state = active.program.machine.states[name]
+    resume_at: float | None = None
+    try:
+        work = await perform(active, name, state)
+    except CallFailed as failed:
+        work = _unworked(active, failed.error_class, failed.message)
+        resume_at = failed.resume_at
+    except LimitReached as reached:
+        work = _unworked(active, "limit", str(reached))
+    except TemplateError as error:
+        work = _unworked(active, "fatal", f"a template could not be filled in: {error}")
+    events = active.engine.step(active.state, work, active.clock.now())
+    if isinstance(events[-1], Suspended) and resume_at is not None:
+        events = [*events[:-1], events[-1].model_copy(update={"resume_at": resume_at})]
+    active.stage(*events)
+    if not calls_at_once(active):
+        await active.append()
+
+
+def calls_at_once(active: ActiveRun) -> bool:
+    """Whether the active state starts with the intent of a call.
+
+    Then the macrostep that entered it is written with that intent: one commit
+    for both, and still before anything is spent or judged.
+    """
+    state = active.program.machine.states[active.state.state]
+    return active.state.status == "running" and isinstance(state, AgentState | RunState)
+
+
+async def perform(active: ActiveRun, name: str, state: State) -> Worked:
+    """The work of the active state, by its kind."""
+    match state:
+        case AgentState():
+            return await agent.perform(active, name, state)
+        case RunState():
+            return await command.perform(active, name, state)
+        case RenderState():
+            return await render.perform(active, name, state)
+        case ValidateState():
+            return await validate.perform(active, name, state)
+        case ChoiceState():
+            return Worked(state=name, visit=active.state.visit, outcome="done")
+        case _:
+            raise AssertionError(f"`{name}` has no work to do")
+
+
+def _unworked(active: ActiveRun, outcome: Outcome, error: str) -> Worked:
+    return Worked(state=active.state.state, visit=active.state.visit, outcome=outcome, error=error)
+
+
+async def settle_open_calls(active: ActiveRun) -> None:
+    """What an earlier process left open is in doubt; each call's policy decides what follows."""
+    for key, intent in list(active.state.open_calls.items()):
+        policy = doubt_policy(active, intent.agent, intent.role, intent.state)
+        await active.append(InDoubt(key=key, policy=policy))
+
+
+def doubt_policy(active: ActiveRun, agent_name: str, role: str, state: str) -> Policy:
+    """`retry` for models and `ask` for commands, unless the definition says otherwise."""
+    machine = active.program.machine
+    definition = machine.states[state] if role == "run" else machine.agents[agent_name]
+    written = getattr(definition, "on_in_doubt", None)
+    if written is not None:
+        return written  # type: ignore[no-any-return]
+    return "retry" if hasattr(definition, "model") else "ask"
+
+
+async def interrupt(active: ActiveRun) -> None:
+    """Stop after the finished step; `resume` goes on."""
+    await active.append(
+        Suspended(
+            state=active.state.state,
+            reason="interrupted",
+            message="stopped by a signal after the step was stored",
+        )
+    )
+
+
+__all__ = ["advance", "perform", "turn"]

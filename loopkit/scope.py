@@ -1,0 +1,283 @@
+"""Which names templates and guards may use at each point of a machine, and of what type.
+
+`names` gives the same names their values at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from loopkit.datatypes import DataType, parse_fields
+from loopkit.definition import (
+    AgentState,
+    Extract,
+    HumanState,
+    RenderState,
+    RunState,
+    ValidateState,
+)
+from loopkit.definition.states import ExtractAll
+from loopkit.flow import ANY_REPORT, Flow, Made
+from loopkit.graph import Edge, Graph, output_of
+from loopkit.guard import GuardType
+from loopkit.template import Anything, Fields, Items, Scalar, Shape
+from loopkit.template.shapes import absent, either
+
+FINDING = Fields(
+    dict.fromkeys(
+        ("id", "message", "severity", "code", "validator", "rule", "location", "line", "status"),
+        Scalar(),
+    )
+)
+REPORT = Fields(
+    {
+        **dict.fromkeys(
+            ("state", "artifact", "author", "attempt", "verdict", "valid", "stalled",
+             "error_count", "warning_count", "reason"),
+            Scalar(),
+        ),
+        "findings": Items(FINDING),
+        "answers": Items(Fields(dict.fromkeys(("validator", "verdict", "reason"), Scalar()))),
+    }
+)  # fmt: skip
+HISTORY = Items(
+    Fields(
+        {
+            "attempt": Scalar(),
+            "verdict": Scalar(),
+            "findings": Items(FINDING),
+            "artifact": Anything(),
+        }
+    )
+)
+EVERYWHERE: Mapping[str, Shape] = {
+    **dict.fromkeys(("findings", "warnings", "resolved", "regressed"), Items(FINDING)),
+    **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
+    "previous": Anything(),
+    "history": HISTORY,
+}
+VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
+BOOL, INT = GuardType("bool"), GuardType("int")
+OF_VALIDATE: Mapping[str, GuardType] = {
+    "valid": BOOL,
+    "verdict": GuardType("str", values=VERDICTS),
+    "error_count": INT,
+    "warning_count": INT,
+    "codes": GuardType("texts"),
+    "regressed": BOOL,
+    "stalled": BOOL,
+    "infeasible": BOOL,
+    "incomplete": BOOL,
+}
+
+
+class Scope:
+    """The names of one machine, point by point."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.flow = Flow(graph)
+
+    # -- templates -------------------------------------------------------------------------
+
+    def entering(self, state: str) -> dict[str, Shape]:
+        """What templates see when a state starts its work: prompts, questions, paths."""
+        return self._shapes(self.flow.entering[state])
+
+    def taking(self, edge: Edge) -> dict[str, Shape]:
+        """What the feedback of an edge sees."""
+        shapes = self._shapes(self.flow.taking(edge))
+        source = self.graph.states[edge.source]
+        if isinstance(source, HumanState):
+            shapes |= {"choice": Scalar(), "comment": Scalar()} | _form_shapes(source)
+        return shapes
+
+    def _shapes(self, made: Made) -> dict[str, Shape]:
+        shapes = dict(EVERYWHERE)
+        shapes["input"] = shape_of(self.input)
+        shapes |= self._reports(made)
+        for kind, name in made.possibly:
+            if kind == "artifact":
+                shape = self._artifact(name, whole=("fields", name) in made.surely)
+                shapes[name] = shape if ("artifact", name) in made.surely else absent(shape)
+        for name, shape in self._answers(made):
+            shapes.setdefault(name, shape)
+        return shapes
+
+    def _reports(self, made: Made) -> dict[str, Shape]:
+        if ANY_REPORT not in made.possibly:
+            return {}
+        states = sorted(name for kind, name in made.possibly if kind == "report" and name)
+        reports: dict[str, Shape] = {
+            s: REPORT if ("report", s) in made.surely else absent(REPORT) for s in states
+        }
+        report = REPORT if ANY_REPORT in made.surely else absent(REPORT)
+        return {"report": report, "reports": Fields(reports)}
+
+    def _answers(self, made: Made) -> Iterator[tuple[str, Shape]]:
+        """Answers and exit codes, by the state that left them."""
+        for kind, name in sorted(made.possibly):
+            state = self.graph.states.get(name)
+            fields: dict[str, Shape] = {}
+            if isinstance(state, HumanState):
+                fields = {"choice": Scalar(), "comment": Scalar(), "by": Scalar()}
+                fields |= _form_shapes(state)
+            elif isinstance(state, RunState):
+                fields = {"exit_code": Scalar()}
+            if kind == "facts" and fields:
+                shape = Fields(fields)
+                yield name, shape if ("facts", name) in made.surely else absent(shape)
+
+    def _artifact(self, name: str, *, whole: bool) -> Shape:
+        """The shape of an artifact, whichever of its authors wrote it."""
+        shapes = [
+            self._authored(author, whole=whole) for author in self.graph.artifacts.get(name, ())
+        ]
+        if not shapes:
+            return Scalar()
+        merged = shapes[0]
+        for shape in shapes[1:]:
+            merged = _merge(merged, shape)
+        return merged
+
+    def _authored(self, author: str, *, whole: bool) -> Shape:
+        state = self.graph.states[author]
+        if isinstance(state, AgentState):
+            agent = self.graph.machine.agents.get(state.agent)
+            if agent is not None and agent.schema_ is not None:
+                return _weakened(shape_of(parse_fields(agent.schema_)), whole=whole)
+        if not isinstance(state, AgentState | RunState | RenderState):
+            return Scalar()
+        extracted = output_of(state, author).fields
+        fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
+        if isinstance(state, RunState) and output_of(state, author).name == author:
+            fields["exit_code"] = Scalar()
+        if isinstance(state, RenderState) and _passes_value(state):
+            return Anything()
+        return _weakened(Fields(fields), whole=whole) if fields else Scalar()
+
+    @cached_property
+    def input(self) -> DataType:
+        return parse_fields(self.graph.machine.input)
+
+    # -- guards ----------------------------------------------------------------------------
+
+    def guard_names(self, state: str) -> dict[str, GuardType]:
+        """What the guards of a state's transitions may name."""
+        names = dict(self.common_names(state))
+        names |= self._revisions(state)
+        made = self.flow.completing(state)
+        for kind, other in sorted(made.surely):
+            if kind == "report" and other:
+                names[f"reports.{other}.verdict"] = OF_VALIDATE["verdict"]
+            if kind == "facts" and other in self.graph.states:
+                own = own_names(self.graph, other)
+                names |= {f"{other}.{field}": known for field, known in own.items()}
+        return names | own_names(self.graph, state)
+
+    def common_names(self, _: str = "") -> dict[str, GuardType]:
+        """What every guard may name: `attempt` and the scalars of the input."""
+        return {"attempt": INT, **dict(_scalar_names(self.input, "input"))}
+
+    def _revisions(self, state: str) -> dict[str, GuardType]:
+        edges = self.graph.revise_edges[state]
+        if not edges:
+            return {}
+        counted = {"revisions": GuardType("int", bounded=True)}
+        counted["max_revisions"] = counted["revisions"]
+        return {"cap_reached": BOOL} | (counted if len(edges) == 1 else {})
+
+
+def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The facts that a state's own work leaves for guards."""
+    match graph.states[name]:
+        case AgentState(agent=agent_name):
+            agent = graph.machine.agents.get(agent_name)
+            schema = parse_fields(agent.schema_) if agent and agent.schema_ else None
+            return dict(_required_scalars(schema)) if schema else {}
+        case RunState():
+            return {"exit_code": INT}
+        case ValidateState():
+            return dict(OF_VALIDATE)
+        case HumanState() as state:
+            form = _scalar_names(parse_fields(state.form), "")
+            return {"choice": GuardType("str", values=state.choices), **dict(form)}
+        case _:
+            return {}
+
+
+def guard_type(datatype: DataType) -> GuardType | None:
+    """The type of a scalar in guards; none for lists and mappings."""
+    match datatype.scalar:
+        case "bool" | "int" | "num" | "str" as kind:
+            return GuardType(
+                kind, values=datatype.values, optional=datatype.optional, bounded=datatype.bounded
+            )
+        case _:
+            return None
+
+
+def shape_of(datatype: DataType) -> Shape:
+    """What a template may read of data of a type."""
+    if datatype.fields is not None:
+        fields = {name: shape_of(inner) for name, inner in datatype.fields.items()}
+        return Fields(fields, optional=datatype.optional)
+    if datatype.items is not None:
+        return Items(shape_of(datatype.items), optional=datatype.optional)
+    # A scalar that is none prints as nothing, so it need not be asked for.
+    return Scalar() if datatype.scalar else Anything()
+
+
+def _scalar_names(datatype: DataType, prefix: str) -> Iterator[tuple[str, GuardType]]:
+    for name, inner in (datatype.fields or {}).items():
+        dotted = f"{prefix}.{name}" if prefix else name
+        known = guard_type(inner)
+        if known is not None:
+            yield dotted, known
+        elif not inner.optional:
+            yield from _scalar_names(inner, dotted)
+
+
+def _required_scalars(schema: DataType) -> Iterator[tuple[str, GuardType]]:
+    for name, inner in (schema.fields or {}).items():
+        known = guard_type(inner)
+        if known is not None and inner.required:
+            yield name, known
+
+
+def _form_shapes(state: HumanState) -> dict[str, Shape]:
+    return {name: shape_of(t) for name, t in (parse_fields(state.form).fields or {}).items()}
+
+
+def _extracted_shape(extract: Extract) -> Shape:
+    return Items(Scalar()) if isinstance(extract, ExtractAll) else Scalar()
+
+
+def _weakened(shape: Shape, *, whole: bool) -> Shape:
+    """The shape of an artifact whose fields may not have arrived."""
+    if whole or not isinstance(shape, Fields):
+        return shape
+    return Fields({name: absent(inner) for name, inner in shape.fields.items()}, shape.open)
+
+
+def _merge(first: Shape, second: Shape) -> Shape:
+    """The shape of what one author or another wrote: fields of only one of them may be absent."""
+    if isinstance(first, Fields) or isinstance(second, Fields):
+        left = dict(first.fields) if isinstance(first, Fields) else {}
+        right = dict(second.fields) if isinstance(second, Fields) else {}
+        names = [*left, *(name for name in right if name not in left)]
+        return Fields(
+            {
+                name: either(left[name], right[name])
+                if name in left and name in right
+                else absent(left.get(name, right.get(name, Scalar())))
+                for name in names
+            }
+        )
+    return either(first, second)
+
+
+def _passes_value(state: RenderState) -> bool:
+    text = state.render.strip()
+    return text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1

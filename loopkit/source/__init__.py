@@ -1,0 +1,28 @@
+"""YAML text as a document: plain values that know where in the file they are written."""
+
+from loopkit.source.document import (
+    Document,
+    Entry,
+    Node,
+    Path,
+    Style,
+    looks_like_unquoted_colon,
+)
+from loopkit.source.mistakes import MAX_BYTES, MAX_LEVELS, MAX_VALUES
+from loopkit.source.reading import read, read_file
+from loopkit.source.scalars import Scalar
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_LEVELS",
+    "MAX_VALUES",
+    "Document",
+    "Entry",
+    "Node",
+    "Path",
+    "Scalar",
+    "Style",
+    "looks_like_unquoted_colon",
+    "read",
+    "read_file",
+]

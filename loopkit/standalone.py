@@ -1,0 +1,55 @@
+"""One validator by itself, as a machine of two states: so it is the same code that a run uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from loopkit.definition import FinalState, RenderState, Transition, ValidateState, rules_of
+from loopkit.definition.validators import JudgeRule
+from loopkit.load import Loaded
+
+TEXT_INPUT = "text_to_judge"
+IMPORT_STATE = "text_to_judge_import"
+VERDICT_STATE = "text_to_judge_verdict"
+
+
+def judging_machine(
+    loaded: Loaded, validator: str, text: str, inputs: Mapping[str, Any]
+) -> tuple[Loaded, dict[str, Any]]:
+    """A machine that imports a text and judges it, and the input that it starts with."""
+    machine = loaded.machine
+    artifact = _artifact_name(loaded, validator)
+    asked = {r.judge for r in rules_of(machine.validators[validator]) if isinstance(r, JudgeRule)}
+    judging = machine.model_copy(
+        update={
+            "states": {
+                IMPORT_STATE: RenderState(
+                    render=f"{{{{ input.{TEXT_INPUT} }}}}", output=artifact, next=VERDICT_STATE
+                ),
+                VERDICT_STATE: ValidateState(
+                    validate_=artifact,
+                    by=(validator,),
+                    transitions=(
+                        Transition(guard="incomplete", target="text_to_judge_done"),
+                        Transition(target="text_to_judge_done"),
+                    ),
+                ),
+                "text_to_judge_done": FinalState(final="success"),
+            },
+            "agents": {name: agent for name, agent in machine.agents.items() if name in asked},
+            "initial": IMPORT_STATE,
+            "limits": machine.limits.model_copy(update={"then": None}),
+        }
+    )
+    missing = {name: None for name in machine.input if name not in inputs}
+    return replace(loaded, machine=judging), {**missing, **inputs, TEXT_INPUT: text}
+
+
+def _artifact_name(loaded: Loaded, validator: str) -> str:
+    """What the validator's templates call the text: what the first state that asks it judges."""
+    for state in loaded.machine.states.values():
+        if isinstance(state, ValidateState) and validator in state.by:
+            return state.validate_
+    return "artifact_to_judge"

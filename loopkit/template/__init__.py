@@ -1,0 +1,26 @@
+"""Templates: Jinja2, sandboxed, strict and bounded.
+
+`parse` a text, `check` its names against the shapes of the data, and `render` it. A template reads
+plain data only, calls nothing, and ends within about a second.
+"""
+
+from loopkit.template.errors import TemplateError
+from loopkit.template.filters import untrusted
+from loopkit.template.rendering import Template, check, parse
+from loopkit.template.shapes import Anything, Fields, Items, Scalar, Shape
+from loopkit.template.values import FieldedText, printed
+
+__all__ = [
+    "Anything",
+    "FieldedText",
+    "Fields",
+    "Items",
+    "Scalar",
+    "Shape",
+    "Template",
+    "TemplateError",
+    "check",
+    "parse",
+    "printed",
+    "untrusted",
+]

@@ -1,0 +1,73 @@
+"""What is wrong with a template, and where in its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_INSIDE = re.compile(r"\{[{%].*?(?:[}%]\}|$)")
+
+
+@dataclass(eq=False)
+class TemplateError(Exception):
+    """A mistake in a template's text, or in the data that it was given."""
+
+    code: str
+    message: str
+    line: int = 1
+    """Line and column count from 1, in characters of the template's text."""
+    column: int = 1
+    length: int = 1
+    help: str = ""
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.message}"
+
+
+@dataclass(eq=False)
+class Refusal(Exception):
+    """What is wrong, where its place is not known yet."""
+
+    message: str
+    help: str = ""
+    code: str = "template-limit"
+
+
+def located(what: Refusal, text: str, line: int, words: str = "") -> TemplateError:
+    """Return the error placed at the dotted `words`, at the last of them, in line `line` of `text`.
+
+    Jinja knows lines only: of words that the line has twice, the first inside `{{ }}` or `{% %}`
+    is taken; without them the place is the line.
+    """
+    rows = _LINE_END.split(text)
+    line = min(max(line, 1), len(rows))
+    column, length = _columns(rows[line - 1], words)
+    return TemplateError(what.code, what.message, line, column, length, what.help)
+
+
+def _columns(row: str, words: str) -> tuple[int, int]:
+    for pattern in _patterns(words):
+        for start, end in _regions(row):
+            match = pattern.search(row, start, end)
+            if match:
+                return match.start(1) + 1, max(1, match.end(1) - match.start(1))
+    shown = row.strip()
+    return len(row) - len(row.lstrip()) + 1 if shown else 1, max(1, len(shown))
+
+
+def _patterns(words: str) -> Iterator[re.Pattern[str]]:
+    """Yield how the words may be written: as they are, the last one as a field, or anywhere."""
+    if not words:
+        return
+    *before, last = words.split(".")
+    path = "".join(rf"{re.escape(word)}\s*\.\s*" for word in before)
+    yield re.compile(rf"(?<![\w.]){path}({re.escape(last)})(?!\w)")
+    yield re.compile(rf"(?:\.\s*|[\[=(]\s*[\"'])({re.escape(last)})(?!\w)")
+    yield re.compile(rf"({re.escape(last)})")
+
+
+def _regions(row: str) -> Iterator[tuple[int, int]]:
+    yield from (match.span() for match in _INSIDE.finditer(row))
+    yield 0, len(row)

@@ -1,0 +1,71 @@
+"""What is known of the data before a template is filled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Data of which nothing is known: every field may be read."""
+
+    optional: bool = False
+    """It may be absent: a template has to ask before it uses it. So in each of the shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A text, a number, true or false: it has no fields."""
+
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping, or a text with fields."""
+
+    fields: Mapping[str, Shape] = field(default_factory=dict)
+    open: bool = False
+    """It may have other fields too."""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of items of one shape."""
+
+    item: Shape = field(default_factory=Anything)
+    optional: bool = False
+
+
+Shape = Anything | Scalar | Fields | Items
+
+
+def either(first: Shape, second: Shape) -> Shape:
+    """Return the shape of what is one or the other."""
+    optional = first.optional or second.optional
+    first, second = present(first), present(second)
+    shape = first if first == second else Anything()
+    return replace(shape, optional=True) if optional else shape
+
+
+def present(shape: Shape) -> Shape:
+    """Return the shape of the same data where it is there."""
+    return replace(shape, optional=False) if shape.optional else shape
+
+
+def absent(shape: Shape) -> Shape:
+    """Return the shape of the same data where it may be missing."""
+    return shape if shape.optional else replace(shape, optional=True)
+
+
+def item_of(shape: Shape) -> Shape:
+    """Return the shape of what a loop over the data goes through."""
+    match shape:
+        case Items(item=item):
+            return item
+        case Anything():
+            return Anything()
+        case _:
+            return Scalar()

@@ -1,0 +1,29 @@
+"""Text for people: stripped of what could drive their terminal."""
+
+from __future__ import annotations
+
+import re
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+
+
+def printable(text: str) -> str:
+    """The text without control characters, escape sequences and bidirectional overrides."""
+    plain = ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return CONTROL.sub("", plain)
+
+
+def one_line(text: str, width: int = 100) -> str:
+    """The text on one line, shortened to `width` characters."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def indented(text: str, by: str) -> str:
+    return "\n".join(f"{by}{line}".rstrip() for line in printable(text).splitlines())
+
+
+def plural(count: int, word: str) -> str:
+    """`1 finding`, `2 findings`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,0 +1,94 @@
+"""Faults -> findings -> one answer of the validator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loopkit.definition import Rule
+from loopkit.findings import Answer, AnswerVerdict, Finding
+from loopkit.template import parse
+from loopkit.validators.fault import CannotJudge, Fault
+from loopkit.validators.identity import finding_ids
+
+
+def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:
+    """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
+    verdict: AnswerVerdict = "warn" if findings else "pass"
+    if any(finding.blocking for finding in findings):
+        verdict = "fail"
+    return Answer(validator=validator, verdict=verdict, findings=tuple(findings))
+
+
+def answer_without(validator: str, error: CannotJudge) -> Answer:
+    return Answer(
+        validator=validator,
+        verdict="error",
+        error_class=error.error_class,
+        reason=storable(error.reason),
+    )
+
+
+def not_applicable(validator: str, reason: str) -> Answer:
+    return Answer(validator=validator, verdict="not_applicable", reason=reason)
+
+
+def combined(validator: str, answers: Sequence[Answer]) -> Answer:
+    """One answer for those of the rules, with the findings of all.
+
+    As in a report, `fail` goes before `error`: what one rule found has to be mended whatever the
+    other would have said. Everything else gives way to `error`; of several the fatal one counts.
+    """
+    findings = [finding for answer in answers for finding in answer.findings]
+    errors = sorted(
+        (answer for answer in answers if answer.verdict == "error"),
+        key=lambda answer: answer.error_class != "fatal",
+    )
+    reason = "; ".join(answer.reason for answer in errors)
+    judged = answer_with(validator, findings)
+    if errors and judged.verdict != "fail":
+        error = {"verdict": "error", "error_class": errors[0].error_class}
+        return judged.model_copy(update={**error, "reason": reason})
+    if errors:
+        return judged.model_copy(update={"reason": reason})
+    if all(answer.verdict == "not_applicable" for answer in answers):
+        return not_applicable(validator, "; ".join(answer.reason for answer in answers))
+    return judged
+
+
+def findings_of(
+    validator: str, rule: Rule, place: str, faults: Sequence[Fault], names: Mapping[str, object]
+) -> list[Finding]:
+    """The findings of one rule; `place` names it where it has no code.
+
+    Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
+    """
+    name = rule.code or place
+    ids = finding_ids(validator, [(name, fault.location, fault.steady) for fault in faults])
+    return [
+        Finding(
+            id=identity,
+            message=storable(_message(rule, place, fault, names)),
+            severity=rule.severity,
+            validator=validator,
+            rule=name,
+            code=rule.code,
+            location=storable(fault.location),
+            line=fault.line,
+        )
+        for identity, fault in zip(ids, faults, strict=True)
+    ]
+
+
+def storable(text: str) -> str:
+    """The text with every half of a surrogate pair, which no file can hold, replaced by `?`."""
+    return text.encode(errors="replace").decode()
+
+
+def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) -> str:
+    if rule.message is None:
+        return fault.message
+    seen = {"item": fault.item, "index": fault.index, "value": fault.value}
+    message = parse(rule.message).render({**names, **seen}).strip()
+    if not message:
+        raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
+    return message

@@ -1,0 +1,52 @@
+"""The data that an artifact is: parsed already, or JSON or YAML in its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopkit.markdown import code_blocks
+from loopkit.problems import ProblemsFound
+from loopkit.source import read
+from loopkit.validators.json_text import NoJson, extract_json, parse_json
+from loopkit.validators.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class NoData:
+    """Why the artifact holds no data, as a message for its author."""
+
+    reason: str
+
+
+def data_of(subject: Subject, *, tolerant: bool) -> object | NoData:
+    """The data of the artifact.
+
+    A text has to be JSON, or else YAML with a mapping at the root, within the limits of a machine
+    file. `tolerant` takes JSON out of a fence or prose as well, and YAML out of the only fence.
+    """
+    if subject.is_data:
+        return subject.data
+    if not subject.text.strip():
+        return NoData("the artifact is empty, but JSON is expected")
+    text = _without_yaml_fence(subject.text) if tolerant else subject.text
+    value = extract_json(text) if tolerant else parse_json(text)
+    return _from_yaml(subject.artifact, text, value) if isinstance(value, NoJson) else value
+
+
+def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
+    # Neither brackets nor fences start any other YAML, so that the reason from JSON is the better.
+    if text.lstrip("\ufeff \r\n")[:1] in ("{", "[", "`"):
+        return NoData(f"the artifact is not JSON: {no_json.reason}")
+    try:
+        data: object = read(text, artifact).plain()
+    except ProblemsFound as found:
+        problem = found.problems[0]
+        yaml = problem.message + (f" at line {problem.span.line}" if problem.span else "")
+        return NoData(f"the artifact is neither JSON ({no_json.reason}) nor YAML: {yaml}")
+    return data
+
+
+def _without_yaml_fence(text: str) -> str:
+    """The code of the only fence, if it is labelled yaml; else the text."""
+    blocks = code_blocks(text)
+    return blocks[0][1] if len(blocks) == 1 and blocks[0][0] in ("yaml", "yml") else text

@@ -1,0 +1,51 @@
+"""What a rule's check gives: faults, or the reason why it could not judge."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.findings import ErrorClass
+from loopkit.validators.subject import Setting, Subject
+
+MAX_FAULTS = 50
+"""How many faults one rule names; a text that is wrong everywhere needs no longer list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One defect, before it has a severity and an id."""
+
+    message: str
+    """What is wrong and what is expected; used where the rule has no `message:`."""
+    steady: str
+    """The part of it that stays while the defect does: without counts, sizes and times."""
+    location: str = ""
+    line: int | None = None
+    value: object = None
+    """For `message:`, what was judged: a match, a count, a number of characters, an item."""
+    item: object = None
+    index: int | None = None
+    """For `message:`, the number of the item or the match, from 0."""
+
+
+class CannotJudge(Exception):
+    """The check could not come to a verdict; the reason is a sentence with a remedy."""
+
+    def __init__(self, reason: str, error_class: ErrorClass = "fatal") -> None:
+        super().__init__(reason, error_class)
+        self.reason = reason
+        self.error_class = error_class
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+# The rule is Any, because each check takes the noun that the table pairs it with.
+RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault]]]
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 character`, `2,000 characters`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -1,0 +1,23 @@
+"""`min_chars` and `max_chars`: how much text there is."""
+
+from __future__ import annotations
+
+from loopkit.definition import MaxCharsRule, MinCharsRule
+from loopkit.validators.fault import Fault, counted
+from loopkit.validators.subject import Setting, Subject
+
+
+async def check_min_chars(rule: MinCharsRule, subject: Subject, _setting: Setting) -> list[Fault]:
+    number = len(subject.content.strip())
+    if number >= rule.min_chars:
+        return []
+    message = f"the text has {counted(number, 'character')}, at least {rule.min_chars:,} are needed"
+    return [Fault(message, "too short", value=number)]
+
+
+async def check_max_chars(rule: MaxCharsRule, subject: Subject, _setting: Setting) -> list[Fault]:
+    number = len(subject.content.strip())
+    if number <= rule.max_chars:
+        return []
+    message = f"the text has {counted(number, 'character')}, at most {rule.max_chars:,} are allowed"
+    return [Fault(message, "too long", value=number)]

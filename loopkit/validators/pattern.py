@@ -1,0 +1,64 @@
+"""`matches` and `not_matches`: what a pattern finds in the text."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from loopkit.definition import MatchesRule, NotMatchesRule
+from loopkit.markdown import without_code
+from loopkit.patterns import occurrences
+from loopkit.validators.fault import MAX_FAULTS, Fault, counted
+from loopkit.validators.subject import Setting, Subject
+
+
+async def check_matches(rule: MatchesRule, subject: Subject, setting: Setting) -> list[Fault]:
+    text = _searched(subject, outside_code=rule.outside_code)
+    # With no upper limit there is no need to count on.
+    enough = rule.count.min if rule.count.max is None else None
+    number = sum(1 for _ in islice(occurrences(rule.matches, text, setting.patterns), enough))
+    if number < rule.count.min:
+        message = _too_few(rule, number, subject, setting)
+        return [Fault(message, f"too few {rule.matches}", value=number)]
+    if rule.count.max is not None and number > rule.count.max:
+        limit = counted(rule.count.max, "time")
+        message = f"`{rule.matches}` matches {counted(number, 'time')}, at most {limit} is allowed"
+        return [Fault(message, f"too many {rule.matches}", value=number)]
+    return []
+
+
+async def check_not_matches(
+    rule: NotMatchesRule, subject: Subject, setting: Setting
+) -> list[Fault]:
+    text = _searched(subject, outside_code=rule.outside_code)
+    faults: list[Fault] = []
+    line, counted_to = 1, 0
+    found = islice(occurrences(rule.not_matches, text, setting.patterns), MAX_FAULTS)
+    for index, match in enumerate(found):
+        line += text.count("\n", counted_to, match.start())
+        counted_to = match.start()
+        shown = _shortened(match.group())
+        message = f"`{shown}` is not allowed (nothing may match `{rule.not_matches}`)"
+        faults.append(Fault(message, shown, line=line, value=match.group(), index=index))
+    return faults
+
+
+def _searched(subject: Subject, *, outside_code: bool) -> str:
+    return without_code(subject.content) if outside_code else subject.content
+
+
+def _too_few(rule: MatchesRule, number: int, subject: Subject, setting: Setting) -> str:
+    where = "text outside code" if rule.outside_code else "text"
+    if number or rule.count.min > 1:
+        least = counted(rule.count.min, "time")
+        times = counted(number, "time")
+        return f"`{rule.matches}` matches {times} in the {where}, at least {least} is needed"
+    message = f"nothing in the {where} matches `{rule.matches}`"
+    inside = rule.outside_code and any(
+        True for _ in occurrences(rule.matches, subject.content, setting.patterns)
+    )
+    return f"{message}; what matches stands inside code" if inside else message
+
+
+def _shortened(text: str, limit: int = 80) -> str:
+    shown = " ".join(text.split())
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

@@ -1,0 +1,49 @@
+"""`require`: a condition on data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from loopkit.definition import RequireRule
+from loopkit.guard import parse_requirement, select
+from loopkit.validators.data import NoData, data_of
+from loopkit.validators.fault import Fault
+from loopkit.validators.subject import Setting, Subject
+
+
+async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -> list[Fault]:
+    """One fault for the artifact, or with `each` for every item that does not meet the condition.
+
+    A path that leads to no item passes: to require that there are some is a rule of its own
+    (`nodes.count > 0`). Names are those of the item, then `item`, `index`, `artifact` and those
+    of the setting. Data is taken out of fences and prose; that it must stand alone is for
+    `schema` to say. Raises GuardError.
+    """
+    data = data_of(subject, tolerant=True)
+    if isinstance(data, NoData):
+        return [Fault(data.reason, "no data")]
+    requirement = parse_requirement(rule.require)
+    items = [("", data)] if rule.each is None else select(rule.each, data)
+    names = {**setting.names, subject.artifact: data, "artifact": data}
+    return [
+        _fault(rule, location, item, index)
+        for index, (location, item) in enumerate(items)
+        if not requirement.holds(item, _with_item(names, item, index))
+    ]
+
+
+def _with_item(names: Mapping[str, object], item: object, index: int) -> dict[str, object]:
+    return {**names, "item": item, "index": index}
+
+
+def _fault(rule: RequireRule, location: str, item: object, index: int) -> Fault:
+    place = f"{location}: " if location else ""
+    shown = f", it is {_shown(item)}" if rule.each is not None else ""
+    message = f"{place}`{rule.require}` is required{shown}"
+    return Fault(message, rule.require, location, value=item, item=item, index=index)
+
+
+def _shown(value: object, limit: int = 120) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

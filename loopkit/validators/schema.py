@@ -1,0 +1,34 @@
+"""`schema`: data of the right shape."""
+
+from __future__ import annotations
+
+from loopkit.datatypes import NotationError, conform, parse_type
+from loopkit.definition import SchemaRule
+from loopkit.validators.data import NoData, data_of
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.subject import Setting, Subject
+
+
+async def check_schema(rule: SchemaRule, subject: Subject, _setting: Setting) -> list[Fault]:
+    """One fault for each part of the data that is wrong, at its location."""
+    data = data_of(subject, tolerant=rule.tolerant)
+    if isinstance(data, NoData):
+        return [Fault(data.reason, "no data")]
+    faults = _faults(data, rule)
+    return [_fault(location, message, data) for location, message in faults[:MAX_FAULTS]]
+
+
+def _faults(data: object, rule: SchemaRule) -> list[tuple[str, str]]:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with jsonschema
+
+    try:
+        return conform(data, parse_type(rule.schema_))[1]
+    except NotationError as error:
+        raise CannotJudge(f"the schema cannot be used: {error}") from error
+    except Unresolvable as error:
+        raise CannotJudge(f"a `$ref` of the schema leads nowhere: {error}") from error
+
+
+def _fault(location: str, message: str, data: object) -> Fault:
+    placed = f"{location}: {message}" if location else message
+    return Fault(placed, message, location, value=data)

@@ -1,0 +1,69 @@
+"""What is judged, and everything that a rule may look at besides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from loopkit.markdown import with_line_feeds
+from loopkit.processes import CommandResult, run_command
+
+
+class CommandRunner(Protocol):
+    """Starts a command as `run_command` does, or plays what a script prepared."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None,
+        env: Mapping[str, str],
+        stdin: str | None,
+        timeout_s: float,
+    ) -> CommandResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The version of an artifact that is judged."""
+
+    artifact: str
+    """Its name."""
+    text: str
+    data: object = None
+    is_data: bool = False
+    """Whether the artifact is `data`, so that `text` does not count."""
+
+    @property
+    def content(self) -> str:
+        """The text with LF line ends, or the data as JSON on one line."""
+        if self.is_data:
+            return json.dumps(self.data, ensure_ascii=False)
+        return with_line_feeds(self.text)
+
+    def names(self, others: Mapping[str, object]) -> dict[str, object]:
+        """The names of a template: the others, the artifact by its name and as `artifact`.
+
+        A text among the others that equals this one is taken instead, with the fields it has.
+        """
+        own = self.data if self.is_data else self.text
+        known = others.get(self.artifact)
+        value = known if isinstance(known, str) and known == own else own
+        return {**others, self.artifact: value, "artifact": value}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything a rule may look at besides its subject."""
+
+    names: Mapping[str, object]
+    """The names of templates and requirements: `input`, `attempt`, artifacts, …"""
+    facts: Mapping[str, object]
+    """What rule guards see, by dotted name: {"input.strict": True, "attempt": 2}."""
+    patterns: Mapping[str, str]
+    folder: Path | None = None
+    """Where commands run; none is the folder of this process."""
+    run: CommandRunner = run_command

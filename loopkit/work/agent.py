@@ -1,0 +1,113 @@
+"""An agent state: the prompt, the call, the artifact."""
+
+from __future__ import annotations
+
+from loopkit.active import ActiveRun
+from loopkit.agents.port import Request
+from loopkit.artifacts import authored, scalar_fields
+from loopkit.calls import Work, call, conversation, exchanges_of
+from loopkit.datatypes import parse_fields
+from loopkit.definition import Agent, AgentState, KeepTurns, ModelAgent, Output
+from loopkit.events import Replied, Worked
+from loopkit.graph import output_of
+from loopkit.names import previous, render, template_names
+from loopkit.runstate import Exchange
+from loopkit.template import printed
+from loopkit.work.place import output_reader, workspace
+
+
+async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
+    """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
+    agent = active.program.machine.agents[state.agent]
+    output = output_of(state, name)
+    attempt = active.state.attempts.get(name, 0) + 1
+    reply = await _reply(active, name, state, agent, output)
+    patterns = active.program.machine.patterns
+    artifact = authored(reply, agent, output, name, attempt, patterns)
+    is_caught = artifact.fault and active.program.graph.on(name, "content")
+    return Worked(
+        state=name,
+        visit=active.state.visit,
+        outcome="content" if is_caught else "done",
+        facts={} if artifact.fault else scalar_fields(artifact),
+        artifact=artifact,
+        error=artifact.fault,
+    )
+
+
+async def _reply(
+    active: ActiveRun, name: str, state: AgentState, agent: Agent, output: Output
+) -> Replied:
+    folder = workspace(active, state.workspace or agent.workspace)
+    port = active.agents[state.agent]
+    work = Work(
+        task=f"{name}:{active.state.visit}:author",
+        agent=state.agent,
+        place=name,
+        role="author",
+        retry=agent.retry,
+        timeout_s=agent.timeout,
+        quote=port.quote,
+        ask=port.ask,
+        written=output_reader(active, folder, output),
+    )
+    if answered := exchanges_of(active, work):
+        return answered[-1].reply
+    told = told_before(active, name, agent)
+    prompt = author_prompt(active, name, state, kept=bool(told))
+    system = agent.system if isinstance(agent, ModelAgent) else ""
+    request = Request(
+        agent=state.agent,
+        place=name,
+        role="author",
+        messages=conversation(system, told, prompt),
+        prompt=prompt,
+        names=_command_names(active, agent),
+        schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
+        folder=folder,
+        session=told[-1].reply.session if told else None,
+        timeout_s=agent.timeout,
+    )
+    return await call(active, work, request, hold=True)
+
+
+def told_before(active: ActiveRun, name: str, agent: Agent) -> tuple[Exchange, ...]:
+    """The turns of a kept session that are sent again, oldest first."""
+    told = active.state.conversations.get(name, ())
+    match agent.session:
+        case "fresh":
+            return ()
+        case KeepTurns(keep=turns):
+            return told[-turns:]
+        case _:
+            return told
+
+
+def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
+    """What the agent is sent: the prompt newly filled, or in a kept session the feedback alone."""
+    run, program = active.state, active.program
+    feedback = run.feedback_for(name)
+    entered = program.graph.by_id.get(run.entered_by or "")
+    if kept and feedback and entered is not None and entered.back:
+        return feedback
+    prompt = render(program, run, state.prompt)
+    if not feedback:
+        return prompt
+    named = program.template(state.prompt).names
+    parts = [prompt.rstrip("\n")]
+    if "previous" not in named and not kept:
+        parts.append(printed(previous(program, run)).strip("\n"))
+    if "feedback" not in named:
+        parts.append(feedback)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _command_names(active: ActiveRun, agent: Agent) -> dict[str, object]:
+    """What the templates of a command agent see."""
+    if isinstance(agent, ModelAgent):
+        return {}
+    names: dict[str, object] = {}
+    for text in (*agent.command, agent.stdin or ""):
+        template = active.program.template(text)
+        names |= template_names(active.program, active.state, template)
+    return names

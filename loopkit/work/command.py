@@ -1,0 +1,81 @@
+"""A `run` state: a command, whose stdout is the artifact and whose exit code guards may read."""
+
+from __future__ import annotations
+
+from loopkit.active import ActiveRun
+from loopkit.agents.command import as_agent_errors
+from loopkit.agents.port import Reply, Request
+from loopkit.calls import Work, call, exchanges_of
+from loopkit.definition import Output, Retry, RunState
+from loopkit.events import Artifact, Replied, Usage, Worked
+from loopkit.extract import extract
+from loopkit.graph import output_of
+from loopkit.names import render
+from loopkit.processes import command_environment, run_command
+from loopkit.work.place import output_reader, workspace
+
+ONCE = Retry(attempts=1)
+
+
+async def perform(active: ActiveRun, name: str, state: RunState) -> Worked:
+    """Run the command; a non-zero exit is a result, not an error."""
+    output = output_of(state, name)
+    reply = await _reply(active, name, state, output)
+    return Worked(
+        state=name,
+        visit=active.state.visit,
+        outcome="done",
+        facts={"exit_code": reply.exit_code},
+        artifact=_artifact(active, name, state, output, reply),
+    )
+
+
+def _artifact(
+    active: ActiveRun, name: str, state: RunState, output: Output, reply: Replied
+) -> Artifact:
+    is_missing = output.file is not None and output.else_ is None and reply.artifact_text is None
+    text = reply.text if reply.artifact_text is None else reply.artifact_text
+    patterns = active.program.machine.patterns
+    return Artifact(
+        name=output.name,
+        author=name,
+        attempt=active.state.attempts.get(name, 0) + 1,
+        text="" if is_missing else text,
+        fields={} if is_missing else extract(text, output.fields, patterns),
+        fallback=state.fallback,
+        fault=reply.artifact_fault if is_missing else "",
+        fault_code="missing" if is_missing else "",
+    )
+
+
+async def _reply(active: ActiveRun, name: str, state: RunState, output: Output) -> Replied:
+    folder = workspace(active, state.workspace)
+    program, run = active.program, active.state
+    argv = [render(program, run, element) for element in state.run]
+    stdin = None if state.stdin is None else render(program, run, state.stdin)
+
+    async def ask(request: Request) -> Reply:
+        env, timeout_s = command_environment(state.env), state.timeout
+        with as_agent_errors():
+            result = active.commands.result(name, request.task_index, folder)
+            if result is None:
+                result = await run_command(
+                    argv, cwd=folder, env=env, stdin=stdin, timeout_s=timeout_s
+                )
+        return Reply(result.stdout, exit_code=result.exit_code, stderr=result.stderr)
+
+    work = Work(
+        task=f"{name}:{run.visit}:run",
+        agent=name,
+        place=name,
+        role="run",
+        retry=ONCE,
+        timeout_s=state.timeout,
+        quote=lambda _: Usage(),
+        ask=ask,
+        written=output_reader(active, folder, output),
+    )
+    if answered := exchanges_of(active, work):
+        return answered[-1].reply
+    request = Request(name, name, "run", " ".join(argv), folder=folder)
+    return await call(active, work, request, hold=True)

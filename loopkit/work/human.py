@@ -1,0 +1,69 @@
+"""A human state: the answer of a person, checked against the question."""
+
+from __future__ import annotations
+
+from loopkit.datatypes import conform, parse_fields
+from loopkit.definition import HumanState
+from loopkit.engine import Engine
+from loopkit.events import Artifact, HumanAnswer, Worked
+from loopkit.problems import closest
+from loopkit.runstate import RunState
+
+
+class AnswerRefused(Exception):
+    """An answer that the question does not take; the message says why and what it takes."""
+
+
+def answered(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
+    """The completed work of the active human state; raises AnswerRefused."""
+    answer = accepted(engine, run, state, answer)
+    return Worked(
+        state=run.state,
+        visit=run.visit,
+        outcome="done",
+        facts={**answer.form, "choice": answer.choice},
+        artifact=_edited(run, state, answer),
+        answer=answer,
+    )
+
+
+def accepted(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> HumanAnswer:
+    """The answer with its form complete; raises AnswerRefused."""
+    choice = next((c for c in engine.closed_choices(run) if c.name == answer.choice), None)
+    if choice is None:
+        raise AnswerRefused(_unknown_choice(answer.choice, state.choices))
+    if choice.closed:
+        raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}")
+    if choice.needs_comment and not answer.comment.strip():
+        raise AnswerRefused(f"`{choice.name}` needs a comment, which becomes the feedback")
+    form = _form(state, answer)
+    facts: dict[str, object] = {**form, "choice": answer.choice}
+    if closed := engine.leads_to_closed_edge(run, facts):
+        raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
+    if answer.edit is not None and state.edit is None:
+        raise AnswerRefused("this question offers nothing to edit")
+    return answer.model_copy(update={"form": form})
+
+
+def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
+    near = closest(choice, choices)
+    hint = f"did you mean `{near}`?" if near else "one of " + ", ".join(f"`{c}`" for c in choices)
+    return f"there is no choice `{choice}`: {hint}"
+
+
+def _form(state: HumanState, answer: HumanAnswer) -> dict[str, object]:
+    form, faults = conform(answer.form, parse_fields(state.form))
+    if faults:
+        told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
+        raise AnswerRefused(f"the form is not complete or not right: {told}")
+    return form if isinstance(form, dict) else {}
+
+
+def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact | None:
+    if answer.edit is None or state.edit is None:
+        return None
+    before = run.artifacts.get(state.edit)
+    if before is None:
+        return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit)
+    cleared = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
+    return before.model_copy(update={"text": answer.edit, **cleared})

@@ -1,0 +1,56 @@
+"""Where a state's files are: its workspace, its output file, the environment of its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from loopkit.active import ActiveRun
+from loopkit.calls import CallFailed, Written
+from loopkit.definition import Output, Workspace
+from loopkit.names import render
+from loopkit.workspace import (
+    OutsideWorkspace,
+    UnreadableArtifact,
+    UnusableWorkspace,
+    confined,
+    mark,
+    prepare,
+    read_text,
+    written_since,
+)
+
+
+def workspace(active: ActiveRun, own: Workspace | None) -> Path:
+    """The folder in which a state works: its own workspace, the machine's, or the project."""
+    written = own or active.program.machine.workspace
+    if written is None:
+        return active.folder
+    relative = render(active.program, active.state, written.path).strip()
+    try:
+        return prepare(active.folder if relative == "." else confined(active.folder, relative))
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Written]:
+    """A function that reads the output file, if it was written since now."""
+    if output.file is None:
+        return Written
+    relative = render(active.program, active.state, output.file).strip()
+    try:
+        path = confined(folder, relative)
+        prepare(path.parent)
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+    before = mark(path)
+
+    def read() -> Written:
+        if not written_since(path, before):
+            return Written(fault=f"{relative} was not written in this attempt")
+        try:
+            return Written(read_text(path))
+        except UnreadableArtifact as error:
+            return Written(fault=str(error))
+
+    return read

@@ -1,0 +1,29 @@
+"""A render state: a template filled in."""
+
+from __future__ import annotations
+
+from loopkit.active import ActiveRun
+from loopkit.definition import RenderState
+from loopkit.events import Artifact, Worked
+from loopkit.extract import extract
+from loopkit.graph import output_of
+from loopkit.names import render, value_of
+
+
+async def perform(active: ActiveRun, name: str, state: RenderState) -> Worked:
+    """The filled template as an artifact; a single expression passes the value itself."""
+    output = output_of(state, name)
+    value = value_of(active.program, active.state, state.render)
+    is_data = not isinstance(value, str)
+    text = render(active.program, active.state, state.render)
+    artifact = Artifact(
+        name=output.name,
+        author=name,
+        attempt=active.state.attempts.get(name, 0) + 1,
+        text=text,
+        data=value if is_data else None,
+        is_data=is_data,
+        fields={} if is_data else extract(text, output.fields, active.program.machine.patterns),
+        fallback=state.fallback,
+    )
+    return Worked(state=name, visit=active.state.visit, outcome="done", artifact=artifact)

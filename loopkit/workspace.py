@@ -1,0 +1,170 @@
+"""Files of a workspace: paths that stay inside, what an attempt has written, and their text."""
+
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class OutsideWorkspace(Exception):
+    """A path that does not name a place inside the workspace."""
+
+
+class UnusableWorkspace(Exception):
+    """The folder of the workspace can be neither found nor created."""
+
+
+class UnreadableArtifact(Exception):
+    """A file that cannot be taken as text; the message has the cause and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileMark:
+    """What stood at a path at one moment; without `digest` unless it was a readable file."""
+
+    exists: bool
+    digest: str | None
+    """SHA-256 of the content."""
+    mtime_ns: int | None
+    size: int | None
+    """In bytes."""
+
+
+_ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)
+
+
+def confined(root: Path, relative: str) -> Path:
+    """The absolute path of `relative` in the workspace `root`, with every symlink resolved.
+
+    Nothing has to exist and nothing is created. Raises `OutsideWorkspace` for an empty, absolute
+    or home path, for any `..`, and for a symlink that leads out. It says where the path leads
+    now: it is no sandbox against a process that replaces folders by symlinks later.
+    """
+    flaw = _flaw(relative)
+    if flaw:
+        raise OutsideWorkspace(_outside(root, relative, flaw))
+    base = os.path.realpath(root)
+    path = Path(os.path.realpath(os.path.join(base, relative)))
+    if not path.is_relative_to(base):
+        raise OutsideWorkspace(_outside(root, relative, f"is a symlink to {str(path)!r}"))
+    return path
+
+
+def _flaw(relative: str) -> str | None:
+    if not relative.strip():
+        return "is empty"
+    if "\0" in relative or any("\ud800" <= character <= "\udfff" for character in relative):
+        return "contains a character that no path can have"
+    if os.path.isabs(relative):
+        return "is absolute"
+    if relative.startswith("~"):
+        return "starts with ~, which is not expanded"
+    return "contains '..'" if ".." in Path(relative).parts else None
+
+
+def _outside(root: Path, relative: str, flaw: str) -> str:
+    return (
+        f"path {relative!r} {flaw}; "
+        f"write a path that starts at the workspace {str(root)!r} and stays inside it"
+    )
+
+
+def prepare(root: Path) -> Path:
+    """The folder `root`, created with its parents where missing; absolute, symlinks resolved."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(os.path.realpath(root))
+    except (OSError, ValueError) as error:
+        raise UnusableWorkspace(
+            f"workspace {str(root)!r} can't be created ({_reason(error)}); "
+            "name a folder that can be created or a folder that exists"
+        ) from error
+
+
+def mark(path: Path) -> FileMark:
+    """What stands at `path` now, for `written_since` to compare with after the attempt.
+
+    The file is read to its end, however long it is, since its time alone is too coarse on many
+    file systems. What cannot be looked at (no permission, a symlink loop) does not exist.
+    """
+    try:
+        info = path.stat()
+    except (OSError, ValueError):
+        return _ABSENT
+    return FileMark(True, _digest(path, info.st_mode), info.st_mtime_ns, info.st_size)
+
+
+def _digest(path: Path, mode: int) -> str | None:
+    if not stat.S_ISREG(mode):
+        return None
+    try:
+        with open(path, "rb", opener=_open_regular) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def written_since(path: Path, before: FileMark) -> bool:
+    """Whether this attempt wrote `path`: it exists, and is new or has another content or time.
+
+    The same bytes written again count, since the author did answer, and answered that; whether
+    the revision made progress is for the ledger to say. A file that was only left in place does
+    not count, nor does one that was deleted. A rewrite with the same bytes within one tick of
+    the file system's clock looks like a file left in place. Of a folder only its own entries
+    are compared.
+    """
+    now = mark(path)
+    return now.exists and now != before
+
+
+def read_text(path: Path, limit: int = 10_000_000) -> str:
+    """The text of a UTF-8 file of at most `limit` bytes, without byte order mark.
+
+    Line ends stay as they are. Raises `UnreadableArtifact` for anything else; it never waits,
+    whatever stands at `path`.
+    """
+    data = _content(path, limit)
+    if len(data) > limit:
+        raise _unreadable(path, f"is longer than {limit} bytes", "write a shorter one")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        flaw = f"is not UTF-8 text (byte {error.start})"
+        raise _unreadable(path, flaw, "save it as UTF-8") from error
+    if "\0" in text:
+        raise _unreadable(path, "is binary (it contains a NUL)", "write text")
+    return text.removeprefix("\ufeff")
+
+
+def _content(path: Path, limit: int) -> bytes:
+    """The first bytes of a regular file, one more than `limit` if there are so many."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            with open(path, "rb", opener=_open_regular) as file:
+                return file.read(limit + 1)
+    except FileNotFoundError as error:
+        raise _unreadable(path, "does not exist", "write it") from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, f"can't be read ({_reason(error)})", "make it readable") from error
+    kind = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+    raise _unreadable(path, f"is {kind}", "write a file")
+
+
+def _open_regular(name: str, flags: int) -> int:
+    # Non-blocking and looked at once more, in case a pipe took the file's place meanwhile.
+    descriptor = os.open(name, flags | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _unreadable(path: Path, flaw: str, remedy: str) -> UnreadableArtifact:
+    return UnreadableArtifact(f"file {str(path)!r} {flaw}; {remedy}")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

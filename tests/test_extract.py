@@ -1,0 +1,139 @@
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from loopkit.definition import Extract
+from loopkit.extract import extract
+from loopkit.patterns import PatternError, PatternTimeout, compile_pattern, occurrences
+
+PLANS = Path(__file__).parent / "data" / "plans"
+FIELDS = TypeAdapter(dict[str, Extract])
+PATTERNS = {
+    "task": r"^### Task \d+(?:\.\d+)?:",
+    "file": r"^- (?:Create|Modify|Test): `([^`]+)`",
+}
+
+
+def fields(text, patterns=PATTERNS, **notation):
+    return extract(text, FIELDS.validate_python(notation), patterns)
+
+
+def field(text, **notation):
+    return fields(text, value=notation)["value"]
+
+
+@pytest.mark.parametrize("name", ["good.md", "good_crlf.md"])
+def test_the_fields_of_a_real_plan_are_taken_whatever_its_line_ends(name):
+    text = (PLANS / name).read_bytes().decode()
+    plan = fields(
+        text,
+        goal={"section": "Goal"},
+        out_of_scope={"section": "out of scope"},
+        key_files={"all": "file"},
+        first_file={"match": "file"},
+        total_tasks={"count": "task", "default": 1},
+        estimate={"match": r"^Estimate: (.*)$"},
+    )
+    assert list(plan) == [
+        "goal",
+        "out_of_scope",
+        "key_files",
+        "first_file",
+        "total_tasks",
+        "estimate",
+    ]
+    assert str(plan["goal"]).startswith("Let each customer")
+    assert str(plan["goal"]).endswith("starve the others.")
+    assert plan["out_of_scope"] == "Limits on the size of a single export."
+    assert plan["key_files"] == [
+        "src/exports/bucket.py",
+        "tests/exports/test_bucket.py",
+        "src/exports/store.py",
+        "tests/exports/test_store.py",
+        "migrations/0042_export_bucket.sql",
+        "src/http/exports.py",
+        "tests/http/test_exports.py",
+        "docs/api/exports.md",
+    ]
+    assert plan["first_file"] == "src/exports/bucket.py"
+    assert plan["total_tasks"] == 5
+    assert plan["estimate"] is None
+
+
+def test_a_missing_section_is_its_default_or_none():
+    assert field("text", section="Goal") is None
+    assert field("text", section="Goal", default="unknown") == "unknown"
+    assert field("## Goal\n\ntext", section="Goal", default="unknown") == "text"
+
+
+def test_the_title_stands_in_for_a_section_only_where_asked():
+    assert field("# Build it", section="Goal") is None
+    assert field("# Build it", section="Goal", or_title=True, default="unknown") == "Build it"
+    assert field("no title", section="Goal", or_title=True, default="unknown") == "unknown"
+
+
+def test_a_match_is_its_first_group_or_all_of_it():
+    assert field("size 12 of 30", match=r"\d+") == "12"
+    assert field("size 12 of 30", match=r"of (\d+)") == "30"
+    assert field("b: 2", match=r"a: (\d)|b: (\d)") == "2"
+    assert field("ab", match=r"a(x)?b") == "ab"
+    assert field("none", match=r"\d+", default="0") == "0"
+
+
+def test_a_pattern_matches_at_every_line():
+    assert field("a\nb\nab", all=r"^\w$") == ["a", "b"]
+
+
+def test_all_matches_come_in_order_and_each_once():
+    assert field("b a b c a", all=r"\w") == ["b", "a", "c"]
+    assert field("", all=r"\w") == []
+
+
+def test_the_default_of_a_count_stands_for_zero_only():
+    assert field("", count="task") == 0
+    assert field("", count="task", default=1) == 1
+    assert field("### Task 1: a\n### Task 2: b", count="task", default=1) == 2
+
+
+def test_a_name_under_patterns_is_used_and_every_other_text_is_the_pattern():
+    assert fields("task", patterns={}, n={"count": "task"}) == {"n": 1}
+    assert fields("task", patterns=PATTERNS, n={"count": "task"}) == {"n": 0}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [("(", 1), ("[a--b]", 4), (r"\p{Nope}", 8), ("(" * 5000, None), ("(?a)(?u)x", None)],
+)
+def test_a_text_that_is_no_pattern_is_refused_with_its_place(pattern, position):
+    with pytest.raises(PatternError, match="is no regular expression: ") as caught:
+        compile_pattern(pattern)
+    assert caught.value.position == position
+
+
+def test_a_pattern_that_backtracks_for_ever_is_stopped_and_named():
+    started = time.monotonic()
+    with pytest.raises(PatternTimeout, match=r"`\(a\|aa\)\+\$` took longer than 0.2 s"):
+        list(occurrences("slow", "a" * 60 + "b", {"slow": "(a|aa)+$"}, limit_s=0.2))
+    assert time.monotonic() - started < 2
+
+
+def test_the_time_limit_is_for_all_matches_together():
+    matches = occurrences("x", "x" * 1000, limit_s=0.1)
+    with pytest.raises(PatternTimeout):
+        _slowly(matches)
+
+
+def _slowly(matches):
+    for _match in matches:
+        time.sleep(0.03)
+
+
+@given(st.text(alphabet="(|)[]{}*+?\\^$.ab1,:<>=!P-&~ \ud800", max_size=30), st.text(max_size=50))
+def test_no_pattern_does_anything_but_match_or_be_refused(pattern, text):
+    with suppress(PatternError, PatternTimeout):
+        assert all(match.group() in text for match in occurrences(pattern, text, limit_s=0.1))

@@ -1,0 +1,483 @@
+"""What every store promises: records whole and in order, one owner at a time, an inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopkit.journal import (
+    CLAIMED,
+    Claim,
+    ClaimLost,
+    InboxMessage,
+    Journal,
+    JournalError,
+    NewRecord,
+    Owner,
+    Record,
+    RunBusy,
+    RunExists,
+    UnknownDefinition,
+    UnknownRun,
+)
+from loopkit.journal.sqlite import Observer, SqliteJournal
+from loopkit.journal.storable import MAX_TEXT_BYTES
+
+ROOT = Path(__file__).parent.parent
+NOW = 1_790_000_000.0
+
+
+def worked(number: int = 0) -> NewRecord:
+    return NewRecord("worked", NOW + number, json.dumps({"number": number}))
+
+
+async def created(journal: Journal, run: str = "r", *records: NewRecord) -> Claim:
+    return await journal.create(run, machine="m", definition="d", records=records)
+
+
+async def data_of(journal: Journal, run: str = "r") -> list[str]:
+    return [record.data for record in await journal.read(run) if record.type != CLAIMED]
+
+
+@asynccontextmanager
+async def opened(folder: Path | None, observer: Observer | None = None) -> AsyncIterator[Journal]:
+    journal = SqliteJournal.open(folder, clock=lambda: NOW, observer=observer)
+    try:
+        yield journal
+    finally:
+        await journal.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / ".loopkit"
+
+
+@pytest.fixture(params=["memory", "file"])
+async def journal(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Journal]:
+    async with opened(folder if request.param == "file" else None) as journal:
+        yield journal
+
+
+async def test_a_new_run_holds_its_claim_and_then_the_given_records(journal: Journal) -> None:
+    claim = await created(journal, "r", worked(1), worked(2))
+    claimed, *others = await journal.read("r")
+    assert (claimed.seq, claimed.epoch, claimed.type, claimed.at) == (1, 1, CLAIMED, NOW)
+    assert json.loads(claimed.data) == {"pid": os.getpid(), "host": os.uname().nodename}
+    assert others == [
+        Record(2, 1, NOW + 1, "worked", '{"number": 1}'),
+        Record(3, 1, NOW + 2, "worked", '{"number": 2}'),
+    ]
+    assert (claim.run, claim.epoch, claim.seq) == ("r", 1, 3)
+
+
+async def test_appended_records_get_the_next_numbers(journal: Journal) -> None:
+    claim = await created(journal)
+    assert await claim.append([worked(1), worked(2)]) == 3
+    assert await claim.append([worked(3)]) == 4
+    assert claim.seq == 4
+    assert [(r.seq, r.at) for r in await journal.read("r", after=1)] == [
+        (2, NOW + 1),
+        (3, NOW + 2),
+        (4, NOW + 3),
+    ]
+
+
+@pytest.mark.parametrize(("after", "seqs"), [(-5, [1, 2]), (1, [2]), (2, []), (10**30, [])])
+async def test_reading_gives_what_is_behind_a_number(
+    journal: Journal, after: int, seqs: list[int]
+) -> None:
+    await created(journal, "r", worked())
+    assert [record.seq for record in await journal.read("r", after)] == seqs
+
+
+async def test_an_append_of_nothing_changes_nothing(journal: Journal) -> None:
+    claim = await created(journal)
+    assert await claim.append([]) == 1
+    assert len(await journal.read("r")) == 1
+
+
+async def test_a_run_is_created_once(journal: Journal) -> None:
+    await created(journal, "r", worked(1))
+    with pytest.raises(RunExists, match="run 'r' exists already"):
+        await created(journal, "r", worked(2))
+    assert await data_of(journal) == ['{"number": 1}']
+
+
+async def test_runs_that_do_not_exist_are_named(journal: Journal) -> None:
+    for request in (
+        journal.claim("ghost"),
+        journal.read("ghost"),
+        journal.late("ghost"),
+        journal.post("ghost", "answer", "a", "{}", NOW),
+    ):
+        with pytest.raises(UnknownRun, match="there is no run 'ghost'"):
+            await request
+
+
+async def test_two_claims_on_one_run_exclude_each_other(journal: Journal) -> None:
+    await created(journal)
+    with pytest.raises(RunBusy, match=f"run 'r' is being driven by process {os.getpid()} on .* si"):
+        await journal.claim("r")
+    assert len(await journal.read("r")) == 1
+
+
+async def test_a_released_run_can_be_claimed_at_once_with_a_new_epoch(journal: Journal) -> None:
+    first = await created(journal, "r", worked())
+    await first.release()
+    second = await journal.claim("r")
+    assert (second.epoch, second.seq) == (2, 3)
+    assert [(r.seq, r.epoch, r.type) for r in await journal.read("r", after=2)] == [(3, 2, CLAIMED)]
+    with pytest.raises(RunBusy):
+        await journal.claim("r")
+
+
+async def test_a_busy_run_names_its_present_owner_and_since_when() -> None:
+    times = iter([NOW, NOW + 100.0])
+    journal = SqliteJournal.open(None, clock=lambda: next(times, 0.0))
+    await (await created(journal)).release()
+    await journal.claim("r")
+    with pytest.raises(RunBusy) as busy:
+        await journal.claim("r")
+    assert busy.value.owner == Owner(os.getpid(), os.uname().nodename, NOW + 100.0)
+    await journal.close()
+
+
+def test_an_owners_time_has_a_date_unless_it_is_today() -> None:
+    assert re.fullmatch(r"process 7 on h since \d\d:\d\d:\d\d", str(Owner(7, "h", time.time())))
+    assert re.search(r"since 2001-09-0\d \d\d:\d\d:\d\d$", str(Owner(7, "h", 1e9)))
+
+
+async def test_a_released_claim_cannot_append(journal: Journal) -> None:
+    claim = await created(journal)
+    await claim.release()
+    with pytest.raises(ClaimLost, match="was released"):
+        await claim.append([worked()])
+    assert await data_of(journal) == []
+
+
+async def test_a_second_release_takes_nothing_from_the_next_owner(journal: Journal) -> None:
+    first = await created(journal)
+    await first.release()
+    await journal.claim("r")
+    await first.release()
+    with pytest.raises(RunBusy):
+        await journal.claim("r")
+
+
+async def test_late_records_are_kept_beside_the_run(journal: Journal) -> None:
+    claim = await created(journal)
+    await created(journal, "other")
+    await claim.release()
+    await claim.append_late(worked(1))
+    await claim.append_late(worked(2))
+    assert await journal.late("r") == [
+        Record(1, 1, NOW + 1, "worked", '{"number": 1}'),
+        Record(2, 1, NOW + 2, "worked", '{"number": 2}'),
+    ]
+    assert await journal.late("other") == []
+    assert await data_of(journal) == []
+
+
+async def test_a_message_waits_until_an_append_consumes_it(journal: Journal) -> None:
+    claim = await created(journal)
+    assert await journal.post("r", "answer", "b", '"yes"', NOW)
+    assert await journal.post("r", "cancel", "a", "{}", NOW - 1)
+    answer = InboxMessage("answer", "b", '"yes"', NOW)
+    cancel = InboxMessage("cancel", "a", "{}", NOW - 1)
+    assert await claim.inbox() == [answer, cancel]
+    await claim.append([worked()], consumes=["b"])
+    assert await claim.inbox() == [cancel]
+    await claim.append([], consumes=["a"])
+    assert await claim.inbox() == []
+
+
+async def test_the_same_message_twice_is_one_even_when_it_was_consumed(journal: Journal) -> None:
+    claim = await created(journal)
+    assert await journal.post("r", "answer", "a", "1", NOW)
+    assert not await journal.post("r", "answer", "a", "2", NOW)
+    assert [message.data for message in await claim.inbox()] == ["1"]
+    await claim.append([], consumes=["a"])
+    assert not await journal.post("r", "answer", "a", "3", NOW)
+    assert await claim.inbox() == []
+
+
+async def test_runs_have_inboxes_of_their_own(journal: Journal) -> None:
+    one, two = await created(journal, "one"), await created(journal, "two")
+    assert await journal.post("one", "answer", "a", "1", NOW)
+    assert await journal.post("two", "answer", "a", "2", NOW)
+    await one.append([], consumes=["a"])
+    assert [message.data for message in await two.inbox()] == ["2"]
+
+
+async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(journal: Journal) -> None:
+    claim = await created(journal)
+    await journal.post("r", "answer", "a", "1", NOW)
+    with pytest.raises(JournalError, match="message 'ghost' does not wait in the inbox"):
+        await claim.append([worked()], consumes=["a", "ghost"])
+    assert len(await claim.inbox()) == 1
+    assert await data_of(journal) == []
+    assert await claim.append([worked()], consumes=["a"]) == 2
+    with pytest.raises(JournalError, match="consumed before"):
+        await claim.append([worked()], consumes=["a"])
+    assert claim.seq == 2
+
+
+async def test_runs_are_listed_newest_first_with_their_last_record_of_a_type(
+    journal: Journal,
+) -> None:
+    await created(journal, "one", worked(1), NewRecord("waiting", NOW + 2, "{}"), worked(3))
+    await journal.create("two", machine="other", definition="e", records=[worked(4)])
+    two, one = await journal.runs(["waiting", "finished"])
+    assert (one.run, one.machine, one.definition) == ("one", "m", "d")
+    assert (one.created_at, one.updated_at, one.seq) == (NOW + 1, NOW + 3, 4)
+    assert one.last == Record(3, 1, NOW + 2, "waiting", "{}")
+    assert (two.run, two.machine, two.definition, two.last) == ("two", "other", "e", None)
+    assert [row.run for row in await journal.runs([], machine="m")] == ["one"]
+    assert [row.run for row in await journal.runs([], limit=1)] == ["two"]
+    assert await journal.runs([], limit=-1) == []
+    assert len(await journal.runs({"worked"}, limit=10**30)) == 2
+
+
+async def test_a_definition_is_stored_once_under_its_digest(journal: Journal) -> None:
+    await journal.store_definition("abc", "loopkit: 1")
+    await journal.store_definition("abc", "loopkit: 1")
+    assert await journal.definition("abc") == "loopkit: 1"
+    with pytest.raises(UnknownDefinition, match="'xyz'"):
+        await journal.definition("xyz")
+
+
+async def test_concurrent_appends_on_one_claim_follow_one_another(journal: Journal) -> None:
+    claim = await created(journal)
+    await asyncio.gather(*(claim.append([worked(n), worked(n)]) for n in range(20)))
+    numbers = [json.loads(text)["number"] for text in await data_of(journal)]
+    assert numbers == [n for n in range(20) for _ in range(2)]
+    assert claim.seq == 41
+
+
+async def test_many_runs_append_at_once_and_each_keeps_its_order(journal: Journal) -> None:
+    async def drive(run: str) -> None:
+        claim = await created(journal, run)
+        for number in range(10):
+            await claim.append([worked(number)])
+
+    await asyncio.gather(*(drive(f"r{n}") for n in range(200)))
+    for n in range(200):
+        assert await data_of(journal, f"r{n}") == [worked(number).data for number in range(10)]
+
+
+async def test_what_fails_for_one_run_touches_no_other_of_its_group(journal: Journal) -> None:
+    claims = [await created(journal, f"r{n}") for n in range(10)]
+    outcomes = await asyncio.gather(
+        *(
+            claim.append([worked(n)], consumes=["ghost"] if n == 4 else [])
+            for n, claim in enumerate(claims)
+        ),
+        return_exceptions=True,
+    )
+    assert [n for n, outcome in enumerate(outcomes) if outcome != 2] == [4]
+    assert [len(await data_of(journal, f"r{n}")) for n in range(10)] == [1] * 4 + [0] + [1] * 5
+
+
+async def test_a_cancelled_append_leaves_the_claim_in_step_with_the_run(journal: Journal) -> None:
+    claim = await created(journal)
+    for number in range(30):
+        task = asyncio.create_task(claim.append([worked(number)]))
+        await asyncio.sleep(0 if number % 3 else 0.001)
+        task.cancel()
+        await asyncio.wait([task])
+        assert claim.seq == len(await journal.read("r"))
+    assert await claim.append([worked()]) == len(await journal.read("r"))
+
+
+async def test_an_append_that_was_cancelled_after_it_began_is_written(journal: Journal) -> None:
+    claim = await created(journal)
+    task = asyncio.create_task(claim.append([worked()]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert claim.seq == 2
+    assert await data_of(journal) == ['{"number": 0}']
+
+
+async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(journal: Journal) -> None:
+    for request in (created(journal), journal.claim("r"), journal.claim("r")):
+        task = asyncio.ensure_future(request)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (await journal.claim("r")).epoch == 4
+
+
+async def test_a_closed_journal_says_so_and_closes_again(journal: Journal) -> None:
+    claim = await created(journal)
+    await journal.close()
+    await journal.close()
+    await claim.release()
+    for request in (journal.read("r"), journal.runs([]), claim.append([worked()])):
+        with pytest.raises(JournalError, match="is closed"):
+            await request
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (NewRecord("worked", NOW, '"\ud800"'), "half a surrogate pair at character 1"),
+        (NewRecord("wor\udfffked", NOW, "{}"), "the type of record 2 contains half"),
+        (NewRecord("worked", NOW, "\0"), "zero character at 0"),
+        (NewRecord("worked", float("nan"), "{}"), "the time of record 2 .* is nan"),
+        (NewRecord("worked", float("-inf"), "{}"), "is -inf; give Unix seconds"),
+        (NewRecord("worked", 10**300, "{}"), "give Unix seconds"),
+        (NewRecord("worked", NOW, "x" * (MAX_TEXT_BYTES + 1)), "50,000,001 bytes"),
+        (NewRecord("worked", NOW, "é" * (MAX_TEXT_BYTES // 2 + 1)), "50,000,002 bytes"),
+    ],
+    ids=["data", "type", "zero", "nan", "infinite", "huge", "ascii-size", "utf8-size"],
+)
+async def test_records_that_no_store_could_keep_are_refused_whole(
+    journal: Journal, record: NewRecord, message: str
+) -> None:
+    claim = await created(journal)
+    with pytest.raises(JournalError, match=message):
+        await claim.append([worked(), record])
+    with pytest.raises(JournalError, match=message):
+        await created(journal, "other", worked(), record)
+    assert await data_of(journal) == []
+    assert len(await journal.runs([])) == 1
+
+
+async def test_names_that_no_store_could_keep_are_refused(journal: Journal) -> None:
+    claim, bad = await created(journal), "\udc80"
+    for request in (
+        created(journal, bad),
+        journal.claim(bad),
+        journal.read(bad),
+        journal.late(bad),
+        journal.runs([bad]),
+        journal.runs([], machine=bad),
+        journal.definition(bad),
+        journal.store_definition("d", bad),
+        journal.post("r", "answer", bad, "{}", NOW),
+        journal.post("r", "answer", "a", bad, NOW),
+        claim.append([], consumes=[bad]),
+        claim.append_late(NewRecord("worked", NOW, bad)),
+    ):
+        with pytest.raises(JournalError, match="half a surrogate pair at character 0"):
+            await request
+
+
+async def test_a_record_of_fifty_megabytes_comes_back_whole(journal: Journal) -> None:
+    claim = await created(journal)
+    await claim.append([NewRecord("worked", NOW, "x" * MAX_TEXT_BYTES)])
+    assert [len(text) for text in await data_of(journal)] == [MAX_TEXT_BYTES]
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+new_records = st.builds(NewRecord, texts, st.floats(-1e11, 1e11), texts)
+
+
+@given(run=texts, records=st.lists(new_records, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_any_text_and_time_comes_back_as_it_was(run: str, records: list[NewRecord]) -> None:
+    async def scenario() -> None:
+        async with opened(None) as journal:
+            await created(journal, run, *records)
+            back = [NewRecord(r.type, r.at, r.data) for r in await journal.read(run, after=1)]
+            assert back == records
+
+    asyncio.run(scenario())
+
+
+class Model:
+    """What a journal with one reader should hold, in plain lists."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[str]] = {}
+        self.waiting: dict[str, list[str]] = {}
+        self.posted: dict[str, set[str]] = {}
+
+    def create(self, run: str) -> bool:
+        if run in self.records:
+            return False
+        self.records[run], self.waiting[run], self.posted[run] = [CLAIMED], [], set()
+        return True
+
+    def post(self, run: str, message_id: str) -> bool:
+        if message_id in self.posted[run]:
+            return False
+        self.posted[run].add(message_id)
+        self.waiting[run].append(message_id)
+        return True
+
+    def append(self, run: str, data: str, consumes: Sequence[str]) -> bool:
+        if len(set(consumes)) < len(consumes) or not set(consumes) <= set(self.waiting[run]):
+            return False
+        self.records[run].append(data)
+        self.waiting[run] = [m for m in self.waiting[run] if m not in consumes]
+        return True
+
+
+names = st.sampled_from(["a", "b"])
+steps = st.tuples(
+    st.sampled_from(["create", "post", "append", "append", "hand over"]),
+    names,
+    st.lists(names, max_size=2),
+)
+
+
+@given(st.lists(steps, max_size=25))
+@settings(max_examples=60, deadline=None)
+def test_any_sequence_of_requests_leaves_what_plain_lists_would(
+    plan: list[tuple[str, str, list[str]]],
+) -> None:
+    asyncio.run(_compare_with_model(plan))
+
+
+async def _compare_with_model(plan: list[tuple[str, str, list[str]]]) -> None:
+    model, claims = Model(), dict[str, Claim]()
+    async with opened(None) as journal:
+        for number, (verb, run, messages) in enumerate(plan):
+            if verb == "create":
+                assert (await _done(_create(journal, claims, run))) == model.create(run)
+            elif run not in model.records:
+                continue
+            elif verb == "post":
+                for message in messages:
+                    expected = model.post(run, message)
+                    assert await journal.post(run, "answer", message, "{}", NOW) == expected
+            elif verb == "append":
+                request = claims[run].append([NewRecord("worked", NOW, str(number))], messages)
+                assert await _done(request) == model.append(run, str(number), messages)
+            else:
+                await claims[run].release()
+                claims[run] = await journal.claim(run)
+                model.records[run].append(CLAIMED)
+        for run, expected_records in model.records.items():
+            found = await journal.read(run)
+            assert [CLAIMED if r.type == CLAIMED else r.data for r in found] == expected_records
+            assert [r.seq for r in found] == list(range(1, len(found) + 1))
+            assert claims[run].seq == len(found)
+            assert [m.message_id for m in await claims[run].inbox()] == model.waiting[run]
+
+
+async def _create(journal: Journal, claims: dict[str, Claim], run: str) -> None:
+    claims[run] = await created(journal, run)
+
+
+async def _done(request: Awaitable[object]) -> bool:
+    try:
+        await request
+    except JournalError:
+        return False
+    return True

@@ -1,0 +1,665 @@
+"""One file, several processes: what a journal survives, who owns a run, what is reported."""
+
+# ruff: noqa: ASYNC220, ASYNC240 - nothing else runs in these tests' event loops
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.journal import (
+    CLAIMED,
+    Claim,
+    ClaimLost,
+    Journal,
+    JournalError,
+    JournalUnusable,
+    NewRecord,
+    RunBusy,
+    SequenceConflict,
+)
+from loopkit.journal.database import connect
+from loopkit.journal.faults import unusable
+from loopkit.journal.presence import Presence
+from loopkit.journal.queries import SQL
+from loopkit.journal.sqlite import Observer, SqliteJournal
+
+ROOT = Path(__file__).parent.parent
+NOW = 1_790_000_000.0
+
+
+def worked(number: int = 0) -> NewRecord:
+    return NewRecord("worked", NOW + number, json.dumps({"number": number}))
+
+
+async def created(journal: Journal, run: str = "r", *records: NewRecord) -> Claim:
+    return await journal.create(run, machine="m", definition="d", records=records)
+
+
+async def data_of(journal: Journal, run: str = "r") -> list[str]:
+    return [record.data for record in await journal.read(run) if record.type != CLAIMED]
+
+
+@asynccontextmanager
+async def opened(folder: Path | None, observer: Observer | None = None) -> AsyncIterator[Journal]:
+    journal = SqliteJournal.open(folder, clock=lambda: NOW, observer=observer)
+    try:
+        yield journal
+    finally:
+        await journal.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / ".loopkit"
+
+
+# The file, its folder and its neighbours
+
+
+async def test_the_state_folder_is_private_and_ignores_itself(folder: Path) -> None:
+    async with opened(folder) as journal:
+        await created(journal)
+        assert (folder / ".gitignore").read_text() == "*\n"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        files = {path.name: path for path in folder.glob("journal.db*")}
+        assert set(files) >= {"journal.db", "journal.db-wal"}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
+        assert [path.name for path in folder.iterdir() if path.name.startswith(".gitignore.")] == []
+
+
+async def test_a_gitignore_that_somebody_wrote_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    (folder / ".gitignore").write_text("locks\n")
+    async with opened(folder):
+        assert (folder / ".gitignore").read_text() == "locks\n"
+
+
+async def test_everything_is_there_after_closing_and_opening_again(folder: Path) -> None:
+    async with opened(folder) as journal:
+        claim = await created(journal, "r", worked(1))
+        await journal.store_definition("d", "text")
+        await journal.post("r", "answer", "a", "1", NOW)
+        await claim.append_late(worked(2))
+    async with opened(folder) as journal:
+        assert await data_of(journal) == ['{"number": 1}']
+        assert await journal.definition("d") == "text"
+        assert len(await journal.late("r")) == 1
+        assert len(await (await journal.claim("r")).inbox()) == 1
+
+
+async def test_closing_finishes_what_was_asked_for(folder: Path) -> None:
+    async with opened(folder) as journal:
+        claims = [await created(journal, f"r{n}") for n in range(50)]
+        appends = [asyncio.create_task(claim.append([worked()])) for claim in claims]
+        await asyncio.sleep(0)
+    assert await asyncio.gather(*appends) == [2] * 50
+    async with opened(folder) as journal:
+        assert {row.seq for row in await journal.runs([])} == {2}
+    assert list((folder / "locks").iterdir()) == []
+
+
+async def test_two_journals_on_one_file_see_each_others_claims(folder: Path) -> None:
+    async with opened(folder) as one, opened(folder) as two:
+        claim = await created(one)
+        with pytest.raises(RunBusy):
+            await two.claim("r")
+        await claim.release()
+        assert (await two.claim("r")).epoch == 2
+        with pytest.raises(RunBusy):
+            await one.claim("r")
+
+
+async def test_a_change_of_the_working_folder_hides_no_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with opened(Path("state")) as one, opened(Path("state")) as two:
+        await created(two)
+        monkeypatch.chdir("/")
+        with pytest.raises(RunBusy):
+            await one.claim("r")
+
+
+def test_journals_that_open_at_the_same_moment_do_not_disturb_each_other(tmp_path: Path) -> None:
+    for n in range(20):
+        with ThreadPoolExecutor(8) as pool:
+            folders = [tmp_path / str(n)] * 8
+            journals = list(pool.map(SqliteJournal.open, folders))
+        assert len(list((tmp_path / str(n) / "locks").iterdir())) == 8
+        for journal in journals:
+            asyncio.run(journal.close())
+
+
+def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
+    with closing(connect(tmp_path / "x.db", "here")) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
+
+
+async def test_closing_a_journal_frees_its_runs(folder: Path) -> None:
+    async with opened(folder) as one:
+        await created(one)
+    async with opened(folder) as two:
+        assert (await two.claim("r")).epoch == 2
+
+
+async def test_an_owner_that_was_replaced_can_only_write_late(folder: Path) -> None:
+    async with opened(folder) as one, opened(folder) as two:
+        zombie = await created(one)
+        for lock in (folder / "locks").iterdir():
+            lock.unlink()
+        owner = await two.claim("r")
+        with pytest.raises(ClaimLost, match=r"taken over by process .* \(epoch 1, now 2\)"):
+            await zombie.append([worked(1)])
+        await zombie.append_late(worked(2))
+        await zombie.release()
+        assert await owner.append([worked(3)]) == 3
+        assert await data_of(two) == ['{"number": 3}']
+        assert [(r.epoch, r.data) for r in await two.late("r")] == [(1, '{"number": 2}')]
+
+
+async def test_a_writer_that_missed_a_record_is_stopped(folder: Path) -> None:
+    async with opened(folder) as journal:
+        claim = await created(journal)
+        with database(folder) as db:
+            db.execute("INSERT INTO records VALUES (1, 2, 1, 0, 'worked', '{}')")
+        with pytest.raises(SequenceConflict, match="stands at record 2 and not at 1"):
+            await claim.append([worked()])
+        assert len(await journal.read("r")) == 2
+
+
+@contextmanager
+def database(folder: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(folder / "journal.db", timeout=5)) as db, db:
+        yield db
+
+
+async def test_an_observer_sees_each_append_before_its_inserts_and_after_its_commit(
+    folder: Path,
+) -> None:
+    seen: list[tuple[str, str, list[str], int]] = []
+
+    def observe(moment: str, run: str, records: Sequence[NewRecord]) -> None:
+        with database(folder) as db:
+            stored = db.execute("SELECT count(*) FROM records").fetchone()[0]
+        seen.append((moment, run, [record.type for record in records], stored))
+
+    async with opened(folder, observe) as journal:
+        claim = await created(journal, "r", worked())
+        await claim.append([worked(1), worked(2)])
+        with pytest.raises(JournalError):
+            await claim.append([worked(3)], consumes=["ghost"])
+    assert seen == [
+        ("before", "r", [CLAIMED, "worked"], 0),
+        ("after", "r", [CLAIMED, "worked"], 2),
+        ("before", "r", ["worked", "worked"], 2),
+        ("after", "r", ["worked", "worked"], 4),
+        ("before", "r", ["worked"], 4),
+    ]
+
+
+async def test_a_mistake_in_an_observer_reaches_the_caller_and_touches_no_other_of_its_group() -> (
+    None
+):
+    after = []
+
+    def observe(moment: str, run: str, records: Sequence[NewRecord]) -> None:
+        if moment == "after":
+            after.append(run)
+        elif run == "slow":
+            time.sleep(0.2)  # so that the others come together as one group
+        elif run == "bad":
+            raise LookupError("observer")
+
+    async with opened(None, observe) as journal:
+        claims = await asyncio.gather(
+            *(created(journal, run) for run in ("slow", "one", "bad", "two")),
+            return_exceptions=True,
+        )
+        assert isinstance(claims[2], LookupError)
+        assert {row.run for row in await journal.runs([])} == {"slow", "one", "two"}
+    assert after == ["slow", "one", "two"]
+
+
+async def test_a_cancelled_caller_leaves_no_complaint_about_an_error_unseen(
+    journal: Journal,
+) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, what: complaints.append(what))
+    task = asyncio.ensure_future(journal.read("ghost"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    del task
+    gc.collect()
+    assert complaints == []
+
+
+def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None:
+    journal = SqliteJournal.open(folder)
+    asyncio.run(created(journal, "r", worked()))
+    assert asyncio.run(data_of(journal)) == ['{"number": 0}']
+    asyncio.run(journal.close())
+
+
+def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
+    journal = SqliteJournal.open(folder)
+    loop = asyncio.new_event_loop()
+    loop.create_task(created(journal)).add_done_callback(lambda _task: None)
+    loop.run_until_complete(asyncio.sleep(0))
+    pending = asyncio.all_tasks(loop)
+    loop.close()
+    assert asyncio.run(journal.runs([])) is not None
+    asyncio.run(journal.close())
+    for task in pending:
+        task.get_coro().close()
+
+
+# Processes that die, wait for each other, or run out of something
+
+PRELUDE = """
+import asyncio, json, os, signal, sys, time
+from pathlib import Path
+from loopkit.journal import *
+from loopkit.journal.sqlite import SqliteJournal
+folder = Path(sys.argv[1])
+def worked(n, size=0):
+    return NewRecord("worked", float(n), json.dumps({"number": n, "pad": "x" * size}))
+def say(*words): print(*words, flush=True)
+async def created(journal, run="r", *records):
+    return await journal.create(run, machine="m", definition="d", records=records)
+"""
+
+
+@contextmanager
+def process(program: str, folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", PRELUDE + program, str(folder), *args]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def lines(child: subprocess.Popen[str]) -> Iterator[str]:
+    assert child.stdout is not None
+    return (line.rstrip("\n") for line in child.stdout)
+
+
+APPEND_FOR_EVER = """
+async def drive(journal, run):
+    claim = await created(journal, run)
+    for n in range(10**9):
+        await claim.append([worked(n), worked(n)])
+        say(run, n)
+async def main():
+    journal = SqliteJournal.open(folder)
+    await asyncio.gather(*(drive(journal, f"r{n}") for n in range(5)))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("acknowledged", [1, 40, 300])
+async def test_what_was_acknowledged_is_there_after_kill_9(folder: Path, acknowledged: int) -> None:
+    with process(APPEND_FOR_EVER, folder) as child:
+        output = lines(child)
+        heard = [next(output) for _ in range(acknowledged)]
+        child.kill()
+        heard += [line for line in output if line]
+    last = {run: int(n) for run, n in (line.split() for line in heard)}
+    async with opened(folder) as journal:
+        for run, number in last.items():
+            numbers = [json.loads(text)["number"] for text in await data_of(journal, run)]
+            # In pairs, so half an append would show.
+            assert numbers == [n for n in range(len(numbers) // 2) for _ in range(2)]
+            assert numbers[-1] >= number
+            assert (await journal.claim(run)).epoch == 2
+
+
+DIE_AT = """
+def die(moment, run, records):
+    if moment == sys.argv[2] and any(json.loads(r.data).get("number") == 1 for r in records):
+        os.kill(os.getpid(), signal.SIGKILL)
+async def main():
+    journal = SqliteJournal.open(folder, observer=die)
+    claim = await created(journal)
+    await claim.append([worked(0)])
+    await claim.append([worked(1), worked(2)])
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("moment", "numbers"), [("before", [0]), ("after", [0, 1, 2])])
+async def test_an_append_is_there_from_its_commit_on(
+    folder: Path, moment: str, numbers: list[int]
+) -> None:
+    with process(DIE_AT, folder, moment) as child:
+        assert child.wait() == -signal.SIGKILL
+    async with opened(folder) as journal:
+        assert [json.loads(text)["number"] for text in await data_of(journal)] == numbers
+
+
+HOLD = """
+async def main():
+    journal = SqliteJournal.open(folder)
+    await created(journal)
+    say(os.getpid())
+    time.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_a_run_that_another_process_drives_is_busy_until_that_is_killed(folder: Path) -> None:
+    with process(HOLD, folder) as child:
+        assert next(lines(child)) == str(child.pid)
+        async with opened(folder) as journal:
+            begun = time.perf_counter()
+            with pytest.raises(RunBusy, match=f"driven by process {child.pid} on") as busy:
+                await journal.claim("r")
+            assert busy.value.owner.pid == child.pid
+            assert abs(busy.value.owner.since - time.time()) < 60
+            child.kill()
+            child.wait()
+            assert (await journal.claim("r")).epoch == 2
+            assert time.perf_counter() - begun < 2
+
+
+async def test_the_lock_of_a_killed_process_is_swept_away(folder: Path) -> None:
+    with process(HOLD, folder) as child:
+        next(lines(child))
+    assert len(list((folder / "locks").iterdir())) == 1
+    async with opened(folder):
+        assert len(list((folder / "locks").iterdir())) == 1
+    assert list((folder / "locks").iterdir()) == []
+
+
+def test_an_owners_name_never_leads_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    presence = Presence.announce(tmp_path / "state")
+    assert presence.sees(presence.name)
+    for name in ("", "..", "../locks", "1-0123456789abcdef.lock", "a\0b", f"./{presence.name}"):
+        assert not presence.sees(name)
+    presence.withdraw()
+    assert not presence.sees(presence.name)
+
+
+CONTEND = """
+async def main():
+    journal = SqliteJournal.open(folder)
+    claims = []
+    for run in sys.argv[2:]:
+        try:
+            await created(journal, run)
+            say("won", run)
+        except JournalError as error:
+            say(type(error).__name__, run)
+    own = await created(journal, f"own-{os.getpid()}")
+    for n in range(50):
+        await own.append([worked(n)])
+    await journal.close()
+asyncio.run(main())
+"""
+
+
+async def test_many_processes_open_one_file_at_once_and_each_run_has_one_owner(
+    folder: Path,
+) -> None:
+    runs = [f"r{n}" for n in range(10)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PRELUDE + CONTEND, str(folder), *runs]
+    children = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        )
+        for _ in range(6)
+    ]
+    outputs = [child.communicate() for child in children]
+    assert [error for _output, error in outputs if error] == []
+    heard = [line for output, _error in outputs for line in output.splitlines()]
+    assert sorted(line for line in heard if line.startswith("won")) == [f"won {r}" for r in runs]
+    assert len([line for line in heard if line.startswith("RunExists")]) == 50
+    async with opened(folder) as journal:
+        own = [row for row in await journal.runs([]) if row.run.startswith("own-")]
+        assert [row.seq for row in own] == [51] * 6
+
+
+RUN_OUT_OF_DISK = """
+import resource
+async def main():
+    journal = SqliteJournal.open(folder)
+    one, two = await created(journal, "one"), await created(journal, "two")
+    await one.append([worked(0)])
+    _soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    full = await asyncio.gather(
+        one.append([worked(1, 300_000), worked(2, 300_000)]), two.append([worked(1)]),
+        return_exceptions=True)
+    say(json.dumps([type(full[0]).__name__, str(full[0])]))
+    found = [len(await journal.read(run)) for run in ("one", "two")]
+    say(json.dumps([one.seq, two.seq, *found]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    say(await one.append([worked(3, 300_000), worked(4, 300_000)]))
+    await journal.close()
+asyncio.run(main())
+"""
+
+
+async def test_a_full_disk_fails_the_append_whole_and_room_makes_the_journal_usable(
+    folder: Path,
+) -> None:
+    with process(RUN_OUT_OF_DISK, folder) as child:
+        output = lines(child)
+        kind, message = json.loads(next(output))
+        assert kind == "JournalUnusable"
+        assert "free space" in message
+        one_seq, two_seq, one_found, two_found = json.loads(next(output))
+        assert one_seq == one_found == 2
+        assert two_seq == two_found
+        assert next(output) == "4"
+        assert child.wait() == 0
+    async with opened(folder) as journal:
+        assert [json.loads(text)["number"] for text in await data_of(journal, "one")] == [0, 3, 4]
+
+
+FORBIDDEN = """
+os.setegid(65534), os.seteuid(65534) if os.geteuid() == 0 else None
+try:
+    SqliteJournal.open(folder)
+except JournalError as error:
+    say(type(error).__name__, error)
+"""
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with process(FORBIDDEN, tmp_path / "state") as child:
+        message = next(lines(child))
+    tmp_path.chmod(0o755)
+    assert message.startswith(f"JournalUnusable the journal {tmp_path / 'state'} cannot be used")
+    assert "check who owns it and its permissions" in message
+
+
+def unusable_message(folder: Path) -> str:
+    with pytest.raises(JournalUnusable) as fault:
+        SqliteJournal.open(folder)
+    assert str(folder) in str(fault.value) or repr(str(folder)) in str(fault.value)
+    return str(fault.value)
+
+
+def test_a_file_where_the_folder_belongs_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert "a file stands where a folder belongs" in unusable_message(file)
+    assert "a file stands where a folder belongs" in unusable_message(file / "state")
+
+
+def test_a_folder_where_the_database_belongs_is_reported(folder: Path) -> None:
+    (folder / "journal.db").mkdir(parents=True)
+    assert "a folder stands where a file belongs" in unusable_message(folder)
+
+
+def test_a_path_that_cannot_be_one_is_reported() -> None:
+    assert "can be no folder" in unusable_message(Path("a\0b"))
+
+
+def test_a_file_that_is_no_database_is_reported_and_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "journal.db").write_text("Dear diary, " * 1000)
+    assert "the file is no SQLite database" in unusable_message(folder)
+    assert (folder / "journal.db").read_text() == "Dear diary, " * 1000
+
+
+def test_the_database_of_another_program_is_reported_and_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    with database(folder) as db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+    before = (folder / "journal.db").read_bytes()
+    assert "is the database of another program" in unusable_message(folder)
+    assert (folder / "journal.db").read_bytes() == before
+
+
+async def test_a_journal_of_a_newer_version_is_refused(folder: Path) -> None:
+    async with opened(folder) as journal:
+        await created(journal)
+    with database(folder) as db:
+        db.execute("PRAGMA user_version = 7")
+    assert "tables of version 7, this one knows 1); upgrade loopkit" in unusable_message(folder)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_damaged_file_is_reported_and_never_a_traceback(folder: Path, seed: int) -> None:
+    async with opened(folder) as journal:
+        for n in range(20):
+            claim = await created(journal, f"r{n}", worked(n))
+            await claim.append([NewRecord("worked", NOW, "x" * 3000)])
+            await journal.post(f"r{n}", "answer", "a", "{}", NOW)
+    damage(folder / "journal.db", random.Random(seed))
+    refused = [request for request in await everything(folder) if request is not None]
+    assert all(isinstance(error, JournalError) for error in refused), refused
+    assert refused
+
+
+def damage(path: Path, chance: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    for _ in range(chance.choice([5, 50, 500])):
+        at = chance.randrange(100, len(content) - 64)
+        content[at : at + 64] = chance.randbytes(64)
+    path.write_bytes(content[: chance.choice([len(content), len(content) // 2])])
+
+
+async def everything(folder: Path) -> list[Exception | None]:
+    """What each request to the journal raised."""
+    try:
+        journal = SqliteJournal.open(folder)
+    except JournalError as error:
+        return [error]
+    raised = []
+    for n in range(20):
+        for request in (journal.read(f"r{n}"), journal.late(f"r{n}"), _work_on(journal, f"r{n}")):
+            raised.append(await _raised(request))
+    raised.append(await _raised(journal.runs(["worked"])))
+    await journal.close()
+    return raised
+
+
+async def _raised(request: Awaitable[object]) -> Exception | None:
+    try:
+        await request
+    except Exception as error:  # noqa: BLE001 - the test says which are allowed
+        return error
+    return None
+
+
+async def _work_on(journal: Journal, run: str) -> None:
+    await journal.post(run, "answer", "b", "{}", NOW)
+    claim = await journal.claim(run)
+    await claim.append([worked()], consumes=[m.message_id for m in await claim.inbox()])
+    await claim.release()
+
+
+async def test_a_claim_that_cannot_be_read_is_reported(folder: Path) -> None:
+    async with opened(folder) as journal:
+        await created(journal)
+        whole = '{"pid": 1, "host": "h"}'
+        for data, at in (("nonsense", 0), ("[]", 0), ("{}", 0), ("7", 0), (whole, 1e300)):
+            with database(folder) as db:
+                db.execute("UPDATE records SET data = ?, at = ?", [data, at])
+            with pytest.raises(JournalUnusable, match="a claim in the journal cannot be read"):
+                await journal.claim("r")
+
+
+def _busy(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as one:
+        one.execute("BEGIN IMMEDIATE")
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as two:
+            two.execute("BEGIN IMMEDIATE")
+
+
+def _read_only(path: Path) -> None:
+    path.touch()
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        db.execute("CREATE TABLE t (x)")
+
+
+def _full(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("CREATE TABLE t (x)")
+        db.execute("PRAGMA max_page_count = 2")
+        db.execute("INSERT INTO t VALUES (zeroblob(100000))")
+
+
+def _missing(path: Path) -> None:
+    with closing(sqlite3.connect(path / "nowhere" / "x.db")) as db:
+        db.execute("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("fail", "cause"),
+    [
+        (_busy, "another process keeps it locked .*; wait for that process, or stop it"),
+        (_read_only, "it cannot be written .*; check who owns it"),
+        (_full, "the disk is full .*; free some space"),
+        (_missing, "the file cannot be opened .*; check that it is a file"),
+    ],
+)
+def test_each_failure_of_sqlite_comes_with_cause_and_remedy(
+    tmp_path: Path, fail: Any, cause: str
+) -> None:
+    with pytest.raises(sqlite3.Error) as error:
+        fail(tmp_path / "x.db")
+    fault = unusable(error.value, "here")
+    assert fault.__cause__ is error.value
+    with pytest.raises(JournalUnusable, match=f"the journal here cannot be used: {cause}"):
+        raise fault
+
+
+class Anything(dict[str, int]):
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("name", [name for name in SQL if not name.startswith("migration")])
+async def test_every_query_fits_the_tables(folder: Path, name: str) -> None:
+    async with opened(folder):
+        pass
+    with database(folder) as db:
+        db.execute(f"EXPLAIN {SQL[name]}", Anything())

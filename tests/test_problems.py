@@ -1,0 +1,262 @@
+"""Problems: how a mistake is shown, and which word was meant."""
+
+import copy
+import dataclasses
+import pickle
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopkit.problems import (
+    Problem,
+    ProblemsFound,
+    Span,
+    closest,
+    did_you_mean,
+    render,
+    render_one,
+)
+
+
+def at(line, column, end_column, *, end_line=None, file="plan.yaml"):
+    return Span(file, line, column, end_line or line, end_column)
+
+
+def shown(line, column, end_column):
+    """Return the source row and the caret row for a place on the only line of a file."""
+    problem = Problem("x", "y", at(1, column, end_column))
+    _, _, source, carets = render_one(problem, {"plan.yaml": line}).split("\n")
+    return source, carets
+
+
+def display_columns(text):
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+PLAN = "loopkit: 1\nagents:\n  architect: {}\n\n\n\n  reviewer:\n    temprature: 0.2\n"
+
+
+def test_a_problem_is_shown_with_its_place_its_line_and_its_remedy():
+    problem = Problem(
+        "unknown-field",
+        "unknown field `temprature`",
+        at(8, 5, 15),
+        path="agents.reviewer.temprature",
+        help="did you mean `temperature`?",
+    )
+    assert render_one(problem, {"plan.yaml": PLAN}) == (
+        "error[unknown-field]: unknown field `temprature`\n"
+        "  --> plan.yaml:8:5   (agents.reviewer.temprature)\n"
+        "8 |     temprature: 0.2\n"
+        "  |     ^^^^^^^^^^\n"
+        "  help: did you mean `temperature`?"
+    )
+
+
+def test_a_problem_without_a_place_has_its_path_and_its_remedy():
+    problem = Problem("no-agents", "no agents", None, path="agents", help="add one")
+    assert render_one(problem, {}) == "error[no-agents]: no agents\n  (agents)\n  help: add one"
+    assert render_one(Problem("no-agents", "no agents"), {}) == "error[no-agents]: no agents"
+
+
+def test_a_place_in_an_unknown_file_or_behind_the_end_is_named_without_a_line():
+    for file in ("other.yaml", "plan.yaml"):
+        problem = Problem("x", "y", at(99, 2, 3, file=file))
+        assert render_one(problem, {"plan.yaml": PLAN}) == f"error[x]: y\n  --> {file}:99:2"
+
+
+def test_the_severity_stands_in_front():
+    problem = Problem("unused", "never used", severity="warning")
+    assert render_one(problem, {}) == "warning[unused]: never used"
+
+
+def test_the_gutter_is_as_wide_as_the_line_number():
+    text = "\n" * 122 + "key: 1"
+    assert render_one(Problem("x", "y", at(123, 1, 4)), {"plan.yaml": text}).endswith(
+        "123 | key: 1\n    | ^^^"
+    )
+
+
+def test_further_places_follow_with_their_labels_in_one_gutter():
+    text = "key: 1\n" + "\n" * 8 + "key: 2"
+    problem = Problem(
+        "duplicate-key",
+        "the key `key` is written twice",
+        at(10, 1, 4),
+        help="delete one",
+        also=(("first written here", at(1, 1, 4)), ("elsewhere", at(3, 1, 2, file="b.yaml"))),
+    )
+    assert render_one(problem, {"plan.yaml": text}) == (
+        "error[duplicate-key]: the key `key` is written twice\n"
+        "  --> plan.yaml:10:1\n"
+        "10 | key: 2\n"
+        "   | ^^^\n"
+        "  ::: plan.yaml:1:1\n"
+        " 1 | key: 1\n"
+        "   | ^^^ first written here\n"
+        "  ::: b.yaml:3:1 elsewhere\n"
+        "  help: delete one"
+    )
+
+
+def test_a_help_of_several_lines_is_indented():
+    problem = Problem("x", "y", help="write\n  a: 1")
+    assert render_one(problem, {}) == "error[x]: y\n  help: write\n          a: 1"
+
+
+def test_problems_are_sorted_by_file_line_and_column_with_a_blank_line_between():
+    spans = [at(2, 1, 2, file="b"), at(1, 9, 10, file="b"), at(1, 10, 11, file="b"), at(7, 1, 2)]
+    problems = [Problem(f"p{number}", "m", span) for number, span in enumerate(spans)]
+    text = render([*problems[::-1], Problem("p9", "m")], {})
+    assert [row[6:8] for row in text.split("\n\n")] == ["p9", "p1", "p2", "p0", "p3"]
+
+
+def test_nothing_is_rendered_for_no_problems():
+    assert render([], {}) == ""
+
+
+def test_a_place_over_several_lines_is_underlined_to_the_end_of_its_first():
+    problem = Problem("x", "y", at(1, 6, 3, end_line=2))
+    rendered = render_one(problem, {"plan.yaml": "key: |-\n  text"})
+    assert rendered.endswith("1 | key: |-\n  |      ^^")
+
+
+def test_an_empty_place_still_has_a_caret():
+    assert shown("key:", 5, 5) == ("1 | key:", "  |     ^")
+
+
+def test_a_tab_keeps_the_caret_aligned():
+    source, carets = shown("\tkey:\tvalue", 7, 12)
+    assert "\t" not in source
+    assert source.index("value") == carets.index("^")
+    assert carets.count("^") == len("value")
+
+
+@pytest.mark.parametrize("wide", ["日本語", "🙂🙂", "ｆｕｌｌ", "e\u0301e\u0301"])
+def test_wide_and_combining_characters_keep_the_caret_aligned(wide):
+    line = f"{wide}: {wide} x"
+    source, carets = shown(line, len(wide) + 3, len(line) - 1)
+    before = source[: source.index(": ") + 2].replace("\u0301", "")
+    assert display_columns(before) == carets.index("^")
+    assert carets.count("^") == display_columns(wide.replace("\u0301", ""))
+
+
+@pytest.mark.parametrize("hidden", ["\x1b[31m", "\x07", "\x9b", "\u202e", "\ud800", "\u2028", "\r"])
+def test_control_characters_are_never_printed_raw(hidden):
+    evil = f"a{hidden}b"
+    span = Span(evil, 1, 1, 1, 2)
+    problem = Problem("x", evil, span, path=evil, help=evil, also=((evil, span),))
+    text = render([problem], {evil: f"{evil} c"}) + str(ProblemsFound([problem]))
+    assert hidden[0] not in text
+    assert text.count("\n") == render([problem], {evil: "a"}).count("\n") or hidden == "\r"
+
+
+def test_an_escaped_control_character_keeps_the_caret_aligned():
+    source, carets = shown("\x1b[0m: x", 7, 8)
+    assert source == "1 | \\x1b[0m: x"
+    assert carets.index("^") == source.index("x", 10)
+
+
+@pytest.mark.parametrize("unit", ["ab ", "日 ", "\u202e ", "\u0301"])
+@pytest.mark.parametrize("column", [1, 30, 1000, 2990, 3000])
+def test_a_very_long_line_is_windowed_round_the_caret(unit, column):
+    line = (unit * 3000)[: column - 1] + "X" + (unit * 3000)[:3000]
+    source, carets = shown(line, column, column + 1)
+    body = "".join(char for char in source[4:] if unicodedata.category(char) != "Mn")
+    assert display_columns(body) <= 126
+    caret = carets.index("^") - 4
+    left = 0
+    for char in body:
+        if left == caret:
+            assert char == "X"
+            return
+        left += display_columns(char)
+    pytest.fail("the caret is outside the window")
+
+
+def test_a_line_that_fits_is_not_cut():
+    source, _ = shown("x" * 120, 1, 2)
+    assert source == "1 | " + "x" * 120
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_lines_end_where_yaml_ends_them(ending):
+    text = ending.join(["a: 1", "b: \x0b\x85\u2028", "c: 3", ""])
+    rendered = render_one(Problem("x", "y", at(3, 1, 2)), {"plan.yaml": text})
+    assert rendered.endswith("3 | c: 3\n  | ^")
+
+
+def test_a_byte_order_mark_does_not_shift_the_caret():
+    rendered = render_one(Problem("x", "y", at(1, 1, 4)), {"plan.yaml": "\ufeffkey: 1"})
+    assert rendered.endswith("1 | key: 1\n  | ^^^")
+
+
+@given(
+    st.text(),
+    st.text(max_size=200),
+    st.integers(-3, 300),
+    st.integers(-3, 300),
+    st.integers(-3, 300),
+)
+def test_any_text_and_any_place_can_be_rendered(message, source, line, column, end):
+    span = Span("f", line, column, line, end)
+    problem = Problem("x", message, span, message, message, also=((message, span),))
+    text = render([problem, Problem("y", message)], {"f": source})
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e]", text)
+
+
+def test_the_exception_says_in_one_line_where_the_first_problem_is():
+    first = Problem("x", "unknown field `a`", at(8, 5, 6))
+    assert str(ProblemsFound([first])) == "plan.yaml:8:5: unknown field `a`"
+    assert str(ProblemsFound([Problem("y", "bad"), first, first])) == "bad (and 2 more)"
+    assert str(ProblemsFound([])) == "no problems"
+
+
+def test_the_exception_keeps_its_problems_through_a_copy_and_a_pickle():
+    found = ProblemsFound(iter([Problem("x", "y", at(1, 1, 2))]))
+    assert found.problems == (Problem("x", "y", at(1, 1, 2)),)
+    assert copy.copy(found).problems == found.problems
+    assert pickle.loads(pickle.dumps(found)).problems == found.problems
+
+
+def test_problems_cannot_be_changed_and_can_be_compared():
+    problem = Problem("x", "y", at(1, 1, 2))
+    assert {problem, Problem("x", "y", at(1, 1, 2))} == {problem}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        problem.code = "z"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("temprature", "temperature"),
+        ("modle", "model"),
+        ("Model", "model"),
+        ("max-revisions", "max_revisions"),
+        ("prompts", "prompt"),
+        ("xyz", None),
+        ("", None),
+        ("model" * 100, None),
+    ],
+)
+def test_the_closest_choice_is_the_one_that_was_meant(word, meant):
+    assert closest(word, ["model", "prompt", "temperature", "max_revisions"]) == meant
+
+
+def test_the_closest_choice_is_given_as_it_is_written():
+    assert closest("severitycode", ["SeverityCode"]) == "SeverityCode"
+
+
+def test_a_near_choice_is_suggested_and_else_the_choices_are_listed():
+    assert did_you_mean("modle", ["model", "prompt"]) == "did you mean `model`?"
+    assert did_you_mean("zzz", iter(["model", "prompt"])) == "allowed: `model`, `prompt`"
+    assert did_you_mean("zzz", []) == ""
+
+
+def test_a_long_list_of_choices_is_cut():
+    listed = did_you_mean("zzz", [f"state_{number}" for number in range(40)])
+    assert listed.count("`state_") == 12
+    assert listed.endswith("`state_11` and 28 more")

@@ -1,0 +1,578 @@
+"""Real commands: `python -c` and `sh`, never a stand-in."""
+
+import asyncio
+import fcntl
+import json
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopkit.processes import (
+    CommandNotStarted,
+    CommandResult,
+    CommandTimeout,
+    command_environment,
+    run_command,
+)
+
+HOLD = """
+import fcntl, os, signal, sys, time
+if "stubborn" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print(os.getpid(), file=lock, flush=True)
+open(sys.argv[1] + ".held", "w").close()
+time.sleep(60)
+"""
+"""A descendant that holds a lock while it lives; the system takes it back even from a zombie."""
+
+PARENT = """
+import os, subprocess, sys, time
+path, what_next, *how = sys.argv[1:]
+pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+alone = dict(start_new_session=True) if "escape" in how else {}
+if "quiet" in how:
+    alone |= pipes
+subprocess.Popen([sys.executable, "-c", os.environ["HOLD"], path, *how], **alone)
+while not os.path.exists(path + ".held"):
+    time.sleep(0.01)
+print("ready", flush=True)
+if what_next == "stay":
+    time.sleep(60)
+"""
+
+
+async def command(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    timeout_s: float = 20.0,
+    output_limit: int = 10_000_000,
+    grace_s: float = 2.0,
+    extra: dict[str, str] | None = None,
+) -> CommandResult:
+    return await run_command(
+        argv,
+        cwd=cwd,
+        env=command_environment(extra={"HOLD": HOLD, **(extra or {})}),
+        stdin=stdin,
+        timeout_s=timeout_s,
+        output_limit=output_limit,
+        grace_s=grace_s,
+    )
+
+
+def run(argv: Sequence[str], **how: Any) -> CommandResult:
+    return asyncio.run(command(argv, **how))
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", code, *arguments]
+
+
+def family(lock: Path, *how: str) -> list[str]:
+    """A command with a descendant that holds `lock`."""
+    return python(PARENT, str(lock), *how)
+
+
+def alive(lock: Path) -> bool:
+    """Whether the descendant that held `lock` still lives, two seconds after it had to end."""
+    assert Path(f"{lock}.held").exists(), "the descendant never started"
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        with lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+            else:
+                return False
+    return True
+
+
+def no_child_is_left() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def end(lock: Path) -> None:
+    """Ends the descendant that a test let live."""
+    os.kill(int(lock.read_text()), signal.SIGKILL)
+
+
+async def appears(path: Path) -> None:
+    while not path.exists():
+        await asyncio.sleep(0.01)
+
+
+# Results
+
+
+def test_a_result_has_exit_code_both_streams_and_the_time_it_took() -> None:
+    code = "import sys, time; time.sleep(0.2); print('out'); print('err', file=sys.stderr); exit(3)"
+    result = run(python(code))
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "out\n", "err\n")
+    assert 0.2 <= result.duration_s < 10
+    assert not result.truncated
+
+
+def test_a_signal_that_ends_the_command_is_a_negative_exit_code() -> None:
+    assert run(["sh", "-c", "kill -9 $$"]).exit_code == -9
+
+
+def test_no_shell_reads_the_arguments() -> None:
+    arguments = ["$HOME", "a  b", "*", "; echo no", "`id`", "", "--", "äé✓"]
+    result = run(python("import json, sys; print(json.dumps(sys.argv[1:]))", *arguments))
+    assert json.loads(result.stdout) == arguments
+
+
+_ANY_CHARACTER = st.characters(exclude_categories=())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(_ANY_CHARACTER, max_size=20), max_size=4))
+def test_every_argument_arrives_as_it_is_or_is_refused(arguments: list[str]) -> None:
+    argv = [sys.executable, "-S", "-E", "-c", "import json, sys; print(json.dumps(sys.argv[1:]))"]
+    try:
+        assert json.loads(run([*argv, *arguments]).stdout) == arguments
+    except CommandNotStarted:
+        assert not all(_encodes(argument) for argument in arguments)
+
+
+def _encodes(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def test_the_command_works_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    assert run(["ls"], cwd=tmp_path).stdout == "here\n"
+
+
+def test_a_program_path_starts_at_the_working_folder(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "tool").chmod(0o755)
+    assert run(["./tool"], cwd=tmp_path).stdout == "found\n"
+
+
+def test_the_program_is_looked_up_on_the_path_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "own-tool").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "own-tool").chmod(0o755)
+    assert run(["own-tool"], extra={"PATH": str(tmp_path)}).stdout == "found\n"
+
+
+def test_the_command_sees_only_the_environment_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    seen = run(python("import json, os; print(json.dumps(dict(os.environ)))"), extra={"GIVEN": "1"})
+    names = json.loads(seen.stdout)
+    assert names["GIVEN"] == "1"
+    assert "SOME_API_KEY" not in names
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    result = run(python(r"import sys; sys.stdout.buffer.write(b'a\xff\xfeb\x00')"))
+    assert result.stdout == "a��b\0"
+
+
+def test_two_commands_at_once_do_not_wait_for_each_other() -> None:
+    async def both() -> float:
+        started_s = time.monotonic()
+        await asyncio.gather(command(["sleep", "1"]), command(["sleep", "1"]))
+        return time.monotonic() - started_s
+
+    assert asyncio.run(both()) < 1.8
+
+
+def test_commands_run_outside_the_main_thread_too() -> None:
+    async def in_thread() -> CommandResult:
+        return await asyncio.to_thread(run, ["echo", "hi"])
+
+    assert asyncio.run(in_thread()).stdout == "hi\n"
+
+
+# Input and output
+
+
+def test_without_stdin_the_command_reads_nothing() -> None:
+    assert run(["cat"], stdin=None).stdout == ""
+
+
+def test_an_empty_stdin_ends_at_once() -> None:
+    assert run(["cat"], stdin="").stdout == ""
+
+
+def test_stdin_arrives_as_utf_8() -> None:
+    code = "import sys; print(sys.stdin.buffer.read())"
+    assert run(python(code), stdin="é\r\n").stdout == "b'\\xc3\\xa9\\r\\n'\n"
+
+
+def test_large_input_and_output_at_once_do_not_block() -> None:
+    text = "0123456789abcdef" * 300_000
+    assert run(["cat"], stdin=text).stdout == text
+
+
+def test_both_streams_are_read_at_once() -> None:
+    write = "[print('x' * 999, file=stream) for _ in range(999) for stream in (stderr, stdout)]"
+    result = run(python(f"from sys import stderr, stdout; {write}"))
+    assert (len(result.stdout), len(result.stderr)) == (999_000, 999_000)
+
+
+@pytest.mark.parametrize("code", ["pass", "import os, time; os.close(0); time.sleep(0.3)"])
+def test_a_command_need_not_read_its_stdin(code: str) -> None:
+    assert run(python(code), stdin="x" * 5_000_000).exit_code == 0
+
+
+def test_a_descendant_that_never_reads_the_stdin_does_not_hold_us_up(tmp_path: Path) -> None:
+    started_s = time.monotonic()
+    run(family(tmp_path / "lock", "leave", "escape"), stdin="x" * 5_000_000)
+    end(tmp_path / "lock")
+    assert time.monotonic() - started_s < 5
+
+
+def test_output_beyond_the_limit_loses_its_middle() -> None:
+    code = "print('head' + 'x' * 5_000_000 + 'tail', end='')"
+    result = run(python(code), output_limit=1000)
+    assert result.truncated
+    head, note, tail = result.stdout.split("\n")
+    assert (head, tail) == ("head" + "x" * 496, "x" * 496 + "tail")
+    assert note == "[4999008 bytes left out]"
+
+
+@pytest.mark.parametrize("limit", [1000, 1001])
+def test_output_of_exactly_the_limit_is_whole(limit: int) -> None:
+    result = run(python(f"print('x' * {limit}, end='')"), output_limit=limit)
+    assert (result.stdout, result.truncated) == ("x" * limit, False)
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1])
+def test_the_smallest_limits_keep_what_they_say(limit: int) -> None:
+    result = run(["printf", "abc"], output_limit=limit)
+    assert result.stdout == "a"[: max(limit, 0)] + f"\n[{3 - max(limit, 0)} bytes left out]\n"
+    assert result.truncated
+
+
+def test_each_stream_has_its_own_limit() -> None:
+    result = run(["sh", "-c", "printf 1234567; printf ok >&2"], output_limit=4)
+    assert (result.stdout, result.stderr) == ("12\n[3 bytes left out]\n67", "ok")
+    assert result.truncated
+
+
+# Ends
+
+
+def test_a_command_that_takes_too_long_is_ended_and_keeps_what_it_said() -> None:
+    code = (
+        "import sys, time; print('so far', flush=True); print('why', file=sys.stderr, flush=True)"
+    )
+    started_s = time.monotonic()
+    with pytest.raises(CommandTimeout) as caught:
+        run(python(code + "; time.sleep(60)"), timeout_s=1.0)
+    assert time.monotonic() - started_s < 5
+    assert (caught.value.stdout, caught.value.stderr) == ("so far\n", "why\n")
+    assert caught.value.timeout_s == 1.0
+    assert "took longer than 1 s; give it more time" in str(caught.value)
+    assert no_child_is_left()
+
+
+def test_a_timeout_survives_pickling() -> None:
+    error = pickle.loads(pickle.dumps(CommandTimeout("tool", 1.5, "out", "err")))
+    assert (error.timeout_s, error.stdout, error.stderr) == (1.5, "out", "err")
+    assert "'tool'" in str(error)
+
+
+def test_a_command_may_tidy_up_when_it_is_asked_to_stop(tmp_path: Path) -> None:
+    tidy = "trap 'sleep 0.5; echo tidy; exit 0' TERM; echo on; while :; do sleep 0.1; done"
+    with pytest.raises(CommandTimeout) as caught:
+        run(["sh", "-c", tidy], timeout_s=0.5, grace_s=10)
+    assert caught.value.stdout == "on\ntidy\n"
+
+
+def test_a_command_that_ignores_the_request_is_killed_after_the_grace() -> None:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('on', flush=True)"
+    started_s = time.monotonic()
+    with pytest.raises(CommandTimeout):
+        run(python(code + "; time.sleep(60)"), timeout_s=1.0, grace_s=0.5)
+    assert 1.5 <= time.monotonic() - started_s < 4
+    assert no_child_is_left()
+
+
+@pytest.mark.parametrize("how", [[], ["stubborn"], ["quiet"], ["stubborn", "quiet"]], ids=" ".join)
+def test_no_descendant_outlives_a_timeout(tmp_path: Path, how: list[str]) -> None:
+    with pytest.raises(CommandTimeout):
+        run(family(tmp_path / "lock", "stay", *how), timeout_s=1.5, grace_s=0.3)
+    assert not alive(tmp_path / "lock")
+
+
+@pytest.mark.parametrize("how", [[], ["stubborn"], ["quiet"], ["stubborn", "quiet"]], ids=" ".join)
+def test_no_descendant_outlives_its_command(tmp_path: Path, how: list[str]) -> None:
+    started_s = time.monotonic()
+    result = run(family(tmp_path / "lock", "leave", *how))
+    assert (result.exit_code, result.stdout) == (0, "ready\n")
+    assert time.monotonic() - started_s < 5
+    assert not alive(tmp_path / "lock")
+
+
+def test_nobody_waits_for_a_descendant_in_a_session_of_its_own(tmp_path: Path) -> None:
+    started_s = time.monotonic()
+    result = run(family(tmp_path / "lock", "leave", "escape"))
+    end(tmp_path / "lock")
+    assert result.stdout == "ready\n"
+    assert time.monotonic() - started_s < 5
+
+
+def test_what_a_descendant_writes_just_after_the_exit_is_kept() -> None:
+    assert run(["sh", "-c", "(sleep 0.1; echo late) & echo early"]).stdout == "early\nlate\n"
+
+
+def test_the_time_it_took_ends_with_the_command_not_with_its_descendants() -> None:
+    assert run(["sh", "-c", "sleep 60 & echo done"]).duration_s < 0.5
+
+
+@pytest.mark.parametrize("how", [[], ["stubborn"]], ids=" ".join)
+def test_a_cancelled_command_is_ended_with_its_descendants(tmp_path: Path, how: list[str]) -> None:
+    async def cancelled() -> None:
+        task = asyncio.create_task(command(family(tmp_path / "lock", "stay", *how), grace_s=0.3))
+        await appears(tmp_path / "lock.held")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert not alive(tmp_path / "lock")
+    assert no_child_is_left()
+
+
+def test_a_second_cancellation_skips_the_grace(tmp_path: Path) -> None:
+    async def cancelled_twice() -> float:
+        argv = family(tmp_path / "lock", "stay", "stubborn")
+        task = asyncio.create_task(command(argv, grace_s=30))
+        await appears(tmp_path / "lock.held")
+        started_s = time.monotonic()
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0.3)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - started_s
+
+    assert asyncio.run(cancelled_twice()) < 5
+    assert not alive(tmp_path / "lock")
+    assert no_child_is_left()
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_command_cancelled_while_it_starts_leaves_nothing(
+    turns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def cancelled_early() -> None:
+        task = asyncio.create_task(command(["sleep", "60"], stdin="x" * 1_000_000))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled_early())
+    assert no_child_is_left()
+    assert not caplog.records
+
+
+def test_an_outer_timeout_ends_the_command(tmp_path: Path) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(1.5):
+            await command(family(tmp_path / "lock", "stay"))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(bounded())
+    assert not alive(tmp_path / "lock")
+
+
+async def _ordinary() -> None:
+    await command(["cat"], stdin="x" * 100_000)
+
+
+async def _refused() -> None:
+    with pytest.raises(CommandNotStarted):
+        await command(["no-such-program"], stdin="x")
+
+
+async def _too_long() -> None:
+    with pytest.raises(CommandTimeout):
+        await command(["sleep", "60"], stdin="x" * 1_000_000, timeout_s=0.05)
+
+
+async def _background() -> None:
+    await command(["sh", "-c", "sleep 60 & true"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors as Linux does")
+@pytest.mark.parametrize("use", [_ordinary, _refused, _too_long, _background])
+def test_no_descriptor_stays_open(use: Callable[[], Awaitable[None]]) -> None:
+    async def growth() -> int:
+        await use()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            await use()
+        return len(os.listdir("/proc/self/fd")) - before
+
+    assert asyncio.run(growth()) == 0
+
+
+# What cannot be started
+
+
+def refusal(argv: Sequence[str], **how: Any) -> CommandNotStarted:
+    with pytest.raises(CommandNotStarted) as caught:
+        run(argv, **how)
+    return caught.value
+
+
+@pytest.mark.parametrize("argv", [[], [""], [" \n"]])
+def test_an_empty_command_is_refused(argv: list[str]) -> None:
+    assert "the command is empty; its first element has to name" in str(refusal(argv))
+
+
+def test_an_unknown_program_is_refused_with_its_name_and_the_system_s_own_error() -> None:
+    error = refusal(["no-such-program", "x"])
+    assert str(error) == (
+        "command 'no-such-program' was not started: "
+        "no folder on PATH has an executable of that name; install it, or write its path"
+    )
+    assert isinstance(error.__cause__, OSError)
+
+
+def test_an_unknown_file_is_refused(tmp_path: Path) -> None:
+    assert "there is no such file; correct the path" in str(refusal(["./tool"], cwd=tmp_path))
+
+
+def test_a_file_that_is_not_executable_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    assert "make the program executable (chmod +x)" in str(refusal(["./tool"], cwd=tmp_path))
+
+
+def test_a_file_on_the_path_that_is_not_executable_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    error = refusal(["tool"], extra={"PATH": str(tmp_path)})
+    assert "no folder on PATH has an executable of that name" in str(error)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_forbidden_folder_on_the_path_does_not_hide_the_cause(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    path = {"PATH": f"{tmp_path / 'closed'}:{os.environ['PATH']}"}
+    assert "no folder on PATH" in str(refusal(["no-such-program"], extra=path))
+    assert "pass long text" in str(refusal(["echo", "x" * 5_000_000], extra=path))
+
+
+def test_a_relative_folder_on_the_path_starts_at_the_working_folder(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/tool").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "bin/tool").chmod(0o755)
+    assert run(["tool"], cwd=tmp_path, extra={"PATH": "bin"}).stdout == "found\n"
+
+
+def test_a_folder_is_no_program(tmp_path: Path) -> None:
+    assert "permission denied" in str(refusal([str(tmp_path)]))
+
+
+def test_a_text_without_an_interpreter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("echo hi\n")
+    (tmp_path / "tool").chmod(0o755)
+    assert "name its interpreter in the command" in str(refusal(["./tool"], cwd=tmp_path))
+
+
+@pytest.mark.parametrize("program", ["./tool", "tool"])
+def test_a_missing_interpreter_is_named_as_the_cause(tmp_path: Path, program: str) -> None:
+    (tmp_path / "tool").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "tool").chmod(0o755)
+    error = refusal([program], cwd=tmp_path, extra={"PATH": str(tmp_path)})
+    assert "the interpreter in its first line does not exist" in str(error)
+
+
+def test_a_missing_folder_is_the_folder_s_fault_not_the_program_s(tmp_path: Path) -> None:
+    error = refusal(["ls"], cwd=tmp_path / "gone")
+    assert f"its working folder {str(tmp_path / 'gone')!r} is not a folder" in str(error)
+
+
+def test_a_file_as_working_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "is not a folder; create or correct it" in str(refusal(["ls"], cwd=tmp_path / "file"))
+
+
+def test_arguments_that_are_too_long_are_refused_with_a_way_out() -> None:
+    assert "pass long text through stdin or a file" in str(refusal(["echo", "x" * 5_000_000]))
+
+
+def test_a_program_name_that_is_too_long_is_cut_in_the_message() -> None:
+    error = refusal(["x" * 10_000])
+    assert "File name too long" in str(error)
+    assert len(str(error)) < 300
+
+
+@pytest.mark.parametrize("argv", [["echo", "a\0b"], ["ec\0ho", "x"]])
+def test_a_nul_in_the_command_is_refused_at_its_place(argv: list[str]) -> None:
+    place = 1 if argv[0] == "echo" else 0
+    assert f"its argument {place} contains a NUL character; remove it" in str(refusal(argv))
+
+
+@pytest.mark.parametrize("half", ["\ud800", "\udc80", "a\udfff"])
+def test_half_a_surrogate_pair_is_refused_wherever_it_stands(half: str) -> None:
+    for error in (refusal(["echo", half]), refusal([half]), refusal(["cat"], stdin=half)):
+        assert "half a surrogate pair" in str(error)
+        str(error).encode()
+
+
+@pytest.mark.parametrize("extra", [{"A": "x\0"}, {"A=B": "x"}, {"": "x"}, {"A\0": ""}])
+def test_a_variable_that_no_environment_can_have_is_refused(extra: dict[str, str]) -> None:
+    assert "its environment variable" in str(refusal(["env"], extra=extra))
+
+
+def test_a_variable_that_cannot_be_encoded_is_refused() -> None:
+    assert "the system refused it" in str(refusal(["env"], extra={"A": "\ud800"}))
+
+
+def test_a_variable_that_is_not_utf_8_is_passed_on() -> None:
+    code = "import os; print(os.environb[b'NAME'])"
+    assert run(python(code), extra={"NAME": "caf\udce9"}).stdout == "b'caf\\xe9'\n"
+
+
+# The environment
+
+
+def test_the_environment_has_what_programs_need_and_nothing_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needed = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "TZ": "UTC", "VIRTUAL_ENV": "/v"}
+    secret = {"OPENAI_API_KEY": "k", "LC_GITHUB_TOKEN": "t", "PATH_TOKEN": "t", "AWS_PROFILE": "p"}
+    for name, value in {**needed, **secret}.items():
+        monkeypatch.setenv(name, value)
+    environment = command_environment()
+    assert needed.items() <= environment.items()
+    assert not secret.keys() & environment.keys()
+
+
+def test_a_secret_is_passed_on_only_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    environment = command_environment(allow=["OPENAI_API_KEY", "NOT_SET"])
+    assert environment["OPENAI_API_KEY"] == "k"
+    assert not {"ANTHROPIC_API_KEY", "NOT_SET"} & environment.keys()
+
+
+def test_extra_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    assert command_environment(extra={"HOME": "/other"})["HOME"] == "/other"

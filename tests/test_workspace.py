@@ -1,0 +1,411 @@
+"""Real files, folders, symlinks, pipes and sockets."""
+
+import hashlib
+import os
+import socket
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from loopkit.workspace import (
+    FileMark,
+    OutsideWorkspace,
+    UnreadableArtifact,
+    UnusableWorkspace,
+    confined,
+    mark,
+    prepare,
+    read_text,
+    written_since,
+)
+
+ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)
+
+no_modes = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "work"
+    folder.mkdir()
+    return folder
+
+
+def outside(root: Path, relative: str) -> str:
+    with pytest.raises(OutsideWorkspace) as caught:
+        confined(root, relative)
+    return str(caught.value)
+
+
+# Paths
+
+
+@pytest.mark.parametrize(
+    ("relative", "inside"),
+    [
+        ("plan.md", "plan.md"),
+        ("docs/plan.md", "docs/plan.md"),
+        ("./docs//plan.md", "docs/plan.md"),
+        (".", ""),
+        ("..plan", "..plan"),
+        ("docs/~draft", "docs/~draft"),
+        ("docs ö/plan 1.md", "docs ö/plan 1.md"),
+    ],
+)
+def test_a_path_inside_is_made_absolute_and_nothing_is_created(
+    root: Path, relative: str, inside: str
+) -> None:
+    assert confined(root, relative) == root / inside
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("relative", "flaw"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("/etc/passwd", "is absolute"),
+        ("//etc", "is absolute"),
+        ("..", "contains '..'"),
+        ("docs/../../secret", "contains '..'"),
+        ("docs/..", "contains '..'"),
+        ("~/secret", "starts with ~"),
+        ("~root", "starts with ~"),
+        ("a\0b", "contains a character that no path can have"),
+        ("a\ud800", "contains a character that no path can have"),
+        ("a\udc80", "contains a character that no path can have"),
+    ],
+)
+def test_a_path_that_leaves_the_workspace_is_refused(root: Path, relative: str, flaw: str) -> None:
+    message = outside(root, relative)
+    assert message.startswith(f"path {relative!r} {flaw}")
+    assert message.endswith(f"starts at the workspace {str(root)!r} and stays inside it")
+
+
+def test_an_absolute_path_is_refused_even_if_it_lies_inside(root: Path) -> None:
+    assert "is absolute" in outside(root, str(root / "plan.md"))
+
+
+@pytest.mark.parametrize("target", ["../secret", "/etc", "..", "../work2"])
+def test_a_symlink_that_leads_out_is_refused(root: Path, target: str) -> None:
+    (root / "link").symlink_to(target)
+    for relative in ("link", "link/x", "link/new/deep.md"):
+        assert "is a symlink to" in outside(root, relative)
+
+
+def test_a_chain_of_symlinks_that_leads_out_is_refused(root: Path) -> None:
+    (root / "one").symlink_to("two")
+    (root / "two").symlink_to("../elsewhere")
+    assert "elsewhere" in outside(root, "one")
+
+
+def test_a_symlink_that_stays_inside_is_followed(root: Path) -> None:
+    (root / "docs").mkdir()
+    (root / "link").symlink_to("docs")
+    assert confined(root, "link/plan.md") == root / "docs/plan.md"
+
+
+def test_a_workspace_reached_through_a_symlink_is_resolved(root: Path) -> None:
+    (root.parent / "alias").symlink_to("work")
+    assert confined(root.parent / "alias", "plan.md") == root / "plan.md"
+
+
+def test_a_workspace_named_from_the_working_folder_is_made_absolute(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root.parent)
+    assert confined(Path("work"), "plan.md") == root / "plan.md"
+
+
+def test_a_folder_whose_name_only_begins_like_the_workspace_is_outside(root: Path) -> None:
+    (root.parent / "work2").mkdir()
+    (root / "link").symlink_to(root.parent / "work2")
+    assert "work2" in outside(root, "link")
+
+
+def test_a_symlink_loop_stays_inside_and_cannot_be_read(root: Path) -> None:
+    (root / "loop").symlink_to("loop")
+    with pytest.raises(UnreadableArtifact, match="can't be read"):
+        read_text(confined(root, "loop"))
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(["..", ".", "", "out", "in", "loop", "~", "/", "\0", "x" * 300]),
+            st.text(st.characters(exclude_categories=()), max_size=8),
+        ),
+        max_size=6,
+    )
+)
+def test_every_path_is_inside_or_refused(tmp_path: Path, parts: list[str]) -> None:
+    root = tmp_path.resolve() / "work"
+    if not root.exists():
+        (root / "docs").mkdir(parents=True)
+        (root / "out").symlink_to("..")
+        (root / "in").symlink_to("docs")
+        (root / "loop").symlink_to("loop")
+    try:
+        path = confined(root, "/".join(parts))
+    except OutsideWorkspace as error:
+        assert str(error).encode()
+        return
+    assert path == root or root in path.parents
+    assert ".." not in path.parts
+    assert not written_since(path, mark(path))
+
+
+def test_preparing_creates_the_folder_with_its_parents(root: Path) -> None:
+    assert prepare(root / "a/b") == root / "a/b"
+    assert (root / "a/b").is_dir()
+
+
+def test_preparing_an_existing_workspace_leaves_its_files(root: Path) -> None:
+    (root / "plan.md").write_text("plan")
+    (root.parent / "alias").symlink_to("work")
+    assert prepare(root.parent / "alias") == root
+    assert (root / "plan.md").read_text() == "plan"
+
+
+@pytest.mark.parametrize(
+    "name", ["file", "file/sub", "dangling", "loop", "loop/x", "a\0b", "a\ud800"]
+)
+def test_a_workspace_that_cannot_be_a_folder_is_refused(root: Path, name: str) -> None:
+    (root / "file").touch()
+    (root / "dangling").symlink_to("nowhere")
+    (root / "loop").symlink_to("loop")
+    with pytest.raises(UnusableWorkspace, match="name a folder that can be created") as caught:
+        prepare(root / name)
+    assert isinstance(caught.value.__cause__, OSError | ValueError)
+    assert str(caught.value).encode()
+
+
+# What an attempt has written
+
+
+@pytest.fixture
+def plan(root: Path) -> Path:
+    """A file that stands there since long before the attempt."""
+    path = root / "plan.md"
+    path.write_text("plan")
+    os.utime(path, ns=(10**18, 10**18))
+    return path
+
+
+def test_a_mark_says_what_stands_there(plan: Path) -> None:
+    digest = hashlib.sha256(b"plan").hexdigest()
+    assert mark(plan) == FileMark(exists=True, digest=digest, mtime_ns=10**18, size=4)
+    assert mark(plan.with_name("gone")) == ABSENT
+
+
+def test_a_silent_author_has_written_nothing(plan: Path) -> None:
+    assert not written_since(plan, mark(plan))
+
+
+def test_reading_a_file_is_not_writing_it(plan: Path) -> None:
+    before = mark(plan)
+    plan.read_text()
+    plan.chmod(stat.S_IRUSR)
+    assert not written_since(plan, before)
+
+
+def test_a_new_file_is_written(plan: Path) -> None:
+    before = mark(plan.with_name("new.md"))
+    plan.with_name("new.md").touch()
+    assert written_since(plan.with_name("new.md"), before)
+
+
+def test_other_content_is_written_even_under_the_old_time_and_size(plan: Path) -> None:
+    before = mark(plan)
+    plan.write_text("PLAN")
+    os.utime(plan, ns=(10**18, 10**18))
+    assert written_since(plan, before)
+
+
+@pytest.mark.parametrize("mtime_ns", [10**18 + 1_000_000_000, 10**18 - 1_000_000_000])
+def test_the_same_bytes_at_another_time_are_written(plan: Path, mtime_ns: int) -> None:
+    before = mark(plan)
+    os.utime(plan, ns=(mtime_ns, mtime_ns))
+    assert written_since(plan, before)
+
+
+def test_rewriting_the_same_bytes_is_writing(plan: Path) -> None:
+    before = mark(plan)
+    plan.write_text("plan")
+    assert written_since(plan, before)
+
+
+def test_a_deleted_file_is_not_written(plan: Path) -> None:
+    before = mark(plan)
+    plan.unlink()
+    assert not written_since(plan, before)
+
+
+def test_a_file_that_was_absent_and_still_is_was_not_written(plan: Path) -> None:
+    absent = plan.with_name("gone")
+    assert not written_since(absent, mark(absent))
+
+
+def test_a_file_that_replaces_another_is_written(plan: Path) -> None:
+    before = mark(plan)
+    plan.with_name("tmp").write_text("other")
+    plan.with_name("tmp").rename(plan)
+    assert written_since(plan, before)
+
+
+def test_a_folder_is_written_when_an_entry_comes_or_goes(root: Path) -> None:
+    os.utime(root, ns=(10**18, 10**18))
+    before = mark(root)
+    assert not written_since(root, before)
+    (root / "new").touch()
+    assert written_since(root, before)
+
+
+def test_a_folder_in_place_of_a_file_is_written(plan: Path) -> None:
+    before = mark(plan)
+    plan.unlink()
+    plan.mkdir()
+    os.utime(plan, ns=(10**18, 10**18))
+    assert written_since(plan, before)
+
+
+@pytest.mark.parametrize("name", ["loop", "plan.md/x", "x" * 300, "a\0b", "a\ud800"])
+def test_what_cannot_be_looked_at_does_not_exist(root: Path, plan: Path, name: str) -> None:
+    (root / "loop").symlink_to("loop")
+    assert mark(root / name) == ABSENT
+
+
+@no_modes
+def test_a_file_that_may_not_be_read_has_no_digest(plan: Path) -> None:
+    plan.chmod(0)
+    assert mark(plan) == FileMark(exists=True, digest=None, mtime_ns=10**18, size=4)
+
+
+# Text
+
+
+def unreadable(path: Path, limit: int = 100) -> str:
+    with pytest.raises(UnreadableArtifact) as caught:
+        read_text(path, limit)
+    assert f"file {str(path)!r} " in str(caught.value)
+    return str(caught.value)
+
+
+def test_text_comes_as_it_is_with_its_line_ends(root: Path) -> None:
+    (root / "plan.md").write_bytes("Größe ✓\r\nx\ry\n".encode())
+    assert read_text(root / "plan.md") == "Größe ✓\r\nx\ry\n"
+
+
+def test_an_empty_file_is_an_empty_text(root: Path) -> None:
+    (root / "plan.md").touch()
+    assert read_text(root / "plan.md", limit=0) == ""
+
+
+def test_a_byte_order_mark_is_not_part_of_the_text(root: Path) -> None:
+    (root / "plan.md").write_bytes(b"\xef\xbb\xbf# Plan")
+    assert read_text(root / "plan.md") == "# Plan"
+
+
+def test_a_symlink_is_followed(root: Path, plan: Path) -> None:
+    (root / "link").symlink_to(plan)
+    assert read_text(root / "link") == "plan"
+
+
+def test_the_limit_counts_bytes(root: Path) -> None:
+    (root / "plan.md").write_text("é" * 50, encoding="utf-8")
+    assert read_text(root / "plan.md", limit=100) == "é" * 50
+    assert "is longer than 99 bytes; write a shorter one" in unreadable(root / "plan.md", 99)
+
+
+def test_a_huge_file_is_refused_without_reading_it_all(root: Path) -> None:
+    with (root / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    started_s = time.monotonic()
+    assert "is longer than 100 bytes" in unreadable(root / "huge")
+    assert time.monotonic() - started_s < 1
+
+
+def test_a_missing_file_is_named(root: Path) -> None:
+    message = unreadable(root / "gone.md")
+    assert message == f"file {str(root / 'gone.md')!r} does not exist; write it"
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [(b"plan\xff", "byte 4"), (b"\xff\xfep\0l\0", "byte 0"), (b"\xc3", "byte 0")],
+)
+def test_what_is_not_utf_8_is_refused_at_its_place(root: Path, content: bytes, place: str) -> None:
+    (root / "plan.md").write_bytes(content)
+    message = unreadable(root / "plan.md")
+    assert f"is not UTF-8 text ({place}); save it as UTF-8" in message
+
+
+def test_a_nul_makes_a_file_binary(root: Path) -> None:
+    (root / "plan.md").write_bytes(b"pl\0an")
+    assert "is binary" in unreadable(root / "plan.md")
+
+
+def test_a_folder_is_no_text(root: Path) -> None:
+    assert "is a folder; write a file" in unreadable(root)
+
+
+def test_a_pipe_without_a_writer_is_refused_at_once(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    started_s = time.monotonic()
+    assert "is a device, a pipe or a socket" in unreadable(root / "pipe")
+    assert mark(root / "pipe").digest is None
+    assert time.monotonic() - started_s < 1
+
+
+def test_a_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        assert "is a device, a pipe or a socket" in unreadable(root / "socket")
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/tty"])
+def test_a_device_is_refused(device: str) -> None:
+    assert "is a device, a pipe or a socket" in unreadable(Path(device))
+
+
+@pytest.mark.parametrize("name", ["loop", "plan.md/x", "x" * 300, "a\0b", "a\ud800"])
+def test_what_cannot_be_opened_is_refused_with_the_reason(
+    root: Path, plan: Path, name: str
+) -> None:
+    (root / "loop").symlink_to("loop")
+    with pytest.raises(
+        UnreadableArtifact, match=r"can't be read \(.+\); make it readable"
+    ) as caught:
+        read_text(root / name)
+    assert isinstance(caught.value.__cause__, OSError | ValueError)
+    assert str(caught.value).encode()
+
+
+@no_modes
+def test_a_file_that_may_not_be_read_is_refused(plan: Path) -> None:
+    plan.chmod(0)
+    assert "can't be read (Permission denied)" in unreadable(plan)
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(content=st.binary(max_size=40), limit=st.integers(0, 40))
+def test_every_content_is_its_text_or_refused(tmp_path: Path, content: bytes, limit: int) -> None:
+    path = tmp_path / "any"
+    path.write_bytes(content)
+    try:
+        text = read_text(path, limit)
+    except UnreadableArtifact:
+        return
+    assert text.encode() == content.removeprefix(b"\xef\xbb\xbf")
+    assert len(content) <= limit
+    assert "\0" not in text
