@@ -21,7 +21,7 @@ from loopkit.definition.states import ExtractAll
 from loopkit.flow import ANY_REPORT, Flow, Made
 from loopkit.graph import Edge, Graph, output_of
 from loopkit.guard import GuardType
-from loopkit.template import Anything, Fields, Items, Scalar, Shape
+from loopkit.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
 from loopkit.template.shapes import absent, either
 
 FINDING = Fields(
@@ -84,6 +84,14 @@ class Scope:
     def entering(self, state: str) -> dict[str, Shape]:
         """What templates see when a state starts its work: prompts, questions, paths."""
         return self._shapes(self.flow.entering[state])
+
+    def judging(self, state: str) -> dict[str, Shape]:
+        """What rules and judges see at a validate state: they judge no faulty artifact."""
+        names, judge = self.entering(state), self.graph.states[state]
+        if isinstance(judge, ValidateState):
+            shape = self._artifact(judge.validate_, whole=True)
+            names |= {judge.validate_: shape, "artifact": shape}
+        return names
 
     def taking(self, edge: Edge) -> dict[str, Shape]:
         """What the feedback of an edge sees."""
@@ -153,9 +161,22 @@ class Scope:
         fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
         if isinstance(state, RunState) and output_of(state, author).name == author:
             fields["exit_code"] = Scalar()
-        if isinstance(state, RenderState) and _passes_value(state):
+        if isinstance(state, RenderState) and self._passes_data(state):
             return Anything()
         return _weakened(Fields(fields), whole=whole) if fields else Scalar()
+
+    def _passes_data(self, state: RenderState) -> bool:
+        """Whether a render state may hand on data as it is, instead of a text."""
+        try:
+            path = parse(state.render).whole
+        except TemplateError:
+            return False
+        if path is None:
+            return False
+        known: Shape | None = Fields({"input": shape_of(self.input)})
+        for step in path:
+            known = known.fields.get(step) if isinstance(known, Fields) else known
+        return not isinstance(known, Scalar)
 
     @cached_property
     def input(self) -> DataType:
@@ -276,8 +297,3 @@ def _merge(first: Shape, second: Shape) -> Shape:
             }
         )
     return either(first, second)
-
-
-def _passes_value(state: RenderState) -> bool:
-    text = state.render.strip()
-    return text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1

@@ -93,12 +93,10 @@ def mark(path: Path) -> FileMark:
         info = path.stat()
     except (OSError, ValueError):
         return _ABSENT
-    return FileMark(True, _digest(path, info.st_mode), info.st_mtime_ns, info.st_size)
+    return FileMark(True, _digest(path), info.st_mtime_ns, info.st_size)
 
 
-def _digest(path: Path, mode: int) -> str | None:
-    if not stat.S_ISREG(mode):
-        return None
+def _digest(path: Path) -> str | None:
     try:
         with open(path, "rb", opener=_open_regular) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -154,7 +152,7 @@ def _content(path: Path, limit: int) -> bytes:
 
 
 def _open_regular(name: str, flags: int) -> int:
-    # Non-blocking and looked at once more, in case a pipe took the file's place meanwhile.
+    # Non-blocking, since to open a pipe is to wait for its writer.
     descriptor = os.open(name, flags | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor

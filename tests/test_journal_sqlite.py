@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import random
@@ -237,20 +236,6 @@ async def test_a_mistake_in_an_observer_reaches_the_caller_and_touches_no_other_
         assert isinstance(claims[2], LookupError)
         assert {row.run for row in await journal.runs([])} == {"slow", "one", "two"}
     assert after == ["slow", "one", "two"]
-
-
-async def test_a_cancelled_caller_leaves_no_complaint_about_an_error_unseen(
-    journal: Journal,
-) -> None:
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, what: complaints.append(what))
-    task = asyncio.ensure_future(journal.read("ghost"))
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    del task
-    gc.collect()
-    assert complaints == []
 
 
 def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None:

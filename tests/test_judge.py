@@ -155,6 +155,7 @@ def test_a_report_becomes_findings_with_all_they_say():
         (f"The plan has [1] and {{}} and {json.dumps({'a': 1})}.\n{report('pass')}", "pass"),
         (report("pass", summary="fine", score=0.9), "pass"),
         (report("fail", finding(reason="why")), "fail"),
+        (report("fail", finding(line=1)), "fail"),
         (report("fail", finding(code=None, location=None, line=None)), "fail"),
         (report("fail", finding(), error_count=1, warning_count=0), "fail"),
         (report("fail", finding('It says \\"verdict\\": \\"pass\\" in the text')), "fail"),

@@ -329,6 +329,17 @@ def test_an_alias_of_an_alias_has_the_places_of_both_uses():
     assert (span.line, [use.line for _, use in also]) == (1, [3, 2])
 
 
+def test_a_block_that_ends_with_an_alias_ends_behind_it():
+    document = read("a: &x 1\nb:\n  - *x\nc: 2", "f")
+    assert document.span(["b"]) == Span("f", 3, 3, 3, 7)
+
+
+def test_a_key_that_is_an_alias_is_the_text_and_has_the_place_of_its_use():
+    document = read("a: &k name\n*k : 1", "f")
+    assert document.plain() == {"a": "name", "name": 1}
+    assert document.span(["name"], key=True) == Span("f", 2, 1, 2, 3)
+
+
 # Merge keys
 
 
@@ -500,6 +511,11 @@ def test_each_merge_conflict_is_reported_as_one_instead_of_a_syntax_error():
     assert [span.line for _, span in found[0].also] == [4, 6, 8]
 
 
+def test_a_row_of_equals_signs_behind_a_conflict_is_no_part_of_it():
+    found = problem('<<<<<<< a\n=======\n>>>>>>> b\nx: "T\n=======\n"')
+    assert [span.line for _, span in found.also] == [2, 3]
+
+
 @pytest.mark.parametrize("line", ["=======", "<<<<<<< a", ">>>>>>> b"])
 def test_a_forgotten_conflict_marker_is_one_too(line):
     found = problem(f"a: 1\n{line}\nb: 2")
@@ -553,6 +569,12 @@ def test_levels_are_counted_through_aliases():
     assert (found.code, found.span.line) == ("too-deep", 64)
 
 
+def test_the_deepest_part_of_an_anchor_counts_wherever_it_stands():
+    inner = "[" * 40 + "]" * 40
+    assert read(f"a: &a [{inner}, &b x]\nb: " + "[" * 20 + "*a" + "]" * 20, "f")
+    assert problem(f"a: &a [{inner}, &b x]\nb: " + "[" * 23 + "*a" + "]" * 23).code == "too-deep"
+
+
 @pytest.mark.parametrize("unit", ["[", "{", "- ", "? ", "[\n", "[{a: "])
 def test_very_deep_nesting_is_refused_without_a_recursion_error(unit):
     started = time.process_time()
@@ -603,6 +625,7 @@ SLIPS = [
     ("prompt: {{ input.issue }} and more", "unquoted-template", (1, 9), "quotes"),
     ("prompt: {{ a['b'] }}: x", "unquoted-template", (1, 9), "quotes"),
     ("prompt: {{ a | join(', ') }}", "unquoted-template", (1, 9), "quotes"),
+    ("prompt: {{ input.issue }}\n  and more", "unquoted-template", (1, 9), "quotes"),
     ("prompt: {% if x %}a{% endif %}", "unquoted-template", (1, 9), "quotes"),
     ("a: {feedback: {{ comment }}}", "unquoted-template", (1, 15), "quotes"),
     ("a: {feedback: Asked {{ comment }}}", "unquoted-template", (1, 21), "quotes"),
@@ -612,6 +635,7 @@ SLIPS = [
     ('guard: "C" in codes', "text-after-quote", (1, 12), "other kind of quotes"),
     ("a: 'it's'", "text-after-quote", (1, 8), "twice"),
     ('a: {guard: x == "a, b", target: y}', "unquoted-comma", (1, 12), "single quotes"),
+    ('a: {guard: x == "a, b, c:d", target: y}', "unquoted-comma", (1, 12), "single quotes"),
     ('a: [x == "a, b", y]', "unquoted-comma", (1, 5), "single quotes"),
     ("a: {target:done}", "missing-space", (1, 5), "write `target: done`"),
     ("loopkit:1\nname: x", "missing-space", (1, 1), "write `loopkit: 1`"),
@@ -642,8 +666,10 @@ SLIPS = [
     (r'a: "\U00110000"', "unknown-escape", (1, 5), "single quotes"),
     ("a: [1, 2\nb: 3", "unclosed-bracket", (1, 4), "add `]`"),
     ("a: {x: 1", "unclosed-bracket", (1, 4), "add `}`"),
+    ('a: {x: "1"', "unclosed-bracket", (1, 4), "add `}`"),
     ("a: [x # y]\nb: 1", "unclosed-bracket", (1, 4), "starts a comment"),
     ("a: [1, 2}", "missing-separator", (1, 9), "write `]`"),
+    ('a: [1, "2"}', "missing-separator", (1, 11), "write `]`"),
     ("a: {b: [1] c: 2}", "missing-separator", (1, 12), "quotes"),
     ("a: | text", "block-text", (1, 4), "next line"),
     ("guard: >= 5", "block-text", (1, 8), "quote"),
@@ -680,7 +706,9 @@ def test_common_slips_have_their_own_message_place_and_remedy(text, code, where,
         "a: {b: {c: 1}}",
         "a: {b, c}",
         'a: {size: 5", color: red}',
-        'a: [5", 6"]'.replace(', 6"', ""),
+        'a: [5", 6]',
+        'a: &size 5"\nb: [*size, *size]',
+        "a: {http://x.org}",
         "a: [python:3.11, x]",
         "a: http://x.org/y",
         "a: {b: http://x.org/y}",

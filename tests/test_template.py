@@ -1,4 +1,4 @@
-"""Templates: what they print, what they cannot reach, where they end, and what is checked before."""
+"""Templates: what they print, cannot reach and cannot cost, and what is checked before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DATA = {
 }
 
 
-def rendered(text: str, **names: object) -> str:
+def rendered(text: str, /, **names: object) -> str:
     return t.parse(text).render({**DATA, **names})
 
 
@@ -48,7 +48,7 @@ def refused(text: str) -> TemplateError:
     return caught.value
 
 
-def failed(text: str, **names: object) -> TemplateError:
+def failed(text: str, /, **names: object) -> TemplateError:
     with pytest.raises(TemplateError) as caught:
         rendered(text, **names)
     return caught.value
@@ -117,8 +117,8 @@ def test_a_loop_knows_where_it_is():
         ("{{ findings | map(attribute='code') | unique | join(', ') }}", "goal, size"),
         ("{{ findings | join('; ', attribute='message') }}", "no goal; too short; no steps"),
         (
-            "{{ findings | selectattr('code', 'eq', 'size') | map(attribute='message') | first }}",
-            "",
+            "{{ findings | selectattr('code', 'eq', 'size') | join(attribute='message') }}",
+            "too short",
         ),
         ("{% for k, v in plan_data | items %}{{ k }}={{ v }};{% endfor %}", "a=1;b=[2];"),
         (
@@ -127,7 +127,8 @@ def test_a_loop_knows_where_it_is():
             "goal2size1",
         ),
         (
-            "{% for g in findings | groupby('code') %}{{ g.grouper }}{{ g.list | length }}{% endfor %}",
+            "{% for g in findings | groupby('code') %}{{ g.grouper }}{{ g.list | count }}"
+            "{% endfor %}",
             "goal2size1",
         ),
         ("{{ input.tags | sort | join }} {{ input.tags | reverse | list }}", 'ab ["a", "b"]'),
@@ -158,15 +159,13 @@ def test_a_loop_knows_where_it_is():
             "true true true true",
         ),
         (
-            "{{ nothing | default('x') }} {{ nothing.at.all | d('y') }} {{ none | default('z', true) }}",
+            "{{ no | default('x') }} {{ no.at.all | d('y') }} {{ none | default('z', true) }}",
             "x y z",
         ),
         ("{{ nothing is defined }} {{ nothing is none }} {{ none is none }}", "false true true"),
     ],
 )
 def test_filters_and_tests_work_on_plain_data(text: str, expected: str):
-    if "selectattr" in text:
-        expected = "too short"
     assert rendered(text, plan_data={"a": 1, "b": [2]}) == expected
 
 
@@ -210,7 +209,7 @@ def test_the_fields_of_a_text_cannot_be_changed():
     given_fields["goal"] = "other"
     assert text.fields == {"goal": "g"}
     with pytest.raises(TypeError):
-        text.fields["goal"] = "x"  # type: ignore[index]
+        text.fields["goal"] = "x"
 
 
 @pytest.mark.parametrize(
@@ -465,10 +464,10 @@ DOUBLING = {
     "tuple": "{% set a = (a, a) %}",
     "dict": "{% set a = {'x': a, 'y': a} %}",
     "join": "{% set a = [a, a, a] | join(a) %}",
-    "replace": "{% set a = a | replace('x', a) %}",
+    "replace": "{% set a = a | replace('x', 'xx') %}",
     "block": "{% set a %}{{ a }}{{ a }}{% endset %}",
     "format": "{% set a = '%s%s%s' | format(a, a, a) %}",
-    "indent": "{% set a = (a ~ '\n') | indent(a) %}",
+    "indent": "{% set a = (a ~ '\n' ~ a) | indent(a) %}",
 }
 
 
@@ -476,6 +475,19 @@ DOUBLING = {
 def test_text_and_data_cannot_grow_without_end(way: str):
     text = "{% set a = 'x' %}" + DOUBLING[way] * 60 + "{{ a }}"
     assert failed(text).code == "template-limit"
+
+
+def refused_at_less_than_50_mb(text: str) -> TemplateError:
+    template = t.parse(text)
+    _compiled(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TemplateError) as caught:
+            template.render(HUGE)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+    return caught.value
 
 
 COSTLY = {
@@ -513,18 +525,27 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("way", COSTLY)
-def test_no_template_takes_much_time_or_memory(way: str):
+def test_no_template_takes_much_time(way: str):
     template = t.parse(COSTLY[way])
     _compiled(template.text)
-    tracemalloc.start()
     started = time.process_time()
     with pytest.raises(TemplateError) as caught:
         template.render(HUGE)
-    spent_s, (_, peak) = time.process_time() - started, tracemalloc.get_traced_memory()
-    tracemalloc.stop()
     assert caught.value.code == "template-limit"
-    assert peak < 50_000_000
-    assert spent_s < 10  # about a second, untraced, on a machine with nothing else to do
+    # About a second of a machine that has nothing else to do.
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("filters of text", "indenting by much", "wide characters", "batches", "slicing"),
+        *("fencing", "sorting characters", "joining by much", "~", "join", "block", "replace"),
+    ],
+)
+def test_no_template_takes_much_memory(way: str):
+    text = COSTLY.get(way) or "{% set a = 'xxxxxxxxx' %}" + DOUBLING[way] * 60
+    assert refused_at_less_than_50_mb(text).code == "template-limit"
 
 
 @pytest.mark.parametrize(
@@ -572,7 +593,7 @@ def test_what_people_write_is_far_from_the_bounds():
     findings = [{"message": "a" * 100, "code": "c", "line": n} for n in range(5_000)]
     text = (
         "{% for f in findings %}\n- {{ loop.index }}. {{ f.message | indent(2) }}"
-        "{% if f.line > 3 %} (line {{ f.line }}){% endif %}\n{% endfor %}"
+        "{{ ' (line %s)' | format(f.line) if f.line > 3 else '' }}\n{% endfor %}"
     )
     assert rendered(text, findings=findings).count("\n") == 5_000
 
@@ -613,7 +634,7 @@ def test_nesting_as_deep_as_allowed_compiles():
 
 
 def test_a_template_of_too_many_parts_is_refused():
-    assert "more than 20,000 parts" in refused("{{ a }}" * 12_000).message
+    assert "more than 20,000 parts" in refused("{{a.b}}" * 12_000).message
 
 
 def test_data_nested_thousands_deep_cannot_be_printed_and_breaks_nothing():
@@ -731,7 +752,7 @@ def test_a_name_or_field_that_is_not_there_is_reported_where_it_stands(
         "{% if input.note is defined %}{{ input.note }}{% endif %}",
         "{% if input.note is not none %}{{ input.note }}{% endif %}",
         "{% if not input.note %}-{% else %}{{ input.note }}{% endif %}",
-        "{% if input.note is undefined %}{% elif previous %}{{ previous }}{{ input.note }}{% endif %}",
+        "{% if input.note is undefined %}{% elif previous %}{{ input.note }}{% endif %}",
         "{% if previous and previous.x %}{{ previous.x }}{% endif %}",
         "{% if previous and answer.comment %}{{ answer.comment }}{{ previous }}{% endif %}",
         "{{ input.note | default('-') }}{{ previous.x.y | d('') }}{{ input.note or '' }}",
@@ -797,8 +818,10 @@ def test_a_template_without_problems_renders_on_data_of_its_shapes():
 
 EXPRESSIONS = st.recursive(
     st.sampled_from(
-        ["input.issue", "findings", "plan.goal", "loop.index", "loop", "self", "x", "nothing.at"]
-        + ["1", "2.5", "'a'", '"%s"', "true", "none", "[]", "{}", "()", "range(3)", "big"]
+        [
+            *("input.issue", "findings", "plan.goal", "loop.index", "loop", "self", "nothing.at"),
+            *("1", "2.5", "'a'", '"%s"', "true", "none", "[]", "{}", "()", "range(3)", "big", "x"),
+        ]
     ),
     lambda inner: st.one_of(
         st.builds(
@@ -840,54 +863,57 @@ STATEMENTS = st.recursive(
 NOISE = st.lists(
     st.sampled_from(
         [
-            "{{",
-            "}}",
-            "{%",
-            "%}",
-            "{#",
-            "#}",
-            "-%}",
-            "if",
-            "for",
-            "x",
-            "in",
-            "endif",
-            "endfor",
-            "set",
+            *("{{", "}}", "{%", "%}", "{#", "#}", "-%}", "if", "for", "x", "in", "set", "raw", "|"),
+            *("endif", "endfor", "endraw", "include 'x'", "macro m()", "autoescape true", ".", "("),
+            *(
+                ")",
+                "[",
+                "'",
+                '"',
+                "\\",
+                "\r",
+                "\n",
+                " ",
+                "é",
+                "ﬁ",
+                "\x00",
+                "\ud800",
+                "1",
+                "=",
+                "**",
+            ),
         ]
-        + [
-            "include 'x'",
-            "macro m()",
-            "endraw",
-            "raw",
-            "|",
-            ".",
-            "(",
-            ")",
-            "[",
-            "'",
-            '"',
-            "\\",
-            "\r",
-        ]
-        + ["é", "ﬁ", "\x00", "\ud800", "1", "=", "**", "&", "\n", " ", "autoescape true"]
     ),
     max_size=12,
 ).map(" ".join)
 
 
+def outcome(text: str) -> str | TemplateError:
+    try:
+        template = t.parse(text)
+        _compiled(text)
+        return template.render({**DATA, "big": BIG})
+    except TemplateError as error:
+        return error
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=30) | NOISE | STATEMENTS)
 def test_any_text_is_a_template_that_renders_or_a_template_error(text: str):
-    try:
-        template = t.parse(text)
-        for error in t.check(template, SHAPES):
-            assert error.line >= 1
-            assert error.column >= 1
-            assert error.length >= 1
-        _compiled(text)
-        assert isinstance(template.render({**DATA, "big": BIG}), str)
-    except TemplateError as error:
+    found = outcome(text)
+    assert isinstance(found, TemplateError) or type(found) is str
+
+
+@settings(deadline=None)
+@given(NOISE | STATEMENTS)
+def test_every_problem_of_any_template_has_a_place_in_it(text: str):
+    found = outcome(text)
+    errors = [found] if isinstance(found, TemplateError) else problems(text)
+    lines = text.replace("\r", "\n").count("\n") + 1
+    for error in errors:
+        assert 1 <= error.line <= lines
+        assert error.column >= 1
+        assert error.length >= 1
         assert error.message
 
 

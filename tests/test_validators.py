@@ -195,6 +195,10 @@ async def test_a_message_that_cannot_be_made_is_an_error_and_no_finding(message)
     assert "min_chars[0]" in why
 
 
+async def test_a_message_written_as_a_block_has_no_line_end():
+    assert await messages({"min_chars": 9, "message": "Too short.\n"}, text("")) == ["Too short."]
+
+
 async def test_a_passing_rule_never_fills_its_message():
     assert (await judge({"min_chars": 0, "message": "{{ nope }}"}, text("x"))).verdict == "pass"
 
@@ -234,6 +238,20 @@ async def test_a_match_in_code_counts_unless_it_must_stand_outside():
 )
 async def test_a_pattern_may_have_to_match_so_and_so_often(count, content, found):
     assert await messages({"matches": "x", "count": count}, text(content)) == found
+
+
+async def test_code_is_blamed_only_where_the_pattern_matches_in_it():
+    rule = {"matches": "^# ", "outside_code": True}
+    assert await messages(rule, text("```\ncode\n```")) == [
+        "nothing in the text outside code matches `^# `"
+    ]
+
+
+async def test_a_long_match_is_shortened_and_put_on_one_line():
+    [message] = await messages({"not_matches": r"(?s)x.*"}, text("x\n" + "y" * 200))
+    assert message.startswith("`x yyy")
+    assert "y…`" in message
+    assert len(message) < 130
 
 
 async def test_a_name_under_patterns_is_used_instead_of_the_literal():
@@ -522,7 +540,9 @@ async def test_a_failing_command_shows_the_end_of_its_output():
     [message] = await messages({"command": script(code)}, text(""))
     assert message.startswith(f"`{sys.executable}` ended with exit code 1:\n…\nx\nx\n")
     assert message.endswith("x\n last out\nlast err")
-    assert len(message) < 2200
+    assert len(message.partition("…\n")[2]) in (1999, 2000)
+    [message] = await messages({"command": script("print('x' * 3000); exit(1)")}, text(""))
+    assert message.endswith("…\n" + "x" * 2000)
 
 
 async def test_colours_and_control_characters_are_left_out_of_messages():

@@ -19,33 +19,41 @@ class GuardTexts:
     @cached_property
     def named(self) -> Mapping[str, Parsed]:
         """The guards under `guards:`, by name."""
-        parsed = {name: parsed_guard(text) for name, text in self._texts.items()}
-        sound = {name: guard for name, guard in parsed.items() if isinstance(guard, Guard)}
-        expanded = {name: _expanded(guard, sound) for name, guard in sound.items()}
         return {
-            name: expanded[name] if isinstance(expanded.get(name), GuardProblem) else guard
-            for name, guard in parsed.items()
+            name: _fault_of(guard, self._readable) or guard for name, guard in self._parsed.items()
         }
+
+    @cached_property
+    def reached(self) -> Mapping[str, frozenset[str]]:
+        """The named guards that each readable one uses, also through others."""
+        return {name: _reached(guard, self._readable) for name, guard in self._readable.items()}
+
+    @cached_property
+    def _parsed(self) -> Mapping[str, Parsed]:
+        return {name: parsed_guard(text) for name, text in self._texts.items()}
+
+    @cached_property
+    def _readable(self) -> Mapping[str, Guard]:
+        return {name: guard for name, guard in self._parsed.items() if isinstance(guard, Guard)}
 
     @cached_property
     def usable(self) -> dict[str, Guard]:
         """The named guards that can be put in where they are named."""
         return {name: guard for name, guard in self.named.items() if isinstance(guard, Guard)}
 
-    def used_by(self, guard: Guard) -> tuple[str, ...]:
-        """The named guards that a guard names, also through others."""
-        found: dict[str, None] = {}
-        front = [guard]
-        while front:
-            new = sorted((front.pop().names & self._texts.keys()) - found.keys())
-            found |= dict.fromkeys(new)
-            front += [self.usable[name] for name in new if name in self.usable]
-        return tuple(found)
+    def used_by(self, guard: Guard) -> frozenset[str]:
+        """The readable named guards that a guard names, also through others."""
+        return _reached(guard, self._readable)
+
+    def is_usable(self, guard: Guard) -> bool:
+        """Whether every named guard that a guard names can be put in."""
+        names = guard.names.union(*(self._readable[name].names for name in self.used_by(guard)))
+        return self.usable.keys() >= names & self._texts.keys()
 
     def whole(self, text: str) -> Guard | None:
         """A guard with its named guards put in; none where any part of it cannot be used."""
         guard = parsed_guard(text)
-        if not isinstance(guard, Guard) or not self.usable.keys() >= {*self.used_by(guard)}:
+        if not isinstance(guard, Guard) or not self.is_usable(guard):
             return None
         expanded = _expanded(guard, self.usable)
         return expanded if isinstance(expanded, Guard) else None
@@ -55,10 +63,7 @@ class GuardTexts:
         guard = parsed_guard(text)
         if isinstance(guard, GuardProblem):
             return guard
-        if not self.usable.keys() >= {*self.used_by(guard)}:
-            return None
-        expanded = _expanded(guard, self.usable)
-        return expanded if isinstance(expanded, GuardProblem) else None
+        return _fault_of(guard, self.usable) if self.is_usable(guard) else None
 
 
 def parsed_guard(text: str) -> Parsed:
@@ -73,3 +78,18 @@ def _expanded(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
         return expand(guard, named)
     except GuardError as error:
         return error.problem
+
+
+def _fault_of(parsed: Parsed, named: Mapping[str, Guard]) -> GuardProblem | None:
+    expanded = _expanded(parsed, named) if isinstance(parsed, Guard) else parsed
+    return expanded if isinstance(expanded, GuardProblem) else None
+
+
+def _reached(guard: Guard, named: Mapping[str, Guard]) -> frozenset[str]:
+    found: set[str] = set()
+    front = [guard]
+    while front:
+        new = (front.pop().names & named.keys()) - found
+        found |= new
+        front += [named[name] for name in new]
+    return frozenset(found)

@@ -59,9 +59,8 @@ def _joined(parts: list[bool | None], decisive: bool) -> object:
 def _compared(left: object, op: ast.cmpop, right: object) -> object:
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
-    if isinstance(op, ast.In | ast.NotIn):
-        known = isinstance(right, list | tuple | frozenset)
-        return (left in right) == isinstance(op, ast.In) if known else UNKNOWN
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(right, list | frozenset):
+        return (left in right) == isinstance(op, ast.In)
     if type(op) in _OPERATIONS:
         return _OPERATIONS[type(op)](left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):

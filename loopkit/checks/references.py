@@ -83,7 +83,10 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
     for path, edge in edges.items():
         state = subject.machine.states[edge.source]
         written = getattr(state, str(path[2]))
-        found = written[path[3]] if edge.event == "done" else getattr(written, str(path[-1]), written)
+        if edge.event == "done":
+            found = written[path[3]]
+        else:
+            found = getattr(written, str(path[-1]), written)
         if isinstance(found, Transition | ErrorEdge):
             yield path, found
 

@@ -66,6 +66,11 @@ class Subject:
         return {name: self.scope.entering(name) for name in self.machine.states}
 
     @cached_property
+    def judging(self) -> Mapping[str, Mapping[str, Shape]]:
+        """What rules and judges see at each validate state."""
+        return {name: self.scope.judging(name) for name in self.judges}
+
+    @cached_property
     def dangling(self) -> tuple[Edge, ...]:
         """The edges that lead to no state."""
         return tuple(e for e in self.graph.edges if e.target not in self.machine.states)

@@ -27,7 +27,7 @@ def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[Probl
         return
     trail = {start: iter(_forward(subject, start))}
     while trail:
-        name, waiting = next(reversed(trail.items()))
+        waiting = next(reversed(trail.values()))
         edge = next(waiting, None)
         if edge is None:
             done.add(trail.popitem()[0])

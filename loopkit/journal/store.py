@@ -219,7 +219,7 @@ def _newest_owner(db: sqlite3.Connection, run_id: int) -> Owner:
     row = db.execute(SQL["newest_claim"], {"run_id": run_id, "type": CLAIMED}).fetchone()
     try:
         at, data = row
-        pass
+        refuse_time("a claim", at)
         claimed = json.loads(data)
         return Owner(pid=claimed["pid"], host=claimed["host"], since=at)
     except (TypeError, ValueError, KeyError, JournalError) as error:

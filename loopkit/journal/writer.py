@@ -97,7 +97,7 @@ class Writer:
         closing = False
         while not closing:
             taken = self._take()
-            closing = taken[-1] is None
+            closing = taken[-1] is None or taken[0] is None
             jobs = [job for job in taken if job is not None]
             _deliver([self._answer(job) for job in jobs if not job.writes])
             _deliver(self._commit([job for job in jobs if job.writes]))

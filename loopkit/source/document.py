@@ -148,6 +148,5 @@ def looks_like_unquoted_colon(node: Node) -> str | None:
     ((name, entry),) = node.value.items()
     key, value = entry.key, entry.node
     unquoted = key.end_column - key.column == len(name) and value.style == "plain"
-    unquoted = unquoted and value.used_at is None
     one_line = key.line == value.span.line == value.span.end_line
     return f"{name}: {value.raw}".rstrip() if unquoted and one_line else None

@@ -69,10 +69,10 @@ def glance(value: object) -> int:
 def weigh(value: object) -> int:
     """Return the units for reading all of `value`, which may hold one thing exponentially often.
 
-    Stops soon after the largest budget.
+    Stops when there are more than the rendering has left.
     """
-    units, waiting = 0, [value]
-    while waiting and units <= MAX_WORK:
+    units, waiting, left = 0, [value], _current.get().work
+    while waiting and units <= left:
         item = waiting.pop()
         if isinstance(item, str):
             units += len(item)

@@ -111,9 +111,9 @@ def _read_at(text: str, start: int) -> tuple[object | NoJson, int]:
 
 
 def _is_alone(text: str, start: int, end: int) -> bool:
-    before = text[text.rfind("\n", 0, start) + 1 : start]
-    after = text[end : text.find("\n", end) % (len(text) + 1)]
-    return not before.strip() and not after.strip()
+    line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    after = text[end:] if line_end < 0 else text[end:line_end]
+    return not text[line_start:start].strip() and not after.strip()
 
 
 def _holds_object(value: object) -> bool:

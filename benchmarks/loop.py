@@ -1,0 +1,84 @@
+"""The loop that every engine runs, and how one process measures it.
+
+produce → validate, fail, fail, pass: three rounds, six steps. Only the
+validator's feedback can make the note pass, so an engine that loses it never ends.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+STEPS = 6
+WARM_UP = 10
+NEEDED = "revision 2"
+COMPLAINT = "say what was decided, by whom and until when."
+FINAL = f"A note after revision 2: {COMPLAINT}"
+
+
+def produce(feedback: str) -> str:
+    """What the stub writes: a note that quotes the feedback it got."""
+    return f"A note after {feedback}" if feedback else "A note."
+
+
+def validate(note: str, revision: int) -> str:
+    """The feedback for revision `revision`; empty where the note passes."""
+    return "" if NEEDED in note else f"revision {revision}: {COMPLAINT}"
+
+
+def require_final(note: object) -> None:
+    if note != FINAL:
+        raise AssertionError(f"the loop ended with {note!r}")
+
+
+@dataclass
+class Job:
+    """What one process is asked to measure, by `MODE LOOPS FOLDER` on its command line."""
+
+    mode: Literal["memory", "durable"]
+    loops: int
+    folder: Path
+    _seconds: list[float] = field(default_factory=list)
+    _commits: list[int] = field(default_factory=list)
+
+    @classmethod
+    def asked(cls) -> Job:
+        mode, loops, folder = sys.argv[1:]
+        if mode not in ("memory", "durable"):
+            raise SystemExit(f"no mode {mode!r}; choose `memory` or `durable`")
+        return cls("durable" if mode == "durable" else "memory", int(loops), Path(folder))
+
+    @property
+    def durable(self) -> bool:
+        return self.mode == "durable"
+
+    def rounds(self, commits: Callable[[], int] | None = None) -> Iterator[int]:
+        """The numbers of the loops; the body of the caller's `for` is what is timed.
+
+        `commits` says how many there have been; it is asked around the second loop.
+        """
+        for number in range(WARM_UP + self.loops):
+            started = time.perf_counter()
+            yield number
+            spent = time.perf_counter() - started
+            if number >= WARM_UP:
+                self._seconds.append(spent)
+            if commits is not None and number < 2:
+                self._commits.append(commits())
+
+    def report(self) -> None:
+        """Print one line of JSON: the median and the best loop in µs a step, commits a loop."""
+        steps_us = [seconds * 1e6 / STEPS for seconds in self._seconds]
+        first, second = self._commits or (0, 0)
+        measured = {
+            "median_us": statistics.median(steps_us),
+            "best_us": min(steps_us),
+            "commits": second - first,
+        }
+        print(json.dumps(measured))

@@ -1,0 +1,52 @@
+"""loopkit, whole: start a run, drive it, release it; the journal is a file or `:memory:`."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from commits import count_commits
+from loop import STEPS, Job, produce, require_final
+from loopkit.agents.port import Reply, Request
+from loopkit.app import App
+from loopkit.events import Usage
+from loopkit.load import Loaded, load
+
+MACHINE = Path(__file__).with_name("notes.yaml")
+
+
+class Writer:
+    """The stub, as the port that any agent of loopkit is."""
+
+    def quote(self, request: Request) -> Usage:
+        return Usage(agent_calls=1)
+
+    async def ask(self, request: Request) -> Reply:
+        # In a kept session every message after the first is the feedback and nothing else.
+        feedback = request.prompt if len(request.messages) > 1 else ""
+        return Reply(produce(feedback))
+
+
+async def one(app: App, loaded: Loaded) -> object:
+    active = await app.start(loaded, {})
+    active.agents = {"writer": Writer()}
+    state = await app.drive(active)
+    if len(state.route) != STEPS or state.finished is None:
+        raise AssertionError(f"the run went {state.route} and is {state.status}")
+    return state.finished.result["note"]
+
+
+async def main() -> None:
+    job = Job.asked()
+    state_folder = job.folder / ".loopkit"
+    app = App.open(state_folder if job.durable else None)
+    loaded = load(MACHINE)
+    commits = partial(count_commits, state_folder / "journal.db") if job.durable else None
+    for _ in job.rounds(commits):
+        require_final(await one(app, loaded))
+    job.report()
+    await app.close()
+
+
+asyncio.run(main())

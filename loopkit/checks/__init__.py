@@ -1,0 +1,89 @@
+"""Everything that is wrong with a machine, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from loopkit.checks.artifacts import check_judged, check_shown
+from loopkit.checks.collisions import check_fields, check_ids, check_named_guards
+from loopkit.checks.content import check_content
+from loopkit.checks.errors import check_errors
+from loopkit.checks.exits import check_exits
+from loopkit.checks.feedback import check_feedback
+from loopkit.checks.guards import check_guards, check_named
+from loopkit.checks.infeasible import check_infeasible
+from loopkit.checks.limits import check_bounds, check_limit_target
+from loopkit.checks.patterns import check_counts, check_patterns
+from loopkit.checks.questions import check_questions
+from loopkit.checks.reachability import check_reachability
+from loopkit.checks.references import (
+    check_agents,
+    check_best_of,
+    check_budgets,
+    check_feedback_names,
+    check_validators,
+)
+from loopkit.checks.requirements import check_requirements
+from loopkit.checks.subject import Subject
+from loopkit.checks.targets import check_targets
+from loopkit.checks.templates import check_plain_texts, check_sees, check_templates
+from loopkit.checks.termination import check_cycles, check_resets, check_revise_targets
+from loopkit.checks.unused import check_unused
+from loopkit.load import Loaded
+from loopkit.problems import Problem, Span
+
+Rule = Callable[[Subject], Iterator[Problem]]
+
+RULES: tuple[Rule, ...] = (
+    check_targets,
+    check_agents,
+    check_validators,
+    check_judged,
+    check_shown,
+    check_budgets,
+    check_feedback_names,
+    check_best_of,
+    check_questions,
+    check_infeasible,
+    check_ids,
+    check_fields,
+    check_named_guards,
+    check_reachability,
+    check_cycles,
+    check_revise_targets,
+    check_resets,
+    check_limit_target,
+    check_bounds,
+    check_named,
+    check_guards,
+    check_requirements,
+    check_templates,
+    check_sees,
+    check_plain_texts,
+    check_patterns,
+    check_counts,
+    check_feedback,
+    check_content,
+    check_errors,
+    check_exits,
+    check_unused,
+)
+"""Each is total on every machine that loads, sound or not."""
+
+
+def check(loaded: Loaded) -> list[Problem]:
+    """All problems of a machine, each once, in the order of their places. Runs nothing."""
+    subject = Subject.of(loaded)
+    found: dict[tuple[str, str, Span | None], Problem] = {}
+    for rule in RULES:
+        for problem in rule(subject):
+            found.setdefault((problem.code, problem.message, problem.span), problem)
+    return sorted(found.values(), key=_place)
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    span = problem.span
+    return (span.file, span.line, span.column) if span else ("", 0, 0)
+
+
+__all__ = ["RULES", "Rule", "Subject", "check"]

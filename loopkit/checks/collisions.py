@@ -1,0 +1,115 @@
+"""No name stands for two things."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES
+from loopkit.definition import AgentState, AuthorState, HumanState, Output, RunState
+from loopkit.graph import DocPath, artifact_of, output_of
+from loopkit.guard import KEYWORDS
+from loopkit.problems import Problem
+from loopkit.scope import EVERYWHERE, OF_VALIDATE, own_names
+
+OF_EVERY_STATE = frozenset(
+    {"attempt", "cap_reached", "revisions", "max_revisions", "input", "reports"}
+)
+"""What guards can name in every state, or in every one with a revise edge."""
+RESERVED = frozenset(
+    {
+        *EVERYWHERE,
+        *OF_MESSAGES,
+        *OF_COMMANDS,
+        *("input", "report", "reports", "choice", "comment", "artifact", "loop", "range"),
+    }
+)
+"""What templates can name in one place or another."""
+OF_ANSWERS = frozenset({"choice", "comment", "by"})
+ANOTHER = "choose another name"
+
+
+def check_ids(subject: Subject) -> Iterator[Problem]:
+    """States and artifacts share one namespace with the names that templates have already."""
+    for name in subject.machine.states:
+        path: DocPath = ("states", name)
+        if name in RESERVED or name in KEYWORDS:
+            yield _reserved(subject, path, name)
+        artifact = artifact_of(subject.machine, name)
+        if artifact is not None and artifact != name:
+            yield from _artifact(subject, name, artifact)
+    if "artifact" in subject.machine.validators:
+        yield _reserved(subject, ("validators", "artifact"), "artifact")
+
+
+def _reserved(subject: Subject, path: DocPath, name: str, *, key: bool = True) -> Problem:
+    what = "a word of the guard language" if name in KEYWORDS else "a name that templates have"
+    message = f"`{name}` is {what}"
+    return subject.source.problem(path, "reserved-name", message, help=ANOTHER, key=key)
+
+
+def _artifact(subject: Subject, author: str, artifact: str) -> Iterator[Problem]:
+    state = subject.machine.states[author]
+    written_long = isinstance(state, AuthorState) and isinstance(state.output, Output)
+    path: DocPath = ("states", author, "output", *(("name",) if written_long else ()))
+    if artifact in RESERVED or artifact in KEYWORDS:
+        yield _reserved(subject, path, artifact, key=False)
+    namesake = artifact in subject.machine.states
+    if namesake and artifact_of(subject.machine, artifact) != artifact:
+        message = f"`{artifact}` is also a state, and it does not write this artifact"
+        yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
+
+
+def check_fields(subject: Subject) -> Iterator[Problem]:
+    """Fields of forms and schemas leave the names alone that their state's guards have already."""
+    for name, state in subject.machine.states.items():
+        match state:
+            case HumanState():
+                yield from _form(subject, name, state)
+            case AgentState():
+                own = own_names(subject.graph, name)
+                path: DocPath = ("agents", state.agent, "schema")
+                yield from _shadowing(subject, path, own, OF_EVERY_STATE)
+            case RunState() if artifact_of(subject.machine, name) == name:
+                path = ("states", name, "output", "fields")
+                fields = output_of(state, name).fields
+                yield from _shadowing(subject, path, fields, frozenset({"exit_code"}))
+
+
+def _form(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:
+    path: DocPath = ("states", name, "form")
+    own = OF_EVERY_STATE | OF_ANSWERS | RESERVED
+    yield from _shadowing(subject, path, state.form, own)
+    for field in state.form:
+        if field in subject.graph.artifacts or field in subject.machine.states:
+            kind = "an artifact" if field in subject.graph.artifacts else "a state"
+            message = f"`{field}` is also {kind}: feedback could not tell them apart"
+            yield subject.source.problem(
+                (*path, field), "name-collision", message, help=ANOTHER, key=True
+            )
+
+
+def _shadowing(
+    subject: Subject, path: DocPath, fields: Collection[str], built_in: frozenset[str]
+) -> Iterator[Problem]:
+    for field in fields:
+        if field in KEYWORDS:
+            yield _reserved(subject, (*path, field), field)
+        elif field in built_in:
+            message = f"the field `{field}` would hide the built-in name `{field}`"
+            yield subject.source.problem(
+                (*path, field), "shadowed-name", message, help=ANOTHER, key=True
+            )
+
+
+def check_named_guards(subject: Subject) -> Iterator[Problem]:
+    """A named guard has no name that stands for a fact already."""
+    facts = {name for state in subject.machine.states for name in own_names(subject.graph, state)}
+    taken = facts | OF_EVERY_STATE | OF_ANSWERS | OF_VALIDATE.keys() | {"exit_code"}
+    for name in subject.machine.guards:
+        path: DocPath = ("guards", name)
+        if name in KEYWORDS:
+            yield _reserved(subject, path, name)
+        elif name in taken:
+            message = f"the named guard `{name}` would hide the fact `{name}`"
+            yield subject.source.problem(path, "shadowed-name", message, help=ANOTHER, key=True)

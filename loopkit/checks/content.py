@@ -1,0 +1,56 @@
+"""An answer that is no artifact goes somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import ways
+from loopkit.checks.subject import Subject
+from loopkit.definition import AgentState
+from loopkit.graph import artifact_of
+from loopkit.guard import Guard
+from loopkit.problems import Problem
+from loopkit.scope import own_names
+
+CODE = "content-unhandled"
+
+
+def check_content(subject: Subject) -> Iterator[Problem]:
+    """A missing, empty, cut or unreadable answer is judged on every way on, or caught."""
+    for name, state in subject.machine.states.items():
+        if isinstance(state, AgentState) and not subject.graph.on(name, "content"):
+            yield from _unhandled(subject, name)
+
+
+def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
+    artifact = artifact_of(subject.machine, name)
+    remedy = "add `on_error: {content: STATE}`"
+    path = ("states", name)
+    if not subject.graph.judging_follows(name):
+        message = f"an empty or unusable answer of `{name}` would go on as if it were right"
+        if subject.is_sound():
+            message += _unjudged(subject, name, artifact)
+        yield subject.source.problem(path, CODE, message, help=remedy, key=True)
+    elif read := sorted(_own_names_read(subject, name)):
+        fields = " and ".join(f"`{field}`" for field in read)
+        message = f"the guards read {fields}, and an answer that breaks its schema has no fields"
+        yield subject.source.problem(path, CODE, message, help=remedy, key=True)
+
+
+def _unjudged(subject: Subject, name: str, artifact: str | None) -> str:
+    """Which way an answer takes on which nothing judges it."""
+    judges = {state for state, judging in subject.judges.items() if judging.validate_ == artifact}
+    way = ways.shortest(
+        subject.graph,
+        name,
+        lambda state: state in subject.machine.finals,
+        lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
+    )
+    return f": nothing judges `{artifact}` on the way {ways.shown(way)}" if way else ""
+
+
+def _own_names_read(subject: Subject, name: str) -> set[str]:
+    own = own_names(subject.graph, name).keys()
+    texts = (edge.guard for edge in subject.graph.on(name, "done") if edge.guard is not None)
+    guards = (subject.guards.whole(text) for text in texts)
+    return {read for guard in guards if isinstance(guard, Guard) for read in guard.names & own}

@@ -1,0 +1,127 @@
+"""For each fact that guards compare, the few values that stand for all the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations, pairwise
+from math import floor
+
+from loopkit.datatypes import DataType
+from loopkit.guard import Guard, GuardType
+
+Values = tuple[object, ...]
+OTHER_TEXT = "…"
+MOST_VALUES = 64
+MOST_CODES = 5
+POSITIVE = frozenset({"attempt"})
+NOT_NEGATIVE = frozenset({"error_count", "warning_count", "revisions", "max_revisions"})
+
+
+def domains(
+    guards: Iterable[Guard], types: Mapping[str, GuardType], inputs: DataType
+) -> dict[str, Values]:
+    """The values of each name that decide all the guards; names are left out that have too many.
+
+    Guards compare with literals, or names with names. For a number the values are those it is
+    compared with and their neighbours, for a text those and any other one.
+    """
+    compared = _compared(guards)
+    ranges = bounded_inputs(inputs)
+    found: dict[str, Values] = {}
+    for name, others in compared.items():
+        known = types.get(name)
+        literals = _literals(others, ranges)
+        if known is None or literals is None:
+            continue
+        low, high = _ends(name, ranges)
+        values = _values(known, literals, low, high)
+        if 0 < len(values) <= MOST_VALUES:
+            found[name] = values
+    return found
+
+
+def _compared(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
+    """Each name with everything that it is compared with."""
+    found: dict[str, list[ast.expr]] = {}
+    for guard in guards:
+        for name in guard.names:
+            found.setdefault(name, [])
+        for node in ast.walk(guard.tree):
+            if isinstance(node, ast.Compare):
+                sides = (node.left, node.comparators[0])
+                for side, other in (sides, sides[::-1]):
+                    if isinstance(side, ast.Name):
+                        found[side.id].append(other)
+    return found
+
+
+def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[object] | None:
+    """The values that a name is compared with; none where these are not known."""
+    literals: list[object] = []
+    for other in others:
+        match other:
+            case ast.Constant(value=value):
+                literals.append(value)
+            case ast.List(elts=items):
+                literals += [item.value for item in items if isinstance(item, ast.Constant)]
+            case ast.Name(id=name) if name in ranges:
+                literals += ranges[name]
+            case ast.Name():
+                return None
+    return literals
+
+
+def bounded_inputs(inputs: DataType) -> dict[str, range]:
+    """The inputs that are whole numbers with few values, by dotted name."""
+    return dict(_ranges(inputs, "input"))
+
+
+def _ranges(datatype: DataType, prefix: str) -> Iterator[tuple[str, range]]:
+    for name, inner in (datatype.fields or {}).items():
+        dotted = f"{prefix}.{name}"
+        if inner.bounded and inner.minimum is not None and inner.maximum is not None:
+            values = range(int(inner.minimum), int(inner.maximum) + 1)
+            if len(values) <= MOST_VALUES:
+                yield dotted, values
+        yield from _ranges(inner, dotted)
+
+
+def _ends(name: str, ranges: Mapping[str, range]) -> tuple[float, float]:
+    if name in ranges:
+        return ranges[name].start, ranges[name].stop - 1
+    if name in POSITIVE:
+        return 1, float("inf")
+    return (0 if name in NOT_NEGATIVE else float("-inf")), float("inf")
+
+
+def _values(known: GuardType, literals: list[object], low: float, high: float) -> Values:
+    none: Values = (None,) if known.optional else ()
+    match known.kind:
+        case "bool":
+            return (True, False, *none)
+        case "texts":
+            return _subsets([text for text in literals if isinstance(text, str)])
+        case "str":
+            mentioned = dict.fromkeys(text for text in literals if isinstance(text, str))
+            return (*(known.values or (*mentioned, OTHER_TEXT)), *none)
+        case _:
+            numbers = [n for n in literals if isinstance(n, int | float)]
+            return (*_numbers(numbers, low, high, whole=known.kind == "int"), *none)
+
+
+def _subsets(texts: list[str]) -> Values:
+    mentioned = list(dict.fromkeys(texts))
+    if len(mentioned) > MOST_CODES:
+        return ()
+    sizes = range(len(mentioned) + 1)
+    return tuple(frozenset(some) for size in sizes for some in combinations(mentioned, size))
+
+
+def _numbers(literals: list[int | float], low: float, high: float, *, whole: bool) -> Values:
+    """The literals, and a number between every two neighbours and beyond each end."""
+    known = sorted(set(literals)) or [max(low, 0)]
+    near = {n + step for n in known for step in (-1, 0, 1)}
+    near |= {(below + above) / 2 for below, above in pairwise(known)}
+    numbers = {floor(n) for n in near} if whole else near
+    return tuple(n for n in sorted(numbers) if low <= n <= high)

@@ -1,0 +1,82 @@
+"""Names that guards know, but not here: what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopkit.checks import ways
+from loopkit.checks.artifacts import way_without
+from loopkit.checks.subject import Subject
+from loopkit.datatypes import DataType, parse_fields
+from loopkit.definition import AgentState
+from loopkit.guard import GuardType
+from loopkit.problems import did_you_mean
+from loopkit.scope import OF_VALIDATE, own_names
+
+OF_REVISING = frozenset({"cap_reached", "revisions", "max_revisions"})
+
+
+def remedy_for(
+    subject: Subject, state: str | None, types: Mapping[str, GuardType], name: str
+) -> str:
+    """What to do about a guard's unknown name that is known in another place, else nothing."""
+    if state is None:
+        return "the guards of rules know the input and `attempt`"
+    if name in OF_REVISING:
+        return _of_revising(subject, state)
+    head, _, field = name.partition(".")
+    if head == "input":
+        return _of_input(subject.scope.input, name)
+    if head == "reports":
+        head, field = field.partition(".")[0], "verdict"
+    if field:
+        return _of_state(subject, state, head, field)
+    return _of_this_state(subject, state, name) or _of_others(subject, types, name)
+
+
+def _of_revising(subject: Subject, state: str) -> str:
+    if subject.graph.revise_edges[state]:
+        return "the state has several revise edges; `cap_reached` is true when none is open"
+    return "it is known only where the state has a `revise:` edge"
+
+
+def _of_input(datatype: DataType | None, name: str) -> str:
+    if name == "input":
+        return "name one of its fields: `input.…`"
+    known = ["input"]
+    for step in name.split(".")[1:]:
+        fields = (datatype.fields or {}) if datatype else {}
+        if step not in fields:
+            return did_you_mean(name, [".".join([*known, field]) for field in fields])
+        datatype = fields[step]
+        known.append(step)
+    return "it is a list or a mapping; guards compare single values, so judge it with `require:`"
+
+
+def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
+    if state not in subject.machine.states:
+        return ""
+    own = own_names(subject.graph, state)
+    if field not in own:
+        return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
+    way = way_without(subject, ("facts", state), here)
+    return f"`{state}` does not work on the way {ways.shown(way)}" if way else ""
+
+
+def _of_this_state(subject: Subject, name: str, field: str) -> str:
+    state = subject.machine.states[name]
+    agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+    if agent is None or agent.schema_ is None:
+        return ""
+    fields = parse_fields(agent.schema_).fields or {}
+    return "guards know only required fields with a single value" if field in fields else ""
+
+
+def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> str:
+    dotted = [f"{state}.{name}" for state in subject.machine.states]
+    known = next((one for one in dotted if one in types), None)
+    if known is not None:
+        return f"write `{known}`"
+    if name in OF_VALIDATE:
+        return "only `validate` states have it"
+    return "only `human` states have it" if name == "choice" else ""

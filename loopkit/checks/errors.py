@@ -1,0 +1,27 @@
+"""Error edges stand where something can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import ChoiceState, FinalState, HumanState
+from loopkit.problems import Problem
+
+
+def check_errors(subject: Subject) -> Iterator[Problem]:
+    """A warning for `on_error` on a state whose work cannot fail."""
+    for name, state in subject.machine.states.items():
+        if isinstance(state, FinalState) or state.on_error is None:
+            continue
+        if isinstance(state, HumanState | ChoiceState):
+            what = "waiting for a person" if isinstance(state, HumanState) else "choosing"
+            path = ("states", name, "on_error")
+            yield subject.source.problem(
+                path,
+                "no-effect",
+                f"{what} cannot fail, so this edge is never taken",
+                help="delete it",
+                severity="warning",
+                key=True,
+            )

@@ -1,0 +1,121 @@
+"""From every state some transition can be taken, whatever its work has come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from loopkit.checks.domains import OTHER_TEXT
+from loopkit.checks.facts import table_of
+from loopkit.checks.rows import ROOM, Exit, Row, Table
+from loopkit.checks.subject import Subject
+from loopkit.problems import Problem
+
+
+def check_exits(subject: Subject) -> Iterator[Problem]:
+    """States in which a run could be stuck, and transitions that nothing ever takes."""
+    for name in subject.machine.states:
+        table = table_of(subject, name)
+        if table is not None and table.exits:
+            yield from _stuck(subject, name, table)
+            yield from _dead(subject, table)
+
+
+def _stuck(subject: Subject, name: str, table: Table) -> Iterator[Problem]:
+    row = next((row for row in table.rows() if not table.is_left(row)), None)
+    if row is not None:
+        path = ("states", name, "transitions")
+        reason = _told(table, _reduced(table, row))
+        when = f" when {reason}" if reason else ""
+        message = f"`{name}` is stuck: no transition is left{when}"
+        remedy = "add `- {target: STATE}` as the last one"
+        yield subject.source.problem(path, "stuck", message, help=remedy, key=True)
+        return
+    shut = table.without_choice() if table.is_human else None
+    if shut is not None:
+        path = ("states", name, "choices")
+        message = f"no choice is open when {_told(table, shut) or 'it is asked'}"
+        remedy = "offer a choice that leads forward"
+        yield subject.source.problem(path, "no-open-choice", message, help=remedy)
+
+
+def _reduced(table: Table, row: Row) -> Row:
+    """The row without the facts that make no difference to being stuck."""
+    named = {name for exit_ in table.exits if exit_.guard for name in exit_.guard.names}
+    facts = sorted(row, key=lambda fact: (fact in named, fact in ("verdict", "choice")))
+    kept = {fact: value for fact, value in row.items() if fact != "cap_reached"}
+    for fact in facts:
+        fewer = {other: value for other, value in kept.items() if other != fact}
+        if table.is_stuck(table.with_rooms(fewer)):
+            kept = fewer
+    return table.with_rooms(kept)
+
+
+def _told(table: Table, row: Row) -> str:
+    """The facts of a row in words."""
+    parts = [_fact(name, row[name]) for name in row if _is_told(name)]
+    return " and ".join([*parts, *_rooms(table, row)])
+
+
+def _is_told(name: str) -> bool:
+    return not name.startswith(ROOM) and name != "cap_reached"
+
+
+def _fact(name: str, value: object) -> str:
+    match value:
+        case None:
+            return f"`{name}` is none"
+        case frozenset():
+            held = ", ".join(json.dumps(text) for text in sorted(map(str, value)))
+            return f"`{name}` holds {held}" if held else f"`{name}` holds none of those"
+        case str() if value == OTHER_TEXT:
+            return f"`{name}` is any other text"
+        case _:
+            return f"`{name}` is {json.dumps(value, ensure_ascii=False)}"
+
+
+def _rooms(table: Table, row: Row) -> Iterator[str]:
+    back = [exit_ for exit_ in table.exits if exit_.edge.back]
+    if row.get("cap_reached") is True:
+        yield "no revisions are left"
+        return
+    for exit_ in back:
+        if exit_.is_open(row) is False:
+            yield f"no revision of `{exit_.edge.target}` is left"
+    if row.get("cap_reached") is False:
+        yield "revisions are left"
+
+
+def _dead(subject: Subject, table: Table) -> Iterator[Problem]:
+    suspects = (exit_ for exit_ in table.exits if not _is_exempt(subject, table, exit_))
+    waiting = {exit_.edge.id: exit_ for exit_ in suspects}
+    for row in table.rows():
+        if not waiting:
+            return
+        for exit_ in table.taken(row):
+            waiting.pop(exit_.edge.id, None)
+    for exit_ in waiting.values():
+        message = f"this transition is never taken: {_why_dead(table, exit_)}"
+        remedy = "delete it, or move it up"
+        yield subject.source.problem(
+            exit_.edge.path, "dead-transition", message, help=remedy, severity="warning"
+        )
+
+
+def _is_exempt(subject: Subject, table: Table, exit_: Exit) -> bool:
+    """A default at the end does no harm, and a cap of 0 switches an edge off on purpose."""
+    edge = exit_.edge
+    is_default = edge.guard is None and not edge.back and exit_ is table.exits[-1]
+    return is_default or any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+
+
+def _why_dead(table: Table, exit_: Exit) -> str:
+    before = table.exits[: table.exits.index(exit_)]
+    if any(other.edge.guard is None and not other.edge.back for other in before):
+        return "one before it has no guard"
+    rows = [row for row in table.rows() if exit_.holds(row) is not False]
+    if not rows:
+        return "its guard never holds here"
+    if all(exit_.is_allowed(row) is False for row in rows):
+        return 'only a report with the verdict "fail" is sent back'
+    return "those before it leave no case for it"

@@ -1,0 +1,63 @@
+"""Whoever has to revise is told why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import ways
+from loopkit.checks.subject import Subject, target_path
+from loopkit.definition import AgentState, FinalState, HumanState, RenderState, ValidateState
+from loopkit.graph import Edge
+from loopkit.problems import Problem
+
+
+def check_feedback(subject: Subject) -> Iterator[Problem]:
+    """Feedback is there where nothing was judged, and somebody gets it."""
+    for edge in subject.graph.edges:
+        if edge.back:
+            yield from _missing(subject, edge)
+            yield from _undelivered(subject, edge)
+
+
+def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    source = subject.machine.states[edge.source]
+    if edge.feedback is not None or isinstance(source, ValidateState):
+        return
+    example = '"{{ comment }}"' if isinstance(source, HumanState) else '"What has to change: …"'
+    message = f"`{edge.source}` judges nothing, so it has no findings to send back"
+    remedy = f"say what has to change: `feedback: {example}`"
+    path = target_path(edge)
+    yield subject.source.problem(path, "missing-feedback", message, help=remedy, key=True)
+
+
+def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    """Only agents and templates read feedback; else it waits for the author of what was judged."""
+    target = subject.machine.states.get(edge.target)
+    if target is None or isinstance(target, AgentState | RenderState | FinalState):
+        return
+    source = subject.machine.states[edge.source]
+    path = target_path(edge)
+    if not isinstance(source, ValidateState):
+        message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
+        remedy = "revise the state that has to change something"
+        yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+        return
+    for author in subject.graph.artifacts.get(source.validate_, ()):
+        way = _way_around(subject, edge, author)
+        if way is not None:
+            message = f"the feedback is for `{author}`, which does not work on every way from there"
+            remedy = f"not on {ways.shown(way)}; revise `{author}` itself"
+            yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+            return
+
+
+def _way_around(subject: Subject, edge: Edge, author: str) -> ways.Way | None:
+    """A forward way from the target of a revise edge to its source that misses the author."""
+    if author == edge.target:
+        return None
+    return ways.shortest(
+        subject.graph,
+        edge.target,
+        lambda name: name == edge.source,
+        lambda way: ways.is_forward(way) and way.target != author,
+    )

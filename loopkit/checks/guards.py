@@ -1,0 +1,115 @@
+"""Every guard can be read, and names and compares only what is known where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from loopkit.checks.elsewhere import remedy_for
+from loopkit.checks.guard_texts import parsed_guard
+from loopkit.checks.subject import Subject
+from loopkit.graph import DocPath
+from loopkit.guard import Guard, GuardProblem, GuardType, check
+from loopkit.problems import Problem
+from loopkit.scope import BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A guard, where it stands, and the names that it may read there."""
+
+    path: DocPath
+    text: str
+    types: Mapping[str, GuardType]
+    state: str | None = None
+    """The state whose transition it guards; none for the guard of a rule."""
+
+
+def check_named(subject: Subject) -> Iterator[Problem]:
+    """The guards under `guards:` by themselves: their words, and that they go in no circle."""
+    for name, parsed in subject.guards.named.items():
+        if isinstance(parsed, GuardProblem) and not _told_elsewhere(subject, name):
+            yield _placed(subject, ("guards", name), parsed)
+
+
+def _told_elsewhere(subject: Subject, name: str) -> bool:
+    """Whether the fault of a named guard is that of another one, which has told it."""
+    reached = subject.guards.reached
+    if not any(other in reached[other] for other in reached[name]):
+        return False
+    in_circle = name in reached[name]
+    circle = [other for other in reached if other in reached[name] and name in reached[other]]
+    return not in_circle or circle[0] != name
+
+
+def check_guards(subject: Subject) -> Iterator[Problem]:
+    """The guards of transitions and rules: their words, their names and types."""
+    for use in uses(subject):
+        fault = subject.guards.problem_of(use.text)
+        if fault is not None:
+            yield _placed(subject, use.path, fault)
+        elif whole := subject.guards.whole(use.text):
+            yield from _mistyped(subject, use, check(whole, use.types))
+
+
+def uses(subject: Subject) -> Iterator[Use]:
+    """Every guard that is evaluated."""
+    for name in subject.machine.states:
+        types = subject.scope.guard_names(name)
+        for edge in subject.graph.on(name, "done"):
+            if edge.guard is not None:
+                yield Use((*edge.path, "guard"), edge.guard, types, name)
+    types = subject.scope.common_names()
+    for placed in subject.rules:
+        if placed.rule.guard is not None:
+            yield Use((*placed.path, "guard"), placed.rule.guard, types)
+
+
+def _mistyped(subject: Subject, use: Use, faults: list[GuardProblem]) -> Iterator[Problem]:
+    """The faults, each in the guard where it is written, which may be a named one."""
+    told = {(fault.code, fault.message) for fault in faults}
+    types = dict.fromkeys(subject.guards.usable, BOOL) | dict(use.types)
+    found = False
+    for path, guard in _pieces(subject, use):
+        for fault in check(guard, types):
+            if (fault.code, fault.message) in told:
+                found = True
+                problem = _placed(subject, path, _with_remedy(subject, use, guard, fault))
+                yield problem if path == use.path else _used_at(subject, problem, use)
+    if not found:
+        yield from (_placed(subject, use.path, fault) for fault in faults)
+
+
+def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
+    """The guard itself, and the named guards that it uses."""
+    guard = parsed_guard(use.text)
+    if isinstance(guard, Guard):
+        yield use.path, guard
+        used = subject.guards.used_by(guard)
+        for name in subject.machine.guards:
+            if name in used:
+                yield ("guards", name), subject.guards.usable[name]
+
+
+def _with_remedy(subject: Subject, use: Use, guard: Guard, fault: GuardProblem) -> GuardProblem:
+    if fault.code != "unknown-name" or "quotes" in fault.help:
+        return fault
+    name = guard.text[fault.column - 1 : fault.column - 1 + fault.length]
+    remedy = remedy_for(subject, use.state, use.types, name)
+    return replace(fault, help=remedy) if remedy else fault
+
+
+def _used_at(subject: Subject, problem: Problem, use: Use) -> Problem:
+    place = subject.source.document.span(use.path)
+    return replace(problem, also=(*problem.also, ("used here", place)))
+
+
+def _placed(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:
+    return subject.source.problem_inside(
+        path,
+        fault.code,
+        fault.message,
+        help=fault.help,
+        column=fault.column,
+        length=fault.length,
+    )

@@ -1,0 +1,97 @@
+"""Every regular expression can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.references import is_plain_id
+from loopkit.checks.subject import Subject
+from loopkit.definition import (
+    AuthorState,
+    CommandAgent,
+    MatchesRule,
+    NotMatchesRule,
+    Output,
+)
+from loopkit.definition.states import ExtractAll, ExtractCount, ExtractMatch
+from loopkit.graph import DocPath
+from loopkit.patterns import PatternError, compile_pattern
+from loopkit.problems import Problem, closest
+
+
+def check_patterns(subject: Subject) -> Iterator[Problem]:
+    """Those under `patterns:`, in rules, in `fields:` of an output and in `errors:` of an agent."""
+    named = subject.machine.patterns
+    for name, pattern in named.items():
+        yield from _pattern(subject, ("patterns", name), pattern)
+    for path, pattern in written_patterns(subject):
+        if pattern not in named:
+            yield from _pattern(subject, path, pattern)
+            yield from _misspelt(subject, path, pattern)
+    for path, pattern in _error_patterns(subject):
+        yield from _pattern(subject, path, pattern)
+
+
+def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    """Every place where a pattern, or the name of one, is written."""
+    for placed in subject.rules:
+        match placed.rule:
+            case MatchesRule(matches=pattern):
+                yield (*placed.path, "matches"), pattern
+            case NotMatchesRule(not_matches=pattern):
+                yield (*placed.path, "not_matches"), pattern
+    for name, state in subject.machine.states.items():
+        if isinstance(state, AuthorState) and isinstance(state.output, Output):
+            for field, how in state.output.fields.items():
+                path: DocPath = ("states", name, "output", "fields", field)
+                match how:
+                    case ExtractMatch(match=pattern):
+                        yield (*path, "match"), pattern
+                    case ExtractAll(all=pattern):
+                        yield (*path, "all"), pattern
+                    case ExtractCount(count=pattern):
+                        yield (*path, "count"), pattern
+
+
+def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for name, agent in subject.machine.agents.items():
+        if isinstance(agent, CommandAgent):
+            for index, rule in enumerate(agent.errors):
+                for key, pattern in (("stderr", rule.stderr), ("stdout", rule.stdout)):
+                    if pattern is not None:
+                        yield ("agents", name, "errors", index, key), pattern
+
+
+def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        before = pattern[: error.position or 0]
+        message = f"this is no regular expression: {error.reason}"
+        remedy = "a character that means itself takes a backslash: `\\(`, `\\[`, `\\*`"
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        yield subject.source.problem_inside(
+            path, "bad-pattern", message, help=remedy, line=line, column=column
+        )
+
+
+def _misspelt(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+    near = closest(pattern, subject.machine.patterns) if is_plain_id(pattern) else None
+    if near is not None:
+        message = f"there is no pattern `{pattern}`, so this looks for the word itself"
+        remedy = f"did you mean `{near}`?"
+        yield subject.source.problem(
+            path, "unknown-pattern", message, help=remedy, severity="warning"
+        )
+
+
+def check_counts(subject: Subject) -> Iterator[Problem]:
+    """A range of counts has room for at least one."""
+    for placed in subject.rules:
+        if isinstance(placed.rule, MatchesRule):
+            least, most = placed.rule.count.min, placed.rule.count.max
+            if most is not None and least > most:
+                message = f"nothing matches at least {least} times and at most {most} times"
+                remedy = "`min` defaults to 1" if least == 1 else "swap them"
+                path = (*placed.path, "count")
+                yield subject.source.problem(path, "empty-range", message, help=remedy)

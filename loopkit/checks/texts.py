@@ -1,0 +1,177 @@
+"""Every template of a machine, with the names that it may read where it is filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from loopkit.checks.references import is_plain_id
+from loopkit.checks.subject import PlacedRule, Subject
+from loopkit.definition import (
+    AgentState,
+    AuthorState,
+    CommandAgent,
+    CommandRule,
+    HumanState,
+    JudgeRule,
+    RenderState,
+    RunState,
+    ValidateState,
+    Workspace,
+)
+from loopkit.graph import DocPath, output_of
+from loopkit.template import Anything, Scalar, Shape
+
+Names = Mapping[str, Shape]
+OF_MESSAGES: Names = {"item": Anything(), "index": Scalar(), "value": Anything()}
+OF_COMMANDS: Names = {"prompt": Scalar(), "session": Scalar()}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One filling of a template."""
+
+    path: DocPath
+    text: str
+    names: Names | None
+    """None where nothing ever fills it, so that only its form can be judged."""
+    state: str | None = None
+    """The state whose work needs it."""
+    used_at: DocPath | None = None
+    """The place that fills it, where that is not where it is written."""
+
+
+def uses(subject: Subject) -> Iterator[Use]:
+    yield from _of_states(subject)
+    yield from _of_workspaces(subject)
+    yield from _of_feedback(subject)
+    yield from _of_rules(subject)
+    yield from _of_agents(subject)
+
+
+def _of_states(subject: Subject) -> Iterator[Use]:
+    for name in subject.machine.states:
+        for path, text in _texts_of(subject, name):
+            yield Use(("states", name, *path), text, subject.entering[name], name)
+
+
+def _texts_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
+    """The templates that a state has itself, each with its place in the state."""
+    state = subject.machine.states[name]
+    match state:
+        case AgentState():
+            yield ("prompt",), state.prompt
+        case RunState():
+            yield from _listed(("run",), state.run)
+            if state.stdin is not None:
+                yield ("stdin",), state.stdin
+        case RenderState():
+            yield ("render",), state.render
+        case HumanState():
+            yield ("human",), state.human
+    if isinstance(state, AuthorState):
+        file = output_of(state, name).file
+        if file is not None:
+            yield ("output", "file"), file
+
+
+def _listed(path: DocPath, texts: tuple[str, ...]) -> Iterator[tuple[DocPath, str]]:
+    for index, text in enumerate(texts):
+        yield (*path, index), text
+
+
+def _of_workspaces(subject: Subject) -> Iterator[Use]:
+    """The paths of workspaces, which are filled whenever a state works there."""
+    for name, state in subject.machine.states.items():
+        if isinstance(state, AgentState | RunState | ValidateState):
+            place = _workspace_of(subject, state)
+            if place is not None:
+                path, workspace = (("states", name), state.workspace) if state.workspace else place
+                written = (*path, "workspace", "path")
+                yield Use(written, workspace.path, subject.entering[name], name)
+
+
+def _workspace_of(
+    subject: Subject, state: AgentState | RunState | ValidateState
+) -> tuple[DocPath, Workspace] | None:
+    agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+    if isinstance(state, AgentState) and agent is not None and agent.workspace is not None:
+        return ("agents", state.agent), agent.workspace
+    if subject.machine.workspace is not None:
+        return (), subject.machine.workspace
+    return None
+
+
+def _of_feedback(subject: Subject) -> Iterator[Use]:
+    unused = dict(subject.machine.feedback)
+    for edge in subject.graph.edges:
+        written = edge.feedback
+        if written is None:
+            continue
+        at: DocPath = (*edge.path, "feedback")
+        names = subject.scope.taking(edge)
+        if written in subject.machine.feedback:
+            unused.pop(written, None)
+            text = subject.machine.feedback[written]
+            yield Use(("feedback", written), text, names, edge.source, at)
+        elif not is_plain_id(written):
+            yield Use(at, written, names, edge.source)
+    for name, text in unused.items():
+        yield Use(("feedback", name), text, None)
+
+
+def _of_rules(subject: Subject) -> Iterator[Use]:
+    for placed in subject.rules:
+        for path, text, own in _texts_of_rule(placed):
+            if not placed.judged_at:
+                yield Use(path, text, None)
+            for state in placed.judged_at:
+                names = {**subject.judging[state], **own}
+                is_inline = placed.path[0] == "states"
+                used_at = None if is_inline else ("states", state, "by")
+                yield Use(path, text, names, state, used_at)
+
+
+def _texts_of_rule(placed: PlacedRule) -> Iterator[tuple[DocPath, str, Names]]:
+    """The templates of a rule, each with the names that it alone sees."""
+    rule, path = placed.rule, placed.path
+    if rule.message is not None:
+        yield (*path, "message"), rule.message, OF_MESSAGES
+    match rule:
+        case CommandRule():
+            for at, text in _listed((*path, "command"), rule.command):
+                yield at, text, {}
+            if rule.stdin is not None:
+                yield (*path, "stdin"), rule.stdin, {}
+        case JudgeRule(prompt=str() as prompt):
+            yield (*path, "prompt"), prompt, {}
+
+
+def _of_agents(subject: Subject) -> Iterator[Use]:
+    """The arguments and the input of command agents, wherever these write or judge."""
+    for name, agent in subject.machine.agents.items():
+        if not isinstance(agent, CommandAgent):
+            continue
+        texts = [*_listed(("agents", name, "command"), agent.command)]
+        if agent.stdin is not None:
+            texts.append((("agents", name, "stdin"), agent.stdin))
+        for path, text in texts:
+            yield from _asked(subject, name, path, text)
+        for path, text in _listed(("agents", name, "resume"), agent.resume):
+            yield Use(path, text, OF_COMMANDS)
+
+
+def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[Use]:
+    """One template of a command agent for each state that asks it."""
+    authors = [
+        name
+        for name, state in subject.machine.states.items()
+        if isinstance(state, AgentState) and state.agent == agent
+    ]
+    for name in authors:
+        names = {**subject.entering[name], **OF_COMMANDS}
+        yield Use(path, text, names, name, ("states", name, "agent"))
+    for placed in subject.rules:
+        if isinstance(placed.rule, JudgeRule) and placed.rule.judge == agent:
+            # A judge's command is filled with its request alone.
+            yield Use(path, text, OF_COMMANDS, None, (*placed.path, "judge"))

@@ -1,0 +1,68 @@
+"""What is declared is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from loopkit.checks.guard_texts import parsed_guard
+from loopkit.checks.guards import uses
+from loopkit.checks.patterns import written_patterns
+from loopkit.checks.references import revise_edges
+from loopkit.checks.subject import Subject
+from loopkit.definition import AgentState, JudgeRule
+from loopkit.guard import Guard
+from loopkit.problems import Problem, Severity
+
+
+def check_unused(subject: Subject) -> Iterator[Problem]:
+    """A warning for each declaration that nothing names; a note for validators.
+
+    Those can be asked from the command line, too.
+    """
+    machine = subject.machine
+    budgets = {edge.budget for _, edge in revise_edges(subject)}
+    feedback = {edge.feedback for edge in subject.graph.edges}
+    patterns = {pattern for _, pattern in written_patterns(subject)}
+    items = (item for state in subject.judges.values() for item in state.by)
+    validators = {item for item in items if isinstance(item, str)}
+    yield from _unused(subject, ("agents",), machine.agents, _agents(subject))
+    yield from _unused(subject, ("validators",), machine.validators, validators, "note")
+    yield from _unused(subject, ("guards",), machine.guards, _guards(subject))
+    yield from _unused(subject, ("patterns",), machine.patterns, patterns)
+    yield from _unused(subject, ("feedback",), machine.feedback, feedback)
+    yield from _unused(subject, ("limits", "budgets"), machine.limits.budgets, budgets)
+
+
+def _unused(
+    subject: Subject,
+    section: tuple[str, ...],
+    declared: Mapping[str, object],
+    used: Set[object],
+    severity: Severity = "warning",
+) -> Iterator[Problem]:
+    word = section[-1] if section[-1] == "feedback" else section[-1].removesuffix("s")
+    for name in declared:
+        if name not in used:
+            yield subject.source.problem(
+                (*section, name),
+                "unused",
+                f"nothing uses the {word} `{name}`",
+                severity=severity,
+                key=True,
+            )
+
+
+def _agents(subject: Subject) -> set[object]:
+    states = subject.machine.states.values()
+    authors = {state.agent for state in states if isinstance(state, AgentState)}
+    rules = (placed.rule for placed in subject.rules)
+    return authors | {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
+
+
+def _guards(subject: Subject) -> set[object]:
+    parsed = (parsed_guard(use.text) for use in uses(subject))
+    guards = (guard for guard in parsed if isinstance(guard, Guard))
+    named = subject.machine.guards.keys()
+    direct = {name for guard in guards for name in guard.names & named}
+    through = (subject.guards.reached.get(name, frozenset()) for name in direct)
+    return direct.union(*through)

@@ -1,0 +1,31 @@
+"""A command agent with a side effect: each call leaves a line in a file before it answers.
+
+`agent.py NAME`: answers by what the prompt says, so that the same prompt always
+gives the same reply. Where the file `kill_at` holds the number of this call, the
+process that made the call is killed while it waits for the answer.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+name, prompt = sys.argv[1], sys.stdin.read()
+calls = Path("calls.log")
+with calls.open("a", encoding="utf-8") as log:
+    log.write(f"{name}\n")
+number = len(calls.read_text(encoding="utf-8").splitlines())
+kill_at = Path("kill_at")
+if kill_at.exists() and kill_at.read_text(encoding="utf-8") == str(number):
+    os.kill(os.getppid(), signal.SIGKILL)
+
+if name == "author":
+    rounds = [line for line in ("revision 1", "revision 2") if line in prompt]
+    texts = {0: "Only a title", 1: "# Plan\n\nLong enough, handwaving.", 2: "# Plan\n\nLong enough, good."}
+    print(texts[2 if "revision 2" in rounds else len(rounds)])
+elif name == "critic":
+    vague = "handwaving" in prompt
+    finding = '{"message": "Too vague.", "severity": "error"}'
+    print('{"verdict": "%s", "findings": [%s]}' % (("fail", finding) if vague else ("pass", "")))
+else:
+    print(f"{name} ran")

@@ -1,0 +1,105 @@
+"""kill -9 at any instant: after resume a run ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+
+AGENT = [sys.executable, "-I", "-S", str(ROOT / "tests/crash/agent.py")]
+MACHINE = f"""
+loopkit: 1
+input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
+limits: {{revisions: input.n, agent_calls: 30}}
+agents:
+  author: {{command: {json.dumps([*AGENT, "author"])}, on_in_doubt: retry, session: SESSION}}
+  critic: {{command: {json.dumps([*AGENT, "critic"])}, on_in_doubt: retry}}
+validators:
+  form: {{min_chars: 20}}
+  quality: {{judge: critic, rubric: [It is not vague.]}}
+states:
+  start: {{next: prepare}}
+  prepare: {{run: {json.dumps([*AGENT, "prepare"])}, stdin: "", on_in_doubt: retry, next: draft}}
+  draft:
+    agent: author
+    prompt: "Write a plan. {{{{ feedback }}}}"
+    output: plan
+    next: judge
+  judge:
+    validate: plan
+    by: [form, quality]
+    transitions:
+      - {{guard: valid, target: heading}}
+      - {{guard: cap_reached, target: failed}}
+      - revise: draft
+        feedback: "revision {{{{ revision }}}}: {{% for f in findings %}}{{{{ f.message }}}}{{% endfor %}}"
+  heading: {{render: "Accepted: {{{{ plan }}}}", next: ask}}
+  ask:
+    human: Keep it?
+    choices: [keep, drop]
+    transitions:
+      - {{guard: choice == "keep", target: done}}
+      - {{target: failed}}
+  done: {{final: success, result: [plan, heading]}}
+  failed: {{final: failure}}
+"""
+SCENARIO = "scenario: 1\nanswers: {ask: [keep]}\n"
+
+
+@pytest.fixture(scope="module", params=["fresh", "keep"])
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    folder = tmp_path_factory.mktemp("crash")
+    machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
+    machine.write_text(MACHINE.replace("SESSION", request.param), encoding="utf-8")
+    scenario.write_text(SCENARIO, encoding="utf-8")
+    host = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.crash.host", machine, scenario, folder / "work"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert host.returncode == 0, host.stderr
+    return [json.loads(line) for line in host.stdout.splitlines()]
+
+
+def test_the_unharmed_run_revises_twice_and_is_accepted(told: Any) -> None:
+    unharmed = told[0]
+    assert unharmed["outcome"] == "done"
+    assert unharmed["counters"] == {"judge[2]": 2}
+    assert unharmed["calls"] == unharmed["replies"] == 6
+    assert unharmed["in_doubt"] == 0
+
+
+def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+    assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+
+
+SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
+
+
+def test_after_resume_a_run_ends_like_the_unharmed_one(told: Any) -> None:
+    unharmed = told[0]
+    # Killed before the run's first record there is no run, and nothing was spent.
+    begun = [point for point in told[1:] if point["outcome"] is not None]
+    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
+    for point in begun:
+        assert {key: point[key] for key in SAME} == {key: unharmed[key] for key in SAME}, point
+
+
+def test_no_committed_call_is_paid_twice_and_none_is_lost(told: Any) -> None:
+    for point in told[1:]:
+        if point["outcome"] is not None:
+            assert point["replies"] == told[0]["replies"], point
+            assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+
+
+def test_a_call_that_was_made_and_lost_is_listed_in_doubt(told: Any) -> None:
+    inside = [point for point in told if point["point"].startswith("inside_call")]
+    assert [point["in_doubt"] for point in inside] == [1] * told[0]["calls"]
+    assert [point["calls"] for point in inside] == [told[0]["calls"] + 1] * len(inside)

@@ -1,0 +1,163 @@
+"""The compiled machine against a second opinion, on generated machines and paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle, islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopkit.compiler import NoEdge
+from loopkit.definition import Machine
+from loopkit.engine import Engine
+from loopkit.events import Artifact, Decided, Entered, Finished, Started, Worked
+from loopkit.program import Program
+from loopkit.runstate import RunState, fold
+from tests.reference import HOLDS, interpret
+
+LONGEST = 400
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> dict[str, Any]:
+    """Machines of `run` states in a row, with every kind of budget on their revise edges."""
+    names = [f"s{i}" for i in range(draw(st.integers(1, 5)))]
+    budgets = {"shared": draw(st.integers(0, 3)), "other": draw(st.integers(0, 2))}
+    limits: dict[str, Any] = {"revisions": draw(st.integers(0, 3) | st.just("input.n"))}
+    limits["budgets"] = budgets
+    has_total = draw(st.booleans())
+    if has_total:
+        limits["total_revisions"] = draw(st.integers(0, 6))
+    states: dict[str, Any] = {}
+    for index, name in enumerate(names):
+        later = [*names[index + 1 :], "done", "failed"]
+        edges = draw(st.lists(_edges(names[: index + 1], later, has_total), max_size=4))
+        forward = names[index + 1] if index + 1 < len(names) else "done"
+        edges = [e for e in edges if "cap_reached" not in e.get("guard", "") or _revises(edges)]
+        states[name] = {"run": ["true"], "transitions": [*edges, {"target": forward}]}
+    states |= {"done": {"final": "success"}, "failed": {"final": "failure"}}
+    inputs = {"n": {"type": "int", "minimum": 0, "maximum": 3}}
+    return {"loopkit": 1, "name": "m", "input": inputs, "limits": limits, "states": states}
+
+
+def _revises(edges: list[dict[str, Any]]) -> bool:
+    """`cap_reached` is a name only where the state has a revise edge."""
+    return any("revise" in edge for edge in edges)
+
+
+@st.composite
+def _edges(draw: st.DrawFn, earlier: list[str], later: list[str], has_total: bool) -> dict[str, Any]:
+    guard = draw(st.sampled_from([g for g in HOLDS if g is not None]))
+    guarded = {} if guard is None else {"guard": guard}
+    if draw(st.booleans()):
+        return {**guarded, "target": draw(st.sampled_from(later))}
+    edge = {**guarded, "revise": draw(st.sampled_from(earlier)), "feedback": "again"}
+    if draw(st.booleans()):
+        edge["max"] = draw(st.integers(0, 3))
+    if draw(st.booleans()):
+        edge["budget"] = draw(st.sampled_from(["shared", "other"]))
+    if has_total and draw(st.booleans()):
+        edge["resets"] = draw(st.lists(st.sampled_from(earlier), min_size=1, max_size=2))
+    return edge
+
+
+def played(raw: Mapping[str, Any], inputs: Mapping[str, int], exit_codes: list[int]) -> list[str]:
+    """The edges that the engine takes, macrostep by macrostep."""
+    engine = Engine(Program(Machine.model_validate(raw), "digest"))
+    started = Started(
+        run="r", machine="m", definition="digest", folder="", input=dict(inputs)
+    )
+    run = fold([started], RunState())
+    run = fold(engine.begin(run, 0.0), run)
+    for code in exit_codes:
+        if run.finished is not None:
+            break
+        run = fold(engine.step(run, completed(run, code), 0.0), run)
+    return list(run.route)
+
+
+def completed(run: RunState, code: int) -> Worked:
+    artifact = Artifact(name=run.state, author=run.state, attempt=run.visit, text="x")
+    return Worked(
+        state=run.state,
+        visit=run.visit,
+        outcome="done",
+        facts={"exit_code": code},
+        artifact=artifact,
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(machines(), st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_the_compiled_machine_takes_the_path_of_the_reference_interpreter(
+    raw: dict[str, Any], n: int, codes: list[int]
+) -> None:
+    exit_codes = list(islice(cycle(codes), LONGEST))
+    assert played(raw, {"n": n}, exit_codes) == interpret(raw, {"n": n}, exit_codes)
+
+
+LOOP = {
+    "loopkit": 1,
+    "name": "m",
+    "limits": {"revisions": 2},
+    "states": {
+        "work": {
+            "run": ["true"],
+            "transitions": [
+                {"guard": "exit_code == 0", "target": "done"},
+                {"guard": "exit_code == 3", "revise": "work", "feedback": "again", "emit": "redo"},
+            ],
+        },
+        "done": {"final": "success"},
+    },
+}
+
+
+def run_at_work() -> tuple[Engine, RunState]:
+    engine = Engine(Program(Machine.model_validate(LOOP), "digest"))
+    run = fold([Started(run="r", machine="m", definition="digest", folder="", input={})])
+    return engine, fold(engine.begin(run, 0.0), run)
+
+
+def test_one_piece_of_work_is_one_macrostep_of_worked_decided_entered() -> None:
+    engine, run = run_at_work()
+    events = engine.step(run, completed(run, 0), 0.0)
+    assert [event.type for event in events] == ["worked", "decided", "entered", "finished"]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].success
+
+
+def test_a_decision_records_the_edge_the_facts_and_a_bit_for_each_edge() -> None:
+    engine, run = run_at_work()
+    decided = next(e for e in engine.step(run, completed(run, 3), 0.0) if isinstance(e, Decided))
+    assert (decided.edge, decided.bits) == ("work[1]", (False, True))
+    assert decided.facts["exit_code"] == 3
+    assert decided.facts["revisions"] == 0
+    assert decided.spends == ("work[1]",)
+
+
+def test_the_same_work_gives_the_same_events() -> None:
+    engine, run = run_at_work()
+    assert engine.step(run, completed(run, 3), 5.0) == engine.step(run, completed(run, 3), 5.0)
+
+
+def test_work_that_leads_nowhere_is_told_and_leaves_the_shared_engine_usable() -> None:
+    engine, run = run_at_work()
+    with pytest.raises(NoEdge, match="no edge of `work` is enabled"):
+        engine.step(run, completed(run, 1), 0.0)
+    events = engine.step(run, completed(run, 0), 0.0)
+    assert isinstance(events[-1], Finished)
+
+
+def test_runs_share_one_engine_without_seeing_each_other() -> None:
+    engine, first = run_at_work()
+    second = first
+    for _ in range(2):
+        first = fold(engine.step(first, completed(first, 3), 0.0), first)
+        entered = engine.step(second, completed(second, 0), 0.0)
+        assert any(isinstance(e, Entered) and e.state == "done" for e in entered)
+    assert first.counters == {"work[1]": 2}
+    assert second.counters == {}
