@@ -8,6 +8,7 @@ from pathlib import Path
 
 from commits import count_commits
 from loop import STEPS, Job, produce, require_final
+
 from loopkit.agents.port import Reply, Request
 from loopkit.app import App
 from loopkit.events import Usage

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from loopkit.agents.port import AgentPort
+from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.engine import Engine
-from loopkit.events import Event, HumanAnswer, Waiting, write_event
+from loopkit.events import Event, write_event
 from loopkit.journal import Claim, NewRecord
-from loopkit.processes import CommandResult
 from loopkit.program import Program
 from loopkit.runstate import RunState, fold
 
@@ -27,22 +26,6 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
-
-
-class PlayedCommands(Protocol):
-    """Command results that a scenario prepares."""
-
-    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
-        """What the command at a place gives the n-th time; none where it is really run."""
-        ...
-
-
-class Person(Protocol):
-    """Whoever can answer a question now."""
-
-    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
-        """The answer, or none: then the run waits without a process."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopkit.active import ActiveRun, Clock, Listener, Person, Stored
+from loopkit.active import ActiveRun, Clock, Listener, Stored
 from loopkit.agents.command import CommandAgentPort
-from loopkit.agents.port import AgentPort
+from loopkit.agents.port import AgentPort, Person
 from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
 from loopkit.definition import CommandAgent, Machine
 from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Resumed, Started, Waiting, read_event, write_event
+from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
 from loopkit.inbox import PostedAnswer, consume
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy
 from loopkit.journal.sqlite import SqliteJournal
@@ -51,7 +51,7 @@ class RealClock:
 class NobodyThere:
     """No person can be asked: the run waits."""
 
-    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
+    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
         return None
 
 

@@ -7,7 +7,7 @@ network, so that the same work always gives the same events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loopkit.compiler import Decider, NoEdge
 from loopkit.definition import AgentState, FinalState, HumanState, RenderState, ValidateState
@@ -32,6 +32,7 @@ from loopkit.program import DEFAULT_FEEDBACK, Program, flat_facts
 from loopkit.runstate import RunState, fold
 
 Facts = dict[str, object]
+COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 
 class Engine:
@@ -64,7 +65,8 @@ class Engine:
         if restored := self._restored(run, edge):
             work = work.model_copy(update={"restored": restored})
             after = fold([work], run)
-        decided = self._decided(after, work, edge, facts, bits)
+        recorded = self._recorded(facts, work, candidates)
+        decided = self._decided(after, work, edge, recorded, bits)
         begun: list[Event] = [work, decided, *self._emitted(after, edge.emit, run.state)]
         return begun + self._enter(fold([decided], after), edge.target, edge.id, now)
 
@@ -168,6 +170,14 @@ class Engine:
             counted["revisions"] = run.counters.get(counter, 0)
             counted["max_revisions"] = self._cap(run, counter)
         return counted
+
+    def _recorded(self, facts: Facts, work: Worked, candidates: Sequence[Edge]) -> Facts:
+        """What the work left, and what the guards of its edges could read of the rest."""
+        read = frozenset[str]().union(
+            *(self.program.guard_names.get(edge.id, frozenset()) for edge in candidates)
+        )
+        names = {*work.facts, *COUNTED, *read}
+        return {name: facts[name] for name in facts if name in names}
 
     def _decided(
         self, run: RunState, work: Worked, edge: Edge, facts: Facts, bits: tuple[bool, ...]
@@ -283,7 +293,7 @@ class Engine:
 def suspension(state: str, work: Worked) -> Suspended:
     """The event of a run that stops where it is, because nothing catches the error."""
     reason = "content" if work.outcome == "done" else work.outcome
-    return Suspended(state=state, reason=reason, message=work.error)
+    return Suspended(state=state, reason=reason, message=work.error, remedy=work.remedy)
 
 
 def _plain(value: object) -> object:

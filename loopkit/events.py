@@ -202,6 +202,8 @@ class Worked(Event):
     restored: dict[str, Artifact] = {}
     """Artifacts that a person's pick of the best makes the current ones again."""
     error: str = ""
+    remedy: str = ""
+    """What a person can do about the error."""
 
 
 class Decided(Event):

@@ -6,18 +6,28 @@ A forward data-flow analysis over all edges, back edges included: on every path
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit import guard as guards
 from loopkit.definition import AgentState, HumanState, RenderState, RunState, ValidateState
 from loopkit.graph import Edge, Graph, artifact_of
+from loopkit.guard.kleene import truth
 
 Token = tuple[str, str]
 """("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
 ANY_REPORT: Token = ("report", "")
+FAULTY: Mapping[str, object] = {
+    "verdict": "fail",
+    "valid": False,
+    "error_count": 1,
+    "warning_count": 0,
+    "incomplete": False,
+    "infeasible": False,
+}
+"""The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,7 @@ class Flow:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._edges = [edge for edge in graph.edges if edge.target in graph.states]
+        self._gained: dict[Edge, frozenset[Token]] = {}
 
     @cached_property
     def entering(self) -> dict[str, Made]:
@@ -75,6 +86,11 @@ class Flow:
 
     def gains(self, edge: Edge) -> frozenset[Token]:
         """What comes into being because an edge is taken, so by the work before it."""
+        if edge not in self._gained:
+            self._gained[edge] = self._gains(edge)
+        return self._gained[edge]
+
+    def _gains(self, edge: Edge) -> frozenset[Token]:
         name, state = edge.source, self._graph.states[edge.source]
         if edge.event == "content" and isinstance(state, AgentState):
             return frozenset({("artifact", self._artifact(name))})
@@ -87,7 +103,9 @@ class Flow:
             case RunState() | RenderState():
                 return frozenset({("artifact", self._artifact(name)), *self._whole(name)})
             case ValidateState():
-                judged = self._authors_whole(state.validate_) if _needs_valid(edge) else set()
+                judged = (
+                    self._authors_whole(state.validate_) if self._refuses_faults(edge) else set()
+                )
                 return frozenset({("report", name), ("facts", name), ANY_REPORT, *judged})
             case HumanState():
                 edited = {("artifact", state.edit)} if state.edit else set()
@@ -110,6 +128,26 @@ class Flow:
         """Whether an author goes on with a content fault, for the judging state to find."""
         return not self._graph.on(name, "content")
 
+    def _refuses_faults(self, edge: Edge) -> bool:
+        """Whether an edge is never taken on the report of an answer that is no artifact."""
+        if edge.guard is None:
+            return False
+        try:
+            guard = guards.expand(guards.parse(edge.guard), self._named)
+        except guards.GuardError:
+            # What is wrong with the guard is told by the checks; until then it promises nothing.
+            return False
+        return truth(guard.tree, FAULTY) is False
+
+    @cached_property
+    def _named(self) -> dict[str, guards.Guard]:
+        """The named guards that can be read."""
+        named: dict[str, guards.Guard] = {}
+        for name, text in self._graph.machine.guards.items():
+            with suppress(guards.GuardError):
+                named[name] = guards.parse(text)
+        return named
+
     def _whole(self, name: str) -> set[Token]:
         return {("fields", self._artifact(name)), ("facts", name)}
 
@@ -120,24 +158,3 @@ class Flow:
 
     def _artifact(self, name: str) -> str:
         return artifact_of(self._graph.machine, name) or name
-
-
-def _needs_valid(edge: Edge) -> bool:
-    """Whether an edge needs a valid report: `valid` stands in its guard's conjunction."""
-    if edge.guard is None:
-        return False
-    try:
-        return "valid" in set(_conjuncts(guards.parse(edge.guard).tree))
-    except guards.GuardError:
-        return False
-
-
-def _conjuncts(tree: ast.expr) -> Iterable[str]:
-    match tree:
-        case ast.Name(id=name):
-            yield name
-        case ast.BoolOp(op=ast.And(), values=parts):
-            for part in parts:
-                yield from _conjuncts(part)
-        case _:
-            return

@@ -119,8 +119,8 @@ def digest_of(text: str) -> str:
 def _resolved(machine: Machine, source: Source) -> str:
     files = {included.file: included.digest for included in source.included.values()}
     files[source.document.file] = digest_of(source.document.text)
-    definition = machine.model_dump(mode="json", exclude_unset=True, by_alias=True)
-    definition["name"] = machine.name
+    # Defaults are written out: another version's must not change a run that has begun.
+    definition = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
     return json.dumps(
         {"machine": definition, "files": files}, ensure_ascii=False, separators=(",", ":")
     )

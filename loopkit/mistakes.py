@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ from loopkit.definition.fields import allowed_fields, field_names, is_tag, kinds
 from loopkit.definition.noun import Noun
 from loopkit.definition.states import STATE_KINDS
 from loopkit.definition.validators import RULE_KINDS
-from loopkit.problems import Problem, did_you_mean
+from loopkit.problems import Problem, closest, did_you_mean
 from loopkit.source import Document, looks_like_unquoted_colon
 
+AT_KEY = ("extra_forbidden", "missing", "unknown-rule")
+EXTRACTS = "a field is taken by `section`, `match`, `all` or `count`"
 WORK_KEYS = tuple(kind for kind in STATE_KINDS if kind != "choice")
 KINDS = {
     "string_type": "text",
@@ -42,7 +45,7 @@ def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> 
     loc = tuple(fault["loc"])
     context = fault.get("ctx", {})
     path = (*(step for step in loc if not is_tag(step)), *context.get("path", ()))
-    at_key = fault["type"] in ("extra_forbidden", "missing") or loc[-1:] == ("[key]",)
+    at_key = fault["type"] in AT_KEY or loc[-1:] == ("[key]",)
     path, message, help_text, code = _said(fault, loc, path, document, root)
     span, also = document.places(path, key=at_key)
     return Problem(code, message, span, ".".join(map(str, path)), help_text, also=also)
@@ -60,16 +63,17 @@ def _said(
 ) -> Said:
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "extra_forbidden":
-        return path, *_unknown_field(loc, path, root)
+        return path, *(_torn_text(path, document) or _unknown_field(loc, path, root))
     if kind == "missing":
         return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
     if kind in KINDS:
         return path, *_wrong_kind(KINDS[kind], path, document)
     if kind == "literal_error":
-        wanted = context["expected"].replace("'", "`")
-        return path, f"expected {wanted}", "", "unknown-value"
+        return path, *_unknown_value(fault, path)
     if kind == "unknown-rule":
-        return path, *_unknown_rule(fault.get("input"))
+        return _unknown_rule(path, fault.get("input"))
+    if kind == "unknown-extract":
+        return path, context.get("text", fault["msg"]), EXTRACTS, kind
     if "text" in context:
         return path, context["text"], context.get("help", ""), kind
     return path, fault["msg"][:1].lower() + fault["msg"][1:], "", kind.replace("_", "-")
@@ -101,10 +105,29 @@ def _unknown_field(
     return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
 
 
+def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] | None:
+    """The mistake of a text in `{}` that goes on after a comma, as a field without a value."""
+    node, name = document.node(path), str(path[-1])
+    if " " not in name or node is None or node.value is not None:
+        return None
+    message = f"the comma ends the text before it, so `{name}` is taken for a field"
+    return message, "put the whole text in quotes", "unquoted-comma"
+
+
 def _missing_help(path: Sequence[Any]) -> str:
     versions = {("loopkit",): "loopkit: 1", ("scenario",): "scenario: 1"}
     wanted = versions.get(tuple(path))
-    return f"start the file with `{wanted}`" if wanted else ""
+    return f"start the file with `{wanted}`" if wanted else f"add `{path[-1]}: …`"
+
+
+def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:
+    expected = fault["ctx"]["expected"]
+    near = closest(str(fault.get("input")), re.findall("'([^']+)'", expected))
+    help_text = f"did you mean `{near}`?" if near else ""
+    if path in (("loopkit",), ("scenario",)):
+        help_text = "this loopkit reads version 1 of the language"
+    wanted = expected.replace("'", "`")
+    return f"expected {wanted}", help_text, "unknown-value"
 
 
 def _wrong_kind(wanted: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
@@ -133,11 +156,12 @@ def _kind_of(document: Document, path: Sequence[Any]) -> str:
             return "a mapping"
 
 
-def _unknown_rule(value: object) -> tuple[str, str, str]:
+def _unknown_rule(path: tuple[Any, ...], value: object) -> Said:
     if isinstance(value, Mapping):
         known = {name for noun in RULE_KINDS.values() for name in field_names(noun)}
         unknown = next((str(key) for key in value if key not in known), None)
         if unknown is not None:
-            return f"unknown rule `{unknown}`", did_you_mean(unknown, RULE_KINDS), "unknown-rule"
+            remedy = did_you_mean(unknown, RULE_KINDS)
+            return (*path, unknown), f"unknown rule `{unknown}`", remedy, "unknown-rule"
     rules = ", ".join(f"`{kind}`" for kind in RULE_KINDS)
-    return "this names no rule", f"a rule is one of {rules}", "unknown-rule"
+    return path, "this names no rule", f"a rule is one of {rules}", "unknown-rule"

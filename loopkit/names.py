@@ -23,12 +23,34 @@ PLAIN_FINDING = (
     *("location", "line", "status"),
 )
 RESERVED = frozenset(
-    {
-        "input", "report", "reports", "findings", "warnings", "resolved", "regressed", "feedback",
-        "previous", "history", "schema", "attempt", "revision", "max_revisions", "choice", "comment",
-        "artifact", "item", "index", "value", "prompt", "session", "loop", "range",
-    }
-)  # fmt: skip
+    [
+        "input",
+        "report",
+        "reports",
+        "findings",
+        "warnings",
+        "resolved",
+        "regressed",
+        "feedback",
+        "previous",
+        "history",
+        "schema",
+        "attempt",
+        "revision",
+        "max_revisions",
+        "choice",
+        "comment",
+        "artifact",
+        "item",
+        "index",
+        "value",
+        "prompt",
+        "session",
+        "loop",
+        "range",
+    ]
+)
+"""Names that no artifact and no state may take."""
 
 
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:

@@ -34,6 +34,10 @@ class _Generate(GenerateJsonSchema):
             return _by_key(made)
         return {"anyOf": list(made.values())}
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        return {key: value for key, value in made.items() if key != "title"}
+
 
 def machine_schema() -> dict[str, Any]:
     """The JSON Schema of machine files."""
@@ -53,8 +57,8 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def _schema(noun: type[BaseModel], title: str) -> dict[str, Any]:
     made = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
-    schema = _as_draft_07(_untitled(made))
-    return {"$schema": DRAFT_07, "title": title, **schema}
+    schema = _as_draft_07(_plain(made))
+    return {"$schema": DRAFT_07, **schema, "title": title}
 
 
 def _by_key(made: dict[str, Any]) -> dict[str, Any]:
@@ -65,14 +69,17 @@ def _by_key(made: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", **rules}
 
 
-def _untitled(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Without automatic titles, and without the null of what may be left out."""
     match value:
+        case {"anyOf": [*forms], **rest} if {"type": "null"} in forms:
+            kept = [form for form in forms if form != {"type": "null"}]
+            rest.pop("default", None)
+            return _plain({**(kept[0] if len(kept) == 1 else {"anyOf": kept}), **rest})
         case dict():
-            return {
-                k: _untitled(v) for k, v in value.items() if not (k == "title" and v in ("", None))
-            }
+            return {k: _plain(v) for k, v in value.items() if not (k == "title" and v == "")}
         case list():
-            return [_untitled(item) for item in value]
+            return [_plain(item) for item in value]
         case _:
             return value
 

@@ -41,10 +41,10 @@ def report_lines(report: Report | None) -> Iterator[str]:
     """A report as lines: the verdict, then every finding."""
     if report is None:
         return
-    counts = plural(len(report.blocking), "blocking finding")
-    warned = f", {plural(len(report.warnings), 'warning')}" if report.warnings else ""
-    stalled = "; the last revisions made no progress" if report.stalled else ""
-    yield f"Verdict of {report.state}: {report.verdict} ({counts}{warned}){stalled}"
+    counts = [plural(len(report.blocking), "blocking finding")] if report.blocking else []
+    counts += [plural(len(report.warnings), "warning")] if report.warnings else []
+    counts += ["the last revisions made no progress"] if report.stalled else []
+    yield f"Verdict of {report.state}: " + ", ".join([report.verdict, *counts])
     yield from (_finding(finding) for finding in report.findings)
     if report.reason:
         yield indented(report.reason, "  ")
@@ -62,18 +62,24 @@ def _way(engine: Engine, run: RunState) -> Iterator[str]:
     """The route label that led here, and the attempts used."""
     edge = engine.program.graph.by_id.get(run.entered_by or "")
     if edge is not None:
-        condition = f" because `{edge.guard}`" if edge.guard else ""
-        yield f"Came from {edge.source} by {edge.id}{condition}"
+        condition = f", because `{edge.guard}`" if edge.guard else ""
+        yield f"Came here from {edge.source}{condition}"
     used = [
-        f"{counter}: {run.counters.get(counter, 0)} of {cap_value(cap, run.input)}"
+        f"{_counted(engine, counter)} {run.counters[counter]} of {cap_value(cap, run.input)}"
         for counter, cap in engine.program.graph.caps.items()
         if run.counters.get(counter, 0)
     ]
     if used:
-        yield "Revisions used: " + ", ".join(used)
+        yield "Revisions: " + ", ".join(used)
     worked = [f"{s} {n}" for s, n in run.attempts.items() if s in engine.program.graph.authors]
     if worked:
         yield "Attempts: " + ", ".join(worked)
+
+
+def _counted(engine: Engine, counter: str) -> str:
+    """What a counter counts: an edge as `validate → draft`, or a budget by its name."""
+    edge = engine.program.graph.by_id.get(counter)
+    return f"{edge.source} → {edge.target}" if edge else counter.removeprefix("budget:")
 
 
 def _question(question: Waiting) -> Iterator[str]:

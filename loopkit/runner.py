@@ -65,7 +65,7 @@ async def take_answer(active: ActiveRun) -> bool:
         absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
         await active.append(*_answered(active, absent))
         return True
-    answer = await active.person.answer(active, question)
+    answer = await active.person.answer(active.engine, active.state)
     if answer is None:
         # The time may have run out while the person was being asked.
         return _expired(active, question)
@@ -92,7 +92,8 @@ async def turn(active: ActiveRun) -> None:
         work = _unworked(active, failed.error_class, failed.message)
         resume_at = failed.resume_at
     except LimitReached as reached:
-        work = _unworked(active, "limit", str(reached))
+        higher = f"loopkit resume {active.state.run} --set limits.{reached.name}=…"
+        work = _unworked(active, "limit", str(reached), f"raise it: {higher}")
     except TemplateError as error:
         work = _unworked(active, "fatal", f"a template could not be filled in: {error}")
     events = active.engine.step(active.state, work, active.clock.now())
@@ -130,8 +131,14 @@ async def perform(active: ActiveRun, name: str, state: State) -> Worked:
             raise AssertionError(f"`{name}` has no work to do")
 
 
-def _unworked(active: ActiveRun, outcome: Outcome, error: str) -> Worked:
-    return Worked(state=active.state.state, visit=active.state.visit, outcome=outcome, error=error)
+def _unworked(active: ActiveRun, outcome: Outcome, error: str, remedy: str = "") -> Worked:
+    return Worked(
+        state=active.state.state,
+        visit=active.state.visit,
+        outcome=outcome,
+        error=error,
+        remedy=remedy,
+    )
 
 
 async def settle_open_calls(active: ActiveRun) -> None:

@@ -222,7 +222,9 @@ def _failed(state: RunState, event: Failed) -> RunState:
 def _in_doubt(state: RunState, event: InDoubt) -> RunState:
     intent = state.open_calls[event.key]
     task = state.tasks[intent.task]
-    tasks = {**state.tasks, intent.task: replace(task, tries=task.tries + 1)}
+    # A command in doubt has no retry budget to spend: only a process that died brought it here.
+    spent = 0 if intent.role == "run" else 1
+    tasks = {**state.tasks, intent.task: replace(task, tries=task.tries + spent)}
     doubts, refused = state.doubts, state.refused
     if event.policy == "ask":
         doubts = {**doubts, event.key: intent}

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from loopkit.definition.noun import Duration, Id, Noun, fault
+from loopkit.definition.noun import Duration, Id, Noun, Text, fault
 from loopkit.load import digest_of, include
 from loopkit.mistakes import explain
 from loopkit.problems import ProblemsFound
@@ -40,7 +40,7 @@ class SpentTokens(Noun):
 class Played(Noun):
     """One call: a reply, or a fault."""
 
-    reply: str | None = None
+    reply: Text | None = None
     data: Any = None
     """The reply is this, as JSON."""
     files: dict[str, str] = {}
@@ -74,7 +74,7 @@ class PlayedCommand(Noun):
     """One run of a command."""
 
     exit_code: int = 0
-    stdout: str = ""
+    stdout: Text = ""
     stderr: str = ""
     files: dict[str, str] = {}
     fault: Literal["timeout", "not_found"] | None = None
@@ -86,7 +86,7 @@ class PlayedAnswer(Noun):
     choice: Id
     comment: str = ""
     form: dict[Id, Any] = {}
-    edit: str | None = None
+    edit: Text | None = None
 
 
 def _calls(value: object) -> object:
@@ -103,7 +103,10 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-Attempt = Annotated[tuple[Played, ...], BeforeValidator(_calls)]
+Call = str | Played
+Attempt = Annotated[
+    tuple[Played, ...], BeforeValidator(_calls, json_schema_input_type=Call | list[Call])
+]
 """What one attempt plays: a reply, or a list of calls (faults, then a reply)."""
 Attempts = Annotated[tuple[Attempt, ...], BeforeValidator(_tuple)]
 Role = Annotated[
@@ -112,7 +115,13 @@ Role = Annotated[
 ]
 """The attempts of an agent in order, or by the state or validator where it is asked."""
 Answers = Annotated[
-    tuple[Annotated[PlayedAnswer, BeforeValidator(_answer)], ...], BeforeValidator(_tuple)
+    tuple[
+        Annotated[
+            PlayedAnswer, BeforeValidator(_answer, json_schema_input_type=str | PlayedAnswer)
+        ],
+        ...,
+    ],
+    BeforeValidator(_tuple),
 ]
 Commands = Annotated[tuple[PlayedCommand, ...], BeforeValidator(_tuple)]
 

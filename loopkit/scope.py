@@ -78,6 +78,7 @@ class Scope:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.flow = Flow(graph)
+        self._shapes_of: dict[tuple[str, bool], Shape] = {}
 
     # -- templates -------------------------------------------------------------------------
 
@@ -138,6 +139,11 @@ class Scope:
                 yield name, shape if ("facts", name) in made.surely else absent(shape)
 
     def _artifact(self, name: str, *, whole: bool) -> Shape:
+        if (name, whole) not in self._shapes_of:
+            self._shapes_of[name, whole] = self._merged(name, whole=whole)
+        return self._shapes_of[name, whole]
+
+    def _merged(self, name: str, *, whole: bool) -> Shape:
         """The shape of an artifact, whichever of its authors wrote it."""
         shapes = [
             self._authored(author, whole=whole) for author in self.graph.artifacts.get(name, ())
@@ -193,9 +199,16 @@ class Scope:
             if kind == "report" and other:
                 names[f"reports.{other}.verdict"] = OF_VALIDATE["verdict"]
             if kind == "facts" and other in self.graph.states:
-                own = own_names(self.graph, other)
-                names |= {f"{other}.{field}": known for field, known in own.items()}
+                names |= self._dotted[other]
         return names | own_names(self.graph, state)
+
+    @cached_property
+    def _dotted(self) -> dict[str, dict[str, GuardType]]:
+        """The facts of each state, as the guards of other states name them."""
+        return {
+            state: {f"{state}.{name}": t for name, t in own_names(self.graph, state).items()}
+            for state in self.graph.states
+        }
 
     def common_names(self, _: str = "") -> dict[str, GuardType]:
         """What every guard may name: `attempt` and the scalars of the input."""

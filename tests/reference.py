@@ -18,7 +18,9 @@ HOLDS: dict[str | None, Callable[[Mapping[str, Any]], bool]] = {
 """The guards that generated machines use, and what they mean."""
 
 
-def interpret(machine: Mapping[str, Any], inputs: Mapping[str, int], exit_codes: list[int]) -> list[str]:
+def interpret(
+    machine: Mapping[str, Any], inputs: Mapping[str, int], exit_codes: list[int]
+) -> list[str]:
     """The edges that a machine of `run` states takes when its commands exit with these codes."""
     limits, states, path = machine["limits"], machine["states"], []
     used: Counter[str] = Counter()
@@ -32,7 +34,11 @@ def interpret(machine: Mapping[str, Any], inputs: Mapping[str, int], exit_codes:
         own, budget = edge.get("max"), edge.get("budget")
         caps = {"total": limits["total_revisions"]} if "total_revisions" in limits else {}
         caps |= {budget: limits["budgets"][budget]} if budget else {}
-        caps |= {edge_id: limits["revisions"] if own is None else own} if own is not None or not budget else {}
+        caps |= (
+            {edge_id: limits["revisions"] if own is None else own}
+            if own is not None or not budget
+            else {}
+        )
         return all(used[counter] < number(cap) for counter, cap in caps.items())
 
     while "final" not in states[state]:
@@ -41,11 +47,14 @@ def interpret(machine: Mapping[str, Any], inputs: Mapping[str, int], exit_codes:
         capped = not any(is_open(i, e) for i, e in edges if "revise" in e)
         facts = {"exit_code": next(codes), "attempt": worked[state], "cap_reached": capped}
         edge_id, edge = next(
-            (i, e) for i, e in edges
+            (i, e)
+            for i, e in edges
             if HOLDS[e.get("guard")](facts) and ("target" in e or is_open(i, e))
         )
         path.append(edge_id)
-        for other, its in ((f"{s}[{i}]", e) for s in states for i, e in enumerate(states[s].get("transitions", []))):
+        for other, its in (
+            (f"{s}[{i}]", e) for s in states for i, e in enumerate(states[s].get("transitions", []))
+        ):
             if other != edge_id and its.get("revise") in edge.get("resets", []):
                 used[its.get("budget") or other] = used[other] = 0
         if "revise" in edge:

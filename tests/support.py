@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loopkit.active import Stored
+from loopkit.active import ActiveRun, Stored
+from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
 from loopkit.datatypes import conform, parse_fields
-from loopkit.events import Decided, Event, HumanAnswer, Intended, Waiting, Worked
+from loopkit.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting, Worked
 from loopkit.findings import Report
 from loopkit.load import load
+from loopkit.problems import Problem, ProblemsFound
 from loopkit.runstate import RunState
 from loopkit.scenario import load_scenario
 
 E = TypeVar("E", bound=Event)
 ROOT = Path(__file__).parents[1]
+PLAN_REVIEW = ROOT / "machines" / "plan_review.yaml"
+PASS: dict[str, Any] = {"data": {"verdict": "pass", "findings": []}}
+"""A judge's call that finds nothing."""
+
+
+def plan(name: str) -> str:
+    """A realistic plan of `tests/data/plans`, its line ends as they are."""
+    return (ROOT / "tests/data/plans" / f"{name}.md").read_bytes().decode()
+
+
+def fails(*messages: str) -> dict[str, Any]:
+    """A judge's call that finds these errors."""
+    findings = [{"message": message, "severity": "error"} for message in messages]
+    return {"data": {"verdict": "fail", "findings": findings}}
+
+
+def warns(*messages: str) -> dict[str, Any]:
+    """A judge's call that finds these warnings."""
+    findings = [{"message": message, "severity": "warning"} for message in messages]
+    return {"data": {"verdict": "warn", "findings": findings}}
+
+
+def scenario(**parts: Mapping[str, Any]) -> str:
+    """A scenario file with these `agents`, `commands` and `answers`."""
+    return json.dumps({"scenario": 1, **parts}, ensure_ascii=False)
 
 
 @dataclass
@@ -29,6 +58,8 @@ class Played:
     state: RunState
     stored: Sequence[Stored]
     folder: Path
+    requests: Sequence[Request] = ()
+    """What the agents were asked by this process, in order."""
 
     @property
     def events(self) -> list[Event]:
@@ -63,6 +94,30 @@ class Played:
         """What an agent was sent last in each call, in order."""
         return [event.prompt for event in self.of(Intended) if event.agent == agent]
 
+    def asked(self, agent: str) -> list[Request]:
+        """The whole requests to an agent: the conversation, the session, the folder."""
+        return [request for request in self.requests if request.agent == agent]
+
+
+@dataclass
+class Overheard:
+    """An agent whose requests are noted, and whose n-th one never comes back."""
+
+    port: AgentPort
+    requests: list[Request]
+    hang_at: int = 0
+    hanging: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def quote(self, request: Request) -> Usage:
+        return self.port.quote(request)
+
+    async def ask(self, request: Request) -> Reply:
+        self.requests.append(request)
+        if len(self.requests) == self.hang_at:
+            self.hanging.set()
+            await asyncio.Event().wait()
+        return await self.port.ask(request)
+
 
 @dataclass
 class Desk:
@@ -86,11 +141,25 @@ class Desk:
         limits: Mapping[str, Any] | None = None,
     ) -> Played:
         """Run a machine as far as it goes; the machine has to pass the checks."""
-        path = machine if isinstance(machine, Path) else self.write("machine.yaml", machine)
-        if isinstance(script, str):
-            self.scripts += 1
-            script = self.write(f"scenario_{self.scripts}.yaml", script)
-        return asyncio.run(self._play(path, script, dict(inputs or {}), limits))
+        return asyncio.run(self._play(machine, script, dict(inputs or {}), limits))
+
+    def abort(
+        self,
+        machine: str | Path,
+        script: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        in_call: int = 1,
+    ) -> Played:
+        """Run a machine and abort its n-th call to an agent in flight, as a second Ctrl-C does."""
+        return asyncio.run(self._play(machine, script, dict(inputs or {}), None, in_call))
+
+    def problems(self, machine: str) -> list[Problem]:
+        """What is wrong with a machine file, errors and warnings."""
+        try:
+            return check(load(self.write("machine.yaml", machine)))
+        except ProblemsFound as found:
+            return list(found.problems)
 
     def resume(self, run: str, limits: Mapping[str, Any] | None = None) -> Played:
         """Go on with a stored run in a new app over the same journal, as another process would."""
@@ -106,24 +175,30 @@ class Desk:
 
     async def _play(
         self,
-        path: Path,
-        script: Path | None,
+        machine: str | Path,
+        script: str | Path | None,
         inputs: dict[str, Any],
         limits: Mapping[str, Any] | None,
+        hang_at: int = 0,
     ) -> Played:
-        loaded = load(path)
-        assert [p for p in check(loaded) if p.severity == "error"] == []
+        loaded = load(machine if isinstance(machine, Path) else self.write("machine.yaml", machine))
+        errors = [problem for problem in check(loaded) if problem.severity == "error"]
+        assert not errors, errors
         filled, faults = conform(inputs, parse_fields(loaded.machine.input))
         assert isinstance(filled, dict)
-        assert not faults
-        played = Script(*load_scenario(script)) if script else None
+        assert not faults, faults
         app = self._app()
         try:
-            active = await app.start(loaded, filled, played, limits)
-            state = await app.drive(active)
-            return Played(state, await app.events(state.run), self.folder)
+            active = await app.start(loaded, filled, self._script(script), limits)
+            return await self._drive(app, active, hang_at)
         finally:
             await app.close()
+
+    def _script(self, script: str | Path | None) -> Script | None:
+        if isinstance(script, str):
+            self.scripts += 1
+            script = self.write(f"scenario_{self.scripts}.yaml", script)
+        return Script(*load_scenario(script)) if script else None
 
     async def _resume(
         self, run: str, limits: Mapping[str, Any] | None, answer: HumanAnswer | None
@@ -132,11 +207,24 @@ class Desk:
         try:
             if answer is not None:
                 await app.post_answer(run, answer)
-            active = await app.resume(run, limits)
-            state = await app.drive(active)
-            return Played(state, await app.events(run), self.folder)
+            return await self._drive(app, await app.resume(run, limits), 0)
         finally:
             await app.close()
+
+    async def _drive(self, app: App, active: ActiveRun, hang_at: int) -> Played:
+        requests: list[Request] = []
+        hanging = asyncio.Event()
+        active.agents = {
+            name: Overheard(port, requests, hang_at, hanging)
+            for name, port in active.agents.items()
+        }
+        driving = asyncio.create_task(app.drive(active))
+        if hang_at:
+            await asyncio.wait_for(hanging.wait(), timeout=10)
+            driving.cancel()
+        with suppress(asyncio.CancelledError):
+            await driving
+        return Played(active.state, await app.events(active.state.run), self.folder, requests)
 
     def _app(self) -> App:
         app = App.open(self.state_folder)

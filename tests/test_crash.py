@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import ROOT
 
+HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
 AGENT = [sys.executable, "-I", "-S", str(ROOT / "tests/crash/agent.py")]
 MACHINE = f"""
 loopkit: 1
@@ -38,7 +38,11 @@ states:
       - {{guard: valid, target: heading}}
       - {{guard: cap_reached, target: failed}}
       - revise: draft
-        feedback: "revision {{{{ revision }}}}: {{% for f in findings %}}{{{{ f.message }}}}{{% endfor %}}"
+        feedback: |
+          revision {{{{ revision }}}}:
+          {{% for f in findings %}}
+          {{{{ f.message }}}}
+          {{% endfor %}}
   heading: {{render: "Accepted: {{{{ plan }}}}", next: ask}}
   ask:
     human: Keep it?
@@ -60,9 +64,13 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     machine.write_text(MACHINE.replace("SESSION", request.param), encoding="utf-8")
     scenario.write_text(SCENARIO, encoding="utf-8")
     host = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.crash.host", machine, scenario, folder / "work"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        [*HOST, str(machine), str(scenario), str(folder / "work")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert host.returncode == 0, host.stderr
     return [json.loads(line) for line in host.stdout.splitlines()]
 
@@ -90,6 +98,10 @@ def test_after_resume_a_run_ends_like_the_unharmed_one(told: Any) -> None:
     assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
     for point in begun:
         assert {key: point[key] for key in SAME} == {key: unharmed[key] for key in SAME}, point
+
+
+def test_a_killed_run_goes_on_without_being_suspended(told: Any) -> None:
+    assert [p["point"] for p in told if p["outcome"] and p["suspensions"]] == []
 
 
 def test_no_committed_call_is_paid_twice_and_none_is_lost(told: Any) -> None:

@@ -49,7 +49,9 @@ def _revises(edges: list[dict[str, Any]]) -> bool:
 
 
 @st.composite
-def _edges(draw: st.DrawFn, earlier: list[str], later: list[str], has_total: bool) -> dict[str, Any]:
+def _edges(
+    draw: st.DrawFn, earlier: list[str], later: list[str], has_total: bool
+) -> dict[str, Any]:
     guard = draw(st.sampled_from([g for g in HOLDS if g is not None]))
     guarded = {} if guard is None else {"guard": guard}
     if draw(st.booleans()):
@@ -67,9 +69,7 @@ def _edges(draw: st.DrawFn, earlier: list[str], later: list[str], has_total: boo
 def played(raw: Mapping[str, Any], inputs: Mapping[str, int], exit_codes: list[int]) -> list[str]:
     """The edges that the engine takes, macrostep by macrostep."""
     engine = Engine(Program(Machine.model_validate(raw), "digest"))
-    started = Started(
-        run="r", machine="m", definition="digest", folder="", input=dict(inputs)
-    )
+    started = Started(run="r", machine="m", definition="digest", folder="", input=dict(inputs))
     run = fold([started], RunState())
     run = fold(engine.begin(run, 0.0), run)
     for code in exit_codes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import timeit
 import warnings
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -254,6 +256,7 @@ def test_deep_nesting_is_refused_and_breaks_nothing(text: str):
 
 def test_nesting_that_people_write_is_fine():
     assert holds("(" * 15 + "valid" + ")" * 15)
+    assert holds(" and ".join(["(not (not valid))"] * 40))
 
 
 def test_no_warning_comes_out_of_a_guard():
@@ -507,9 +510,17 @@ def test_a_guard_as_deep_as_allowed_is_checked_and_compiled():
 # Cost
 
 
-def test_evaluating_a_guard_takes_less_than_a_microsecond():
-    holds_ = g.compile_guard(g.parse('choice == "approve" and revisions < input.max_revisions'))
-    assert min(timeit.repeat(lambda: holds_(FACTS), number=20_000, repeat=7)) / 20_000 < 2e-6
+def test_evaluating_a_guard_costs_what_the_same_python_costs():
+    compiled = g.compile_guard(g.parse('choice == "approve" and revisions < input.max_revisions'))
+
+    def written(facts: dict[str, object]) -> bool:
+        return facts["choice"] == "approve" and facts["revisions"] < facts["input.max_revisions"]
+
+    def cost(function: Callable[[dict[str, object]], bool]) -> float:
+        timer = timeit.Timer(lambda: function(FACTS), timer=time.process_time)
+        return min(timer.repeat(number=20_000, repeat=9))
+
+    assert cost(compiled) < 3 * cost(written)
 
 
 # Requirements

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -321,20 +319,6 @@ async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(journal: Jo
         with pytest.raises(asyncio.CancelledError):
             await task
     assert (await journal.claim("r")).epoch == 4
-
-
-async def test_a_cancelled_caller_leaves_no_complaint_about_an_error_unseen(
-    journal: Journal,
-) -> None:
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, what: complaints.append(what))
-    task = asyncio.ensure_future(journal.read("ghost"))
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    del task
-    gc.collect()
-    assert complaints == []
 
 
 async def test_a_closed_journal_says_so_and_closes_again(journal: Journal) -> None:

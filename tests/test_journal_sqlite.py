@@ -13,6 +13,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -215,27 +216,28 @@ async def test_an_observer_sees_each_append_before_its_inserts_and_after_its_com
     ]
 
 
-async def test_a_mistake_in_an_observer_reaches_the_caller_and_touches_no_other_of_its_group() -> (
-    None
-):
-    after = []
+async def test_waiting_runs_share_a_commit_and_a_failing_one_touches_no_other() -> None:
+    seen, begun = list[str](), threading.Event()
 
     def observe(moment: str, run: str, records: Sequence[NewRecord]) -> None:
-        if moment == "after":
-            after.append(run)
-        elif run == "slow":
-            time.sleep(0.2)  # so that the others come together as one group
-        elif run == "bad":
+        seen.append(f"{moment} {run}")
+        begun.set()
+        if run == "slow":
+            time.sleep(0.1)  # so that the others wait together
+        if run == "bad":
             raise LookupError("observer")
 
     async with opened(None, observe) as journal:
+        slow = asyncio.create_task(created(journal, "slow"))
+        await asyncio.to_thread(begun.wait)
         claims = await asyncio.gather(
-            *(created(journal, run) for run in ("slow", "one", "bad", "two")),
-            return_exceptions=True,
+            *(created(journal, run) for run in ("one", "bad", "two")), return_exceptions=True
         )
-        assert isinstance(claims[2], LookupError)
+        await slow
+        assert isinstance(claims[1], LookupError)
         assert {row.run for row in await journal.runs([])} == {"slow", "one", "two"}
-    assert after == ["slow", "one", "two"]
+    assert seen[:2] == ["before slow", "after slow"]
+    assert seen[2:] == ["before one", "before bad", "before two", "after one", "after two"]
 
 
 def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None:
@@ -387,6 +389,15 @@ def test_an_owners_name_never_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert not presence.sees(presence.name)
 
 
+def test_a_process_that_withdraws_lets_go_of_its_lock(tmp_path: Path) -> None:
+    presence = Presence.announce(tmp_path)
+    second_name = "1-0123456789abcdef.lock"
+    (tmp_path / "locks" / second_name).hardlink_to(tmp_path / "locks" / presence.name)
+    assert presence.sees(second_name)
+    presence.withdraw()
+    assert not presence.sees(second_name)
+
+
 CONTEND = """
 async def main():
     journal = SqliteJournal.open(folder)
@@ -530,17 +541,20 @@ async def test_a_journal_of_a_newer_version_is_refused(folder: Path) -> None:
     assert "tables of version 7, this one knows 1); upgrade loopkit" in unusable_message(folder)
 
 
-@pytest.mark.parametrize("seed", range(12))
-async def test_a_damaged_file_is_reported_and_never_a_traceback(folder: Path, seed: int) -> None:
-    async with opened(folder) as journal:
-        for n in range(20):
-            claim = await created(journal, f"r{n}", worked(n))
-            await claim.append([NewRecord("worked", NOW, "x" * 3000)])
-            await journal.post(f"r{n}", "answer", "a", "{}", NOW)
-    damage(folder / "journal.db", random.Random(seed))
-    refused = [request for request in await everything(folder) if request is not None]
-    assert all(isinstance(error, JournalError) for error in refused), refused
-    assert refused
+async def test_a_damaged_file_is_reported_and_never_a_traceback(tmp_path: Path) -> None:
+    refused = []
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        async with opened(folder) as journal:
+            large = NewRecord("worked", NOW, "x" * 3000)
+            await asyncio.gather(*(created(journal, f"r{n}", large) for n in range(20)))
+            await asyncio.gather(
+                *(journal.post(f"r{n}", "answer", "a", "{}", NOW) for n in range(20))
+            )
+        damage(folder / "journal.db", random.Random(seed))
+        refused += [error for error in await everything(folder) if error is not None]
+    assert [error for error in refused if not isinstance(error, JournalError)] == []
+    assert len(refused) > 12
 
 
 def damage(path: Path, chance: random.Random) -> None:

@@ -177,6 +177,20 @@ def test_a_very_long_line_is_windowed_round_the_caret(unit, column):
     pytest.fail("the caret is outside the window")
 
 
+@pytest.mark.parametrize(
+    ("column", "shown_as"),
+    [
+        (1, "a" * 120 + "..."),
+        (500, "..." + "a" * 120 + "..."),
+        (1000, "..." + "a" * 120),
+    ],
+)
+def test_dots_stand_where_a_long_line_is_cut_and_the_window_is_used_up(column, shown_as):
+    source, carets = shown("a" * 1000, column, column + 1)
+    assert source == f"1 | {shown_as}"
+    assert len(carets) <= len(source)
+
+
 def test_a_line_that_fits_is_not_cut():
     source, _ = shown("x" * 120, 1, 2)
     assert source == "1 | " + "x" * 120
@@ -234,7 +248,7 @@ def test_problems_cannot_be_changed_and_can_be_compared():
     [
         ("temprature", "temperature"),
         ("modle", "model"),
-        ("Model", "model"),
+        ("MODEL", "model"),
         ("max-revisions", "max_revisions"),
         ("prompts", "prompt"),
         ("xyz", None),

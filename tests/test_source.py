@@ -233,7 +233,7 @@ json_data = st.recursive(
 )
 
 
-@patient
+@settings(patient, max_examples=50)
 @given(st.dictionaries(json_text, json_data), st.sampled_from([None, 2]))
 def test_every_json_object_is_read_as_json_reads_it(data, indent):
     text = json.dumps(data, indent=indent)
@@ -666,6 +666,7 @@ SLIPS = [
     (r'a: "\U00110000"', "unknown-escape", (1, 5), "single quotes"),
     ("a: [1, 2\nb: 3", "unclosed-bracket", (1, 4), "add `]`"),
     ("a: {x: 1", "unclosed-bracket", (1, 4), "add `}`"),
+    ("a: [1,\n\n  \n", "unclosed-bracket", (1, 7), "close it"),
     ('a: {x: "1"', "unclosed-bracket", (1, 4), "add `}`"),
     ("a: [x # y]\nb: 1", "unclosed-bracket", (1, 4), "starts a comment"),
     ("a: [1, 2}", "missing-separator", (1, 9), "write `]`"),
@@ -852,6 +853,12 @@ def test_a_file_that_is_not_utf_8_is_reported_at_its_first_wrong_byte(tmp_path):
     found = file_problem(path)
     assert (found.code, place(found)) == ("not-utf-8", (2, 5))
     assert "0xe9" in found.message
+
+
+def test_a_byte_order_mark_does_not_shift_the_place_of_a_wrong_byte(tmp_path):
+    path = tmp_path / "latin.yaml"
+    path.write_bytes(b"\xef\xbb\xbfa: \xe9\n")
+    assert place(file_problem(path)) == (1, 4)
 
 
 def test_a_file_in_utf_16_is_recognised(tmp_path):

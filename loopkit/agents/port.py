@@ -1,4 +1,4 @@
-"""What an agent is to the runner: it quotes a price, and it answers a request."""
+"""What the runner asks: agents, prepared command results, and the person."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from loopkit.events import Role, Usage
+from loopkit.engine import Engine
+from loopkit.events import HumanAnswer, Role, Usage
 from loopkit.findings import ErrorClass
+from loopkit.processes import CommandResult
+from loopkit.runstate import RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +93,20 @@ class AgentPort(Protocol):
 
     async def ask(self, request: Request) -> Reply:
         """The reply; raises AgentError. The caller holds the clock and cancels on the deadline."""
+        ...
+
+
+class PlayedCommands(Protocol):
+    """Command results that a scenario prepares."""
+
+    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
+        """What the command at a place gives the n-th time; none where it is really run."""
+        ...
+
+
+class Person(Protocol):
+    """Whoever can answer a question now."""
+
+    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
+        """The answer to the run's open question, or none: then it waits without a process."""
         ...

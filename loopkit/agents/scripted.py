@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from loopkit.active import ActiveRun, Person
-from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.events import HumanAnswer, Usage, Waiting
+from loopkit.agents.port import AgentError, Person, Reply, Request
+from loopkit.engine import Engine
+from loopkit.events import HumanAnswer, Usage
 from loopkit.findings import ErrorClass
 from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout
+from loopkit.runstate import RunState
 from loopkit.scenario import Attempts, Played, PlayedAnswer, PlayedCommand
 from loopkit.workspace import confined, prepare
 
@@ -124,11 +125,12 @@ class ScriptedPerson:
         self._answers = answers
         self._otherwise = otherwise
 
-    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
-        played = self._answers.get(question.state, ())
-        index = active.state.visits[question.state] - 1
-        if question.call is not None or index >= len(played):
-            return await self._otherwise.answer(active, question)
+    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
+        question = run.question
+        played = self._answers.get(question.state, ()) if question else ()
+        index = run.visits.get(run.state, 0) - 1
+        if question is None or question.call is not None or index >= len(played):
+            return await self._otherwise.answer(engine, run)
         said = played[index]
         return HumanAnswer(
             choice=said.choice, comment=said.comment, form=said.form, edit=said.edit, by="script"

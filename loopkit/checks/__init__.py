@@ -34,12 +34,10 @@ from loopkit.problems import Problem, Span
 
 Rule = Callable[[Subject], Iterator[Problem]]
 
-RULES: tuple[Rule, ...] = (
+OF_PARTS: tuple[Rule, ...] = (
     check_targets,
     check_agents,
     check_validators,
-    check_judged,
-    check_shown,
     check_budgets,
     check_feedback_names,
     check_best_of,
@@ -48,11 +46,7 @@ RULES: tuple[Rule, ...] = (
     check_ids,
     check_fields,
     check_named_guards,
-    check_reachability,
-    check_cycles,
-    check_revise_targets,
     check_resets,
-    check_limit_target,
     check_bounds,
     check_named,
     check_guards,
@@ -62,12 +56,23 @@ RULES: tuple[Rule, ...] = (
     check_plain_texts,
     check_patterns,
     check_counts,
-    check_feedback,
-    check_content,
     check_errors,
     check_exits,
     check_unused,
 )
+"""What can be told of each part by itself."""
+OF_WHOLE: tuple[Rule, ...] = (
+    check_reachability,
+    check_cycles,
+    check_revise_targets,
+    check_limit_target,
+    check_judged,
+    check_shown,
+    check_feedback,
+    check_content,
+)
+"""What follows from how the states hang together, and means little while an edge leads nowhere."""
+RULES = OF_PARTS + OF_WHOLE
 """Each is total on every machine that loads, sound or not."""
 
 
@@ -75,7 +80,7 @@ def check(loaded: Loaded) -> list[Problem]:
     """All problems of a machine, each once, in the order of their places. Runs nothing."""
     subject = Subject.of(loaded)
     found: dict[tuple[str, str, Span | None], Problem] = {}
-    for rule in RULES:
+    for rule in RULES if subject.is_sound() else OF_PARTS:
         for problem in rule(subject):
             found.setdefault((problem.code, problem.message, problem.span), problem)
     return sorted(found.values(), key=_place)
@@ -86,4 +91,4 @@ def _place(problem: Problem) -> tuple[str, int, int]:
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 
 
-__all__ = ["RULES", "Rule", "Subject", "check"]
+__all__ = ["OF_PARTS", "OF_WHOLE", "RULES", "Rule", "Subject", "check"]

@@ -58,7 +58,7 @@ def _needed(
     if way is not None:
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
-        remedy = f"nothing {verb} on the way {ways.shown(way)}"
+        remedy = f"nothing {verb} {ways.told(way)}"
         yield subject.source.problem(path, "may-be-missing", message, help=remedy)
 
 

@@ -43,8 +43,10 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
 
 
 def _reserved(subject: Subject, path: DocPath, name: str, *, key: bool = True) -> Problem:
-    what = "a word of the guard language" if name in KEYWORDS else "a name that templates have"
-    message = f"`{name}` is {what}"
+    if name in KEYWORDS:
+        message = f"`{name}` is a word of the guard language"
+    else:
+        message = f"`{name}` means something else in templates already"
     return subject.source.problem(path, "reserved-name", message, help=ANOTHER, key=key)
 
 

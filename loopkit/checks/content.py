@@ -17,6 +17,9 @@ CODE = "content-unhandled"
 
 def check_content(subject: Subject) -> Iterator[Problem]:
     """A missing, empty, cut or unreadable answer is judged on every way on, or caught."""
+    if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
+        # What the unknown artifact stands for may be what is judged; that is told first.
+        return
     for name, state in subject.machine.states.items():
         if isinstance(state, AgentState) and not subject.graph.on(name, "content"):
             yield from _unhandled(subject, name)
@@ -28,8 +31,7 @@ def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
     path = ("states", name)
     if not subject.graph.judging_follows(name):
         message = f"an empty or unusable answer of `{name}` would go on as if it were right"
-        if subject.is_sound():
-            message += _unjudged(subject, name, artifact)
+        message += _unjudged(subject, name, artifact)
         yield subject.source.problem(path, CODE, message, help=remedy, key=True)
     elif read := sorted(_own_names_read(subject, name)):
         fields = " and ".join(f"`{field}`" for field in read)

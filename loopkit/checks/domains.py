@@ -124,4 +124,5 @@ def _numbers(literals: list[int | float], low: float, high: float, *, whole: boo
     near = {n + step for n in known for step in (-1, 0, 1)}
     near |= {(below + above) / 2 for below, above in pairwise(known)}
     numbers = {floor(n) for n in near} if whole else near
-    return tuple(n for n in sorted(numbers) if low <= n <= high)
+    # The smallest ones first: they make the plainest examples.
+    return tuple(n for n in sorted(numbers, key=lambda n: (abs(n), -n)) if low <= n <= high)

@@ -60,7 +60,7 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
     way = way_without(subject, ("facts", state), here)
-    return f"`{state}` does not work on the way {ways.shown(way)}" if way else ""
+    return f"`{state}` does not work {ways.told(way)}" if way else ""
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:

@@ -11,6 +11,8 @@ from loopkit.checks.rows import ROOM, Exit, Row, Table
 from loopkit.checks.subject import Subject
 from loopkit.problems import Problem
 
+MOVE_UP = "delete it, or move it up"
+
 
 def check_exits(subject: Subject) -> Iterator[Problem]:
     """States in which a run could be stuck, and transitions that nothing ever takes."""
@@ -43,12 +45,12 @@ def _reduced(table: Table, row: Row) -> Row:
     """The row without the facts that make no difference to being stuck."""
     named = {name for exit_ in table.exits if exit_.guard for name in exit_.guard.names}
     facts = sorted(row, key=lambda fact: (fact in named, fact in ("verdict", "choice")))
-    kept = {fact: value for fact, value in row.items() if fact != "cap_reached"}
+    kept = dict(row)
     for fact in facts:
         fewer = {other: value for other, value in kept.items() if other != fact}
-        if table.is_stuck(table.with_rooms(fewer)):
+        if table.is_stuck(table.completed(fewer)):
             kept = fewer
-    return table.with_rooms(kept)
+    return kept
 
 
 def _told(table: Table, row: Row) -> str:
@@ -75,6 +77,7 @@ def _fact(name: str, value: object) -> str:
 
 
 def _rooms(table: Table, row: Row) -> Iterator[str]:
+    row = table.completed(row)
     back = [exit_ for exit_ in table.exits if exit_.edge.back]
     if row.get("cap_reached") is True:
         yield "no revisions are left"
@@ -95,8 +98,8 @@ def _dead(subject: Subject, table: Table) -> Iterator[Problem]:
         for exit_ in table.taken(row):
             waiting.pop(exit_.edge.id, None)
     for exit_ in waiting.values():
-        message = f"this transition is never taken: {_why_dead(table, exit_)}"
-        remedy = "delete it, or move it up"
+        reason, remedy = _why_dead(table, exit_)
+        message = f"this transition is never taken: {reason}"
         yield subject.source.problem(
             exit_.edge.path, "dead-transition", message, help=remedy, severity="warning"
         )
@@ -109,13 +112,14 @@ def _is_exempt(subject: Subject, table: Table, exit_: Exit) -> bool:
     return is_default or any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
 
 
-def _why_dead(table: Table, exit_: Exit) -> str:
+def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
+    """The reason, and what to do."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
-        return "one before it has no guard"
-    rows = [row for row in table.rows() if exit_.holds(row) is not False]
+        return "one before it has no guard", MOVE_UP
+    rows = [row for row in map(table.completed, table.rows()) if exit_.holds(row) is not False]
     if not rows:
-        return "its guard never holds here"
+        return "its guard never holds here", "correct the guard, or delete the transition"
     if all(exit_.is_allowed(row) is False for row in rows):
-        return 'only a report with the verdict "fail" is sent back'
-    return "those before it leave no case for it"
+        return 'only a report with the verdict "fail" is sent back', "write `target:`, or delete it"
+    return "those before it leave no case for it", MOVE_UP

@@ -10,22 +10,21 @@ from loopkit.checks.rows import ROOM, Dimension, Exit, Row, Table
 from loopkit.checks.subject import Subject
 from loopkit.definition import AgentState, HumanState, JudgeRule, ValidateState
 from loopkit.graph import Edge
-from loopkit.guard import Guard
+from loopkit.guard import Guard, check
 from loopkit.scope import own_names
 
 OF_COUNTING = frozenset({"revisions", "max_revisions"})
 OF_COUNTERS = OF_COUNTING | {"cap_reached"}
 COUNTS = ("error_count", "warning_count")
 MOST_COUNTS = 1_000
-ACCEPTING = ("pass", "warn", "not_applicable")
 
 
 def table_of(subject: Subject, name: str) -> Table | None:
     """The rows of a state; none where one of its guards cannot be used."""
     edges = subject.graph.on(name, "done")
     guards = {e.id: subject.guards.whole(e.guard) for e in edges if e.guard is not None}
-    types = subject.scope.guard_names(name)
-    usable = [g for g in guards.values() if g is not None and g.names <= types.keys()]
+    types = subject.guard_types[name]
+    usable = [g for g in guards.values() if g is not None and not check(g, types)]
     if len(usable) < len(guards):
         return None
     values = domains(usable, types, subject.scope.input)
@@ -103,13 +102,7 @@ def _reports(subject: Subject, name: str, values: Mapping[str, Values]) -> Itera
     for verdict in _verdicts(subject, name, values.keys()):
         counted = _counted(verdict, values)
         for numbers in product(*counted.values()):
-            yield {
-                "verdict": verdict,
-                "valid": verdict in ACCEPTING,
-                "infeasible": verdict == "infeasible",
-                "incomplete": verdict == "incomplete",
-                **dict(zip(counted, numbers, strict=True)),
-            }
+            yield {"verdict": verdict, **dict(zip(counted, numbers, strict=True))}
 
 
 def _counted(verdict: str, values: Mapping[str, Values]) -> dict[str, Values]:

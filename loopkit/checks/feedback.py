@@ -39,7 +39,8 @@ def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
     path = target_path(edge)
     if not isinstance(source, ValidateState):
         message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
-        remedy = "revise the state that has to change something"
+        readers = _readers(subject, edge)
+        remedy = f"revise the state that has to change something{readers}"
         yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
         return
     for author in subject.graph.artifacts.get(source.validate_, ()):
@@ -49,6 +50,17 @@ def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
             remedy = f"not on {ways.shown(way)}; revise `{author}` itself"
             yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
             return
+
+
+def _readers(subject: Subject, edge: Edge) -> str:
+    """The states before an edge that read feedback, for a remedy."""
+    states = [
+        name
+        for name, state in subject.machine.states.items()
+        if isinstance(state, AgentState | RenderState)
+        and edge.source in subject.graph.reachable(name, back=False)
+    ]
+    return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 
 
 def _way_around(subject: Subject, edge: Edge, author: str) -> ways.Way | None:

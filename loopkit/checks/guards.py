@@ -35,7 +35,7 @@ def check_named(subject: Subject) -> Iterator[Problem]:
 def _told_elsewhere(subject: Subject, name: str) -> bool:
     """Whether the fault of a named guard is that of another one, which has told it."""
     reached = subject.guards.reached
-    if not any(other in reached[other] for other in reached[name]):
+    if name not in reached or not any(other in reached[other] for other in reached[name]):
         return False
     in_circle = name in reached[name]
     circle = [other for other in reached if other in reached[name] and name in reached[other]]
@@ -55,7 +55,7 @@ def check_guards(subject: Subject) -> Iterator[Problem]:
 def uses(subject: Subject) -> Iterator[Use]:
     """Every guard that is evaluated."""
     for name in subject.machine.states:
-        types = subject.scope.guard_names(name)
+        types = subject.guard_types[name]
         for edge in subject.graph.on(name, "done"):
             if edge.guard is not None:
                 yield Use((*edge.path, "guard"), edge.guard, types, name)

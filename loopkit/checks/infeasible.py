@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.datatypes import parse_fields
-from loopkit.problems import Problem, did_you_mean
+from loopkit.problems import Problem, closest
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:
@@ -18,9 +18,9 @@ def check_infeasible(subject: Subject) -> Iterator[Problem]:
         path = ("agents", name, "infeasible")
         if agent.infeasible not in fields:
             message = f"the schema has no field `{agent.infeasible}`"
-            flags = [field for field, known in fields.items() if known.scalar == "bool"]
-            remedy = did_you_mean(agent.infeasible, flags)
-            remedy = remedy or f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
+            near = closest(agent.infeasible, fields)
+            add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
+            remedy = f"did you mean `{near}`?" if near else add
             yield subject.source.problem(path, "unknown-field", message, help=remedy)
         elif fields[agent.infeasible].scalar != "bool":
             message = f"the field `{agent.infeasible}` of the schema is neither true nor false"

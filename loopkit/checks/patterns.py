@@ -91,7 +91,7 @@ def check_counts(subject: Subject) -> Iterator[Problem]:
         if isinstance(placed.rule, MatchesRule):
             least, most = placed.rule.count.min, placed.rule.count.max
             if most is not None and least > most:
-                message = f"nothing matches at least {least} times and at most {most} times"
-                remedy = "`min` defaults to 1" if least == 1 else "swap them"
+                message = f"no count is at least {least} and at most {most}"
+                remedy = "swap them" if most else "what must not match is written `not_matches:`"
                 path = (*placed.path, "count")
                 yield subject.source.problem(path, "empty-range", message, help=remedy)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks.kleene import truth
 from loopkit.checks.subject import Subject
 from loopkit.datatypes import parse_fields
 from loopkit.definition import HumanState
 from loopkit.graph import DocPath, Edge
+from loopkit.guard.kleene import truth
 from loopkit.problems import Problem, did_you_mean
 
 

@@ -10,15 +10,12 @@ from loopkit.problems import Problem
 
 
 def check_reachability(subject: Subject) -> Iterator[Problem]:
-    """States that no path enters, and those from which no final state can be reached.
-
-    Where an edge leads to no state at all, that is told first: it makes other states unreachable.
-    """
+    """States that no path enters, and those from which no final state can be reached."""
     if not subject.machine.finals:
         message = "the machine has no final state, so no run could end"
         remedy = "add one: `done: {final: success}`"
         yield subject.source.problem(("states",), "no-final-state", message, help=remedy, key=True)
-    if subject.is_sound():
+    else:
         yield from _unreachable(subject)
         yield from _without_end(subject)
 

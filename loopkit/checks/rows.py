@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from loopkit.checks.kleene import truth
 from loopkit.graph import Edge
 from loopkit.guard import Guard
+from loopkit.guard.kleene import truth
 
 Row = Mapping[str, object]
 Dimension = tuple[Row, ...]
@@ -17,6 +17,17 @@ Dimension = tuple[Row, ...]
 MOST_ROWS = 5_000
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
+
+
+def of_verdict(verdict: object) -> Row:
+    """The facts of a report that its verdict alone decides."""
+    if verdict is None:
+        return {}
+    return {
+        "valid": verdict in ("pass", "warn", "not_applicable"),
+        "infeasible": verdict == "infeasible",
+        "incomplete": verdict == "incomplete",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +75,18 @@ class Table:
         return replace(self, own=tuple(own), others=tuple(others))
 
     def rows(self) -> Iterator[Row]:
-        for row in _product((*self.others, *self.own)):
-            yield self.with_rooms(row)
+        yield from _product((*self.others, *self.own))
 
-    def with_rooms(self, row: Row) -> Row:
-        """The row with what follows from its rooms: `cap_reached`."""
+    def completed(self, row: Row) -> Row:
+        """The row with what follows from its verdict and its rooms."""
         rooms = [exit_.is_open(row) for exit_ in self.exits if exit_.edge.back]
-        if not rooms:
-            return row
         reached = _all(None if room is None else not room for room in rooms)
-        return row if reached is None else {**row, "cap_reached": reached}
+        derived = {**row, **of_verdict(row.get("verdict"))}
+        return derived if reached is None or not rooms else {**derived, "cap_reached": reached}
 
     def is_left(self, row: Row) -> bool:
         """Whether some transition is surely enabled, or the answer is surely refused."""
+        row = self.completed(row)
         for exit_ in self.exits:
             if exit_.is_enabled(row):
                 return True
@@ -86,10 +96,12 @@ class Table:
 
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
+        row = self.completed(row)
         return all(exit_.is_enabled(row) is False for exit_ in self.exits)
 
     def taken(self, row: Row) -> Iterator[Exit]:
         """The transitions that a row may take."""
+        row = self.completed(row)
         for exit_ in self.exits:
             enabled = exit_.is_enabled(row)
             if enabled is not False:
@@ -100,9 +112,9 @@ class Table:
     def without_choice(self) -> Row | None:
         """What is given where a person is left with no open choice; none where that can't be."""
         for other in _product(self.others):
-            answers = (self.with_rooms({**other, **own}) for own in _product(self.own))
+            answers = (self.completed({**other, **own}) for own in _product(self.own))
             if not any(self._is_open_answer(row) for row in answers):
-                return self.with_rooms(other)
+                return other
         return None
 
     def _is_open_answer(self, row: Row) -> bool:

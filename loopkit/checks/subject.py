@@ -9,6 +9,7 @@ from functools import cached_property
 from loopkit.checks.guard_texts import GuardTexts
 from loopkit.definition import Machine, Rule, ValidateState
 from loopkit.graph import DocPath, Edge, Graph
+from loopkit.guard import GuardType
 from loopkit.load import Loaded, Source
 from loopkit.scope import Scope
 from loopkit.template import Shape
@@ -61,6 +62,11 @@ class Subject:
         return GuardTexts(self.machine.guards)
 
     @cached_property
+    def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:
+        """What the guards of each state's transitions may name."""
+        return {name: self.scope.guard_names(name) for name in self.machine.states}
+
+    @cached_property
     def entering(self) -> Mapping[str, Mapping[str, Shape]]:
         """What templates see when each state starts its work."""
         return {name: self.scope.entering(name) for name in self.machine.states}
@@ -76,8 +82,9 @@ class Subject:
         return tuple(e for e in self.graph.edges if e.target not in self.machine.states)
 
     def is_sound(self) -> bool:
-        """Whether every edge leads to a state, and the run starts at one."""
-        return not self.dangling and self.machine.start in self.machine.states
+        """Whether every edge leads to a state, and the run starts at one that is no end."""
+        start, machine = self.machine.start, self.machine
+        return not self.dangling and start in machine.states and start not in machine.finals
 
 
 def target_path(edge: Edge) -> DocPath:

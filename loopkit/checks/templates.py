@@ -12,7 +12,7 @@ from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES, Use, uses
 from loopkit.definition import HumanState, JudgeRule, ModelAgent
 from loopkit.flow import ANY_REPORT, Token
 from loopkit.graph import DocPath
-from loopkit.problems import Problem, did_you_mean
+from loopkit.problems import Problem, closest, did_you_mean
 from loopkit.template import Anything, Fields, Shape, TemplateError, check, parse
 
 NOWHERE_FILLED = "it is sent as it is written"
@@ -71,7 +71,7 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
         token = ("facts", name)
     way = way_without(subject, token, state)
     if way is not None:
-        return f"it is missing on the way {ways.shown(way)}"
+        return f"it is missing {ways.told(way)}"
     if field and name in subject.graph.artifacts:
         return (
             "an answer that breaks its schema has no fields; they are sure behind `guard: valid`,"
@@ -89,6 +89,8 @@ def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
         return "only rules and judges know it; elsewhere write the artifact's own name"
     if name in OF_COMMANDS:
         return "only the command of an agent knows it"
+    if closest(name, use.names or ()) is not None:
+        return ""
     if use.names is not None and use.names.keys() == OF_COMMANDS.keys():
         return "here only `prompt` and `session` are known"
     if name in subject.graph.artifacts or isinstance(subject.machine.states.get(name), HumanState):

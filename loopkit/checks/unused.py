@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Set
 from loopkit.checks.guard_texts import parsed_guard
 from loopkit.checks.guards import uses
 from loopkit.checks.patterns import written_patterns
-from loopkit.checks.references import revise_edges
+from loopkit.checks.references import is_plain_id, revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.definition import AgentState, JudgeRule
 from loopkit.guard import Guard
@@ -21,8 +21,8 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     """
     machine = subject.machine
     budgets = {edge.budget for _, edge in revise_edges(subject)}
-    feedback = {edge.feedback for edge in subject.graph.edges}
-    patterns = {pattern for _, pattern in written_patterns(subject)}
+    feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
+    patterns = {p for _, p in written_patterns(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
     validators = {item for item in items if isinstance(item, str)}
     yield from _unused(subject, ("agents",), machine.agents, _agents(subject))
@@ -41,6 +41,9 @@ def _unused(
     severity: Severity = "warning",
 ) -> Iterator[Problem]:
     word = section[-1] if section[-1] == "feedback" else section[-1].removesuffix("s")
+    if used - {None, *declared}:
+        # An unknown name stands for one of these, and is told elsewhere.
+        return
     for name in declared:
         if name not in used:
             yield subject.source.problem(

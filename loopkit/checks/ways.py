@@ -17,6 +17,11 @@ def shown(way: Iterable[str]) -> str:
     return " → ".join(states)
 
 
+def told(way: Way) -> str:
+    """`on the way draft → validate`, for the end of a sentence."""
+    return f"on the way {shown(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
+
+
 def shortest(
     graph: Graph, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
 ) -> Way | None:

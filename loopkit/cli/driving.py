@@ -161,12 +161,12 @@ def _print_result(state: RunState) -> None:
 def _print_end(state: RunState) -> None:
     exits.say(f"{state.run}: {spent(state.usage)}")
     if state.question is not None and state.status == "waiting":
-        choices = " | ".join(choice.name for choice in state.question.choices if not choice.closed)
-        exits.say(f"answer with: loopkit answer {state.run} {choices}")
-        exits.say(f"see what is asked with: loopkit runs show {state.run}")
+        choices = ", ".join(choice.name for choice in state.question.choices if not choice.closed)
+        exits.say(f"see what is asked: loopkit runs show {state.run}")
+        exits.say(f"answer it:         loopkit answer {state.run} CHOICE   ({choices})")
     elif state.suspended is not None:
         if state.suspended.remedy:
             exits.say(printable(state.suspended.remedy))
-        exits.say(f"go on with: loopkit resume {state.run}")
+        exits.say(f"go on: loopkit resume {state.run}")
     elif state.status == "running":
-        exits.say(f"stopped; go on with: loopkit resume {state.run}")
+        exits.say(f"stopped; go on: loopkit resume {state.run}")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import select
 import sys
+import time
 from typing import Any
 
 import click
 
-from loopkit.active import ActiveRun
 from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import HumanState
+from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
 from loopkit.questions import answer_events
 from loopkit.review import review
+from loopkit.runstate import RunState
 from loopkit.text import printable
 from loopkit.work.human import AnswerRefused
 
@@ -34,38 +36,38 @@ class PersonAtTerminal:
     def __init__(self) -> None:
         self.is_asking = False
 
-    async def answer(self, active: ActiveRun, question: Waiting) -> HumanAnswer | None:
-        """The answer; none where the question expired or the input ended."""
-        click.echo("\n" + review(active.engine, active.state), err=True)
-        state = active.program.machine.states.get(question.state)
-        form = parse_fields(state.form) if isinstance(state, HumanState) else None
+    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
+        """The answer; none where the question expired, the input ended, or Ctrl-C was pressed."""
+        question = run.question
+        if question is None:
+            return None
+        click.echo("\n" + review(engine, run), err=True)
+        state = engine.program.machine.states.get(question.state)
+        asked = state.form if isinstance(state, HumanState) and question.call is None else {}
+        form = parse_fields(asked)
         self.is_asking = True
         try:
-            return self._ask(active, question, form if question.call is None else None)
-        except (Expired, EOFError):
+            return self._ask(engine, run, question, form)
+        except (Expired, EOFError, KeyboardInterrupt):
+            click.echo("", err=True)
             return None
         finally:
             self.is_asking = False
 
-    def _ask(self, active: ActiveRun, question: Waiting, form: DataType | None) -> HumanAnswer:
-        left_s = None if question.expires_at is None else question.expires_at - active.clock.now()
+    def _ask(self, engine: Engine, run: RunState, question: Waiting, form: DataType) -> HumanAnswer:
+        left_s = None if question.expires_at is None else question.expires_at - time.time()
         while True:
-            choice = _chosen(question, _line(_prompt(question), left_s))
+            choice = _chosen(question, _line("Your choice: ", left_s))
             if choice is None:
                 continue
             comment = _comment(choice, left_s)
             answer = HumanAnswer(choice=choice.name, comment=comment, form=_form(form, left_s))
             try:
-                answer_events(active.engine, active.state, answer, active.clock.now())
+                answer_events(engine, run, answer, time.time())
             except AnswerRefused as refused:
                 click.echo(f"  {printable(str(refused))}", err=True)
                 continue
             return answer
-
-
-def _prompt(question: Waiting) -> str:
-    names = [choice.name for choice in question.choices if not choice.closed]
-    return f"{printable(question.text)} [{'/'.join(names)}] "
 
 
 def _chosen(question: Waiting, said: str) -> Choice | None:
@@ -88,9 +90,9 @@ def _comment(choice: Choice, left_s: float | None) -> str:
     return _line("What should change? ", left_s)
 
 
-def _form(form: DataType | None, left_s: float | None) -> dict[str, Any]:
+def _form(form: DataType, left_s: float | None) -> dict[str, Any]:
     answers: dict[str, Any] = {}
-    for name, field in (form.fields or {}).items() if form else ():
+    for name, field in (form.fields or {}).items():
         said = _line(f"{name}{_hint(field)}: ", left_s)
         if not said and not field.required:
             continue
@@ -114,7 +116,6 @@ def _line(prompt: str, left_s: float | None) -> str:
     """One line that the person types; raises Expired, EOFError, KeyboardInterrupt."""
     click.echo(prompt, nl=False, err=True)
     if left_s is not None and not select.select([sys.stdin], [], [], max(0.0, left_s))[0]:
-        click.echo("", err=True)
         raise Expired
     line = sys.stdin.readline()
     if not line:

@@ -120,7 +120,7 @@ def _shown(state: RunState) -> Iterator[str]:
     yield "route: " + " ".join(state.route)
     if state.suspended is not None:
         yield f"suspended ({state.suspended.reason}): {one_line(state.suspended.message, 300)}"
-        yield f"go on with: loopkit resume {state.run}"
+        yield f"go on: loopkit resume {state.run}"
     if state.finished is not None:
         for name, value in state.finished.result.items():
             label = " (fallback)" if state.finished.picked[name]["fallback"] else ""

@@ -44,7 +44,7 @@ class KeepTurns(Noun):
 class Workspace(Noun):
     """The folder in which an agent or a command works."""
 
-    path: Text
+    path: str
     """A template; relative to the folder of the machine file, and inside it."""
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from loopkit.datatypes import NotationError, parse_fields, parse_type
@@ -88,6 +96,13 @@ def _bound(value: object) -> object:
     return value
 
 
+INCLUDED_SCHEMA = {
+    "type": "object",
+    "description": "The text of a file, beside the machine file or below.",
+    "properties": {"file": {"type": "string"}},
+    "required": ["file"],
+    "additionalProperties": False,
+}
 TYPE_HELP = (
     "a type is `str`, `int`, `num`, `bool`, `a|b|c`, `[T]`, `{field: T}`, `optional T`, "
     "a mapping with `type:`, or JSON Schema"
@@ -96,15 +111,22 @@ BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `i
 
 Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
 """A name that an author gives: lower case letters, digits, underscores."""
-Ids = Annotated[tuple[Id, ...], BeforeValidator(_one_or_more)]
-Text = Annotated[str, Field(max_length=100_000)]
+Ids = Annotated[
+    tuple[Id, ...], BeforeValidator(_one_or_more, json_schema_input_type=Id | list[Id])
+]
+Text = Annotated[
+    str,
+    Field(max_length=100_000),
+    WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
+]
 """A template or a plain text; `{file: PATH}` has been replaced by the file's text."""
-Argv = Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=1)]
+Argv = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_tuple)]
 """A command as a list; each element is one template and stays one argument."""
 Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
 Duration = Annotated[
     float,
     BeforeValidator(_duration, json_schema_input_type=str),
+    PlainSerializer(lambda seconds: f"{seconds!r}s", return_type=str, when_used="json"),
     Field(json_schema_extra={"pattern": DURATION_PATTERN}),
 ]
 """A time in seconds, written `90s`, `10m` or `2h`."""

@@ -75,7 +75,7 @@ class Output(Noun):
     """The artifact that a state leaves behind."""
 
     name: Id
-    file: Text | None = None
+    file: str | None = None
     """The artifact is this file of the workspace, if this attempt wrote it."""
     else_: Literal["reply"] | None = Field(None, alias="else")
     """Where the attempt wrote no file: the reply is the artifact."""
@@ -101,7 +101,12 @@ class _Working(Noun):
     @model_validator(mode="after")
     def _goes_somewhere(self) -> _Working:
         if self.transitions is not None and self.next is not None:
-            raise fault("two-ways-out", "a state has either `next` or `transitions`", ("next",))
+            raise fault(
+                "two-ways-out",
+                "a state has either `next` or `transitions`",
+                ("next",),
+                help="delete one; `next: STATE` is short for one transition without a guard",
+            )
         if self.transitions is None and self.next is None:
             raise fault(
                 "no-way-out", "the state has no way out", help="add `next:` or `transitions:`"
@@ -143,7 +148,7 @@ class ValidateState(_Working):
     """Judge an artifact; leaves a report."""
 
     validate_: Id = Field(alias="validate")
-    by: Annotated[tuple[ByItem, ...], BeforeValidator(_tuple), Field(min_length=1)]
+    by: Annotated[tuple[ByItem, ...], Field(min_length=1), BeforeValidator(_tuple)]
     stop: Literal["first"] | None = None
     """Deterministic validators stop at the first one that blocks."""
     workspace: Workspace | None = None

@@ -28,11 +28,20 @@ class Transition(Noun):
     @model_validator(mode="after")
     def _one_way(self) -> Transition:
         if (self.target is None) == (self.revise is None):
-            raise fault("one-direction", "a transition has either `target` or `revise`")
+            raise fault(
+                "one-direction",
+                "a transition has either `target` or `revise`",
+                help="forward is `target: STATE`; back, counted and with feedback, `revise: STATE`",
+            )
         if self.target is not None:
             for key in ("feedback", "max", "budget", "resets"):
-                if getattr(self, key):
-                    raise fault("forward-only", f"`{key}` belongs to `revise`", (key,))
+                if getattr(self, key) not in (None, ()):
+                    raise fault(
+                        "forward-only",
+                        f"`{key}` belongs to `revise`",
+                        (key,),
+                        help="delete it; a forward transition is taken at most once on each way",
+                    )
         return self
 
 
@@ -72,5 +81,5 @@ OnError = Annotated[
     | Annotated[ErrorTargets, Tag("<classes>")],
     Discriminator(_error_form),
 ]
-Transitions = Annotated[tuple[Transition, ...], BeforeValidator(_tuple), Field(min_length=1)]
+Transitions = Annotated[tuple[Transition, ...], Field(min_length=1), BeforeValidator(_tuple)]
 ErrorKind = Literal["transient", "content", "fatal"]

@@ -149,7 +149,7 @@ def _rules(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-Rules = Annotated[tuple[Rule, ...], BeforeValidator(_rules), Field(min_length=1)]
+Rules = Annotated[tuple[Rule, ...], Field(min_length=1), BeforeValidator(_rules)]
 Validator = Annotated[
     Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
     Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),

@@ -97,7 +97,7 @@ class Writer:
         closing = False
         while not closing:
             taken = self._take()
-            closing = taken[-1] is None or taken[0] is None
+            closing = taken[-1] is None
             jobs = [job for job in taken if job is not None]
             _deliver([self._answer(job) for job in jobs if not job.writes])
             _deliver(self._commit([job for job in jobs if job.writes]))
@@ -184,5 +184,3 @@ def _settle(settled: Iterable[_Settled]) -> None:
             one.outcome.set_result(one.result)
         else:
             one.outcome.set_exception(one.error)
-            # Looked at here, because a cancelled caller does not look.
-            one.outcome.exception()

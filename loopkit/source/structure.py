@@ -136,7 +136,10 @@ def missing_value(failure: Failure) -> Problem | None:
     if not failure.reason.startswith("expected the node content"):
         return None
     found = failure.char(failure.at)
-    message = f"a value is missing before `{found}`" if found else "a value is missing"
+    if not found:
+        message, remedy = "the file ends inside a bracket", "close it with `]` or `}`"
+        return Problem("unclosed-bracket", message, failure.span(failure.at), help=remedy)
+    message = f"a value is missing before `{found}`"
     return Problem("unquoted-text", message, failure.span(failure.at), help=slips.QUOTE_IT)
 
 

@@ -21,7 +21,11 @@ if kill_at.exists() and kill_at.read_text(encoding="utf-8") == str(number):
 
 if name == "author":
     rounds = [line for line in ("revision 1", "revision 2") if line in prompt]
-    texts = {0: "Only a title", 1: "# Plan\n\nLong enough, handwaving.", 2: "# Plan\n\nLong enough, good."}
+    texts = {
+        0: "Only a title",
+        1: "# Plan\n\nLong enough, handwaving.",
+        2: "# Plan\n\nLong enough, good.",
+    }
     print(texts[2 if "revision 2" in rounds else len(rounds)])
 elif name == "critic":
     vague = "handwaving" in prompt

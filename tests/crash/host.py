@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from loopkit.app import App, Script
-from loopkit.events import InDoubt, Replied
+from loopkit.events import InDoubt, Replied, Suspended
 from loopkit.journal import NewRecord
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import load
@@ -94,6 +94,7 @@ def _told(name: str, ended: int, folder: Path) -> dict[str, Any]:
         "route": state.route,
         "prompts": {s: [e.prompt for e in told] for s, told in state.conversations.items()},
         "replies": sum(isinstance(event, Replied) for event in events),
+        "suspensions": sum(isinstance(event, Suspended) for event in events),
         "in_doubt": sum(isinstance(event, InDoubt) for event in events),
     }
 

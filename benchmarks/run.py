@@ -1,0 +1,89 @@
+"""Measure loopkit beside its peers, interleaved: `python benchmarks/run.py --envs DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from envs import Environment, environments
+from measure import Measured, cpu_ms, steps
+from table import cpu_table, machine, ratio_table, steps_table
+
+# What stands together in a group is measured back to back, so that a ratio compares like with like.
+GROUPS: tuple[tuple[tuple[str, str], ...], ...] = (
+    (("raw", "durable"), ("loopkit", "durable")),
+    (("raw", "memory"), ("loopkit", "memory")),
+    (("burr", "memory"),),
+    (("burr", "durable"),),
+    (("langgraph", "memory"),),
+    (("langgraph", "durable"),),
+)
+LOOPS = {"memory": 200, "durable": 80}
+QUICK_LOOPS = {"memory": 40, "durable": 20}
+STARTS_A_ROUND = 4
+AIMS = {"loopkit --help": 100, "loopkit check machines/plan_review.yaml": 250}
+
+
+def main() -> None:
+    options = _options()
+    options.envs.mkdir(parents=True, exist_ok=True)
+    envs = environments(options.envs)
+    rounds, loops = (2, QUICK_LOOPS) if options.quick else (options.rounds, LOOPS)
+    results: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    times: dict[str, list[float]] = defaultdict(list)
+    commands = _commands(envs["loopkit"])
+    for argv in commands.values():
+        cpu_ms(argv)  # fills the caches of byte code and of the disk
+    for number in range(1, rounds + 1):
+        print(f"round {number} of {rounds}", file=sys.stderr)
+        _measure_steps(envs, loops, options.envs, results)
+        _measure_starts(commands, times)
+    print(machine())
+    versions = {peer: env.version for peer, env in envs.items()}
+    versions["raw"] = f"SQLite {versions['raw']}"
+    for text in (steps_table(results, versions), ratio_table(results), cpu_table(times, AIMS)):
+        print(f"\n{text}")
+
+
+def _measure_steps(
+    envs: Mapping[str, Environment],
+    loops: Mapping[str, int],
+    folder: Path,
+    results: dict[tuple[str, str], list[Measured]],
+) -> None:
+    for group in random.sample(GROUPS, len(GROUPS)):
+        for peer, mode in group:
+            results[peer, mode].append(steps(envs[peer], peer, mode, loops[mode], folder))
+
+
+def _measure_starts(commands: Mapping[str, list[str]], times: dict[str, list[float]]) -> None:
+    for _ in range(STARTS_A_ROUND):
+        for name, argv in commands.items():
+            times[name].append(cpu_ms(argv))
+
+
+def _commands(env: Environment) -> dict[str, list[str]]:
+    """The commands whose start is measured, under the names that the table shows."""
+    imports = {f"python -c '{code}'": code for code in ("pass", "import click", "import pydantic")}
+    bare = {name: [str(env.python), "-c", code] for name, code in imports.items()}
+    own = {name: [env.program("loopkit"), *name.split()[1:]] for name in AIMS}
+    return bare | own
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--envs", type=Path, required=True, metavar="DIR",
+        help="where the environments are made and the databases written; on a real disk",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured")
+    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

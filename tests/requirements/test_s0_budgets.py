@@ -1,0 +1,226 @@
+"""S0, counters and budgets: every line that needs no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loopkit.events import Decided, Feedback
+from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
+
+ISSUE = {"issue": "Exports of one customer starve those of the others."}
+GOOD = "Long enough to be taken for a plan."
+LOOP = """
+loopkit: 1
+input:
+  max_revisions: {type: int, default: 2, minimum: 0, maximum: 5}
+limits: {revisions: input.max_revisions}
+agents: {author: {command: [none], retry: {attempts: 2, backoff: 1ms}}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{min_chars: 20}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: exhausted}
+      - {revise: draft, feedback: "Longer: {{ revision }} of {{ max_revisions }}, attempt {{ attempt }}."}
+  accepted: {final: success}
+  exhausted: {final: failure}
+"""
+
+
+def stubborn(attempts: int) -> str:
+    """An author who writes something new and too short each time."""
+    return scenario(agents={"author": ["x" * number for number in range(1, attempts + 1)]})
+
+
+def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
+    """S0.12: kept with the run, and counted on after a new process has taken over."""
+    stopped = durable.play(LOOP, stubborn(6), {"max_revisions": 3}, limits={"agent_calls": 2})
+    assert stopped.state.status == "suspended"
+    assert stopped.state.counters == {"judge[2]": 1}
+    played = durable.resume(stopped.state.run, limits={"agent_calls": 10})
+    assert played.outcome == "exhausted"
+    assert played.state.counters == {"judge[2]": 3}
+    assert len(played.prompts("author")) == 4
+
+
+@pytest.mark.parametrize(("given", "attempts"), [({}, 3), ({"max_revisions": 3}, 4)])
+def test_the_cap_comes_from_the_options_with_a_default(
+    desk: Desk, given: dict[str, int], attempts: int
+) -> None:
+    """S0.13: `max_revisions` of the input, else 2."""
+    assert len(desk.play(LOOP, stubborn(6), given).prompts("author")) == attempts
+
+
+@pytest.mark.parametrize("cap", [0, 1, 2, 5])
+def test_a_cap_of_n_grants_exactly_n_revisions(desk: Desk, cap: int) -> None:
+    """S0.14: N revisions are N+1 attempts; with 0 the first failure is the last word."""
+    played = desk.play(LOOP, stubborn(7), {"max_revisions": cap})
+    assert len(played.prompts("author")) == cap + 1
+    assert played.state.counters.get("judge[2]", 0) == cap
+    assert played.outcome == "exhausted"
+
+
+@pytest.mark.parametrize("cap", [0, 1, 3])
+def test_the_last_revision_that_is_granted_can_still_succeed(desk: Desk, cap: int) -> None:
+    """S0.14: the attempt after the last revision is judged like every other."""
+    texts = ["x" * number for number in range(1, cap + 1)] + [GOOD]
+    played = desk.play(LOOP, scenario(agents={"author": texts}), {"max_revisions": cap})
+    assert played.outcome == "accepted"
+
+
+def test_the_plan_review_machine_grants_its_cap_too(desk: Desk) -> None:
+    """S0.14: with the judge in the loop, which is asked once for each attempt."""
+    plans = [plan("good"), plan("good_other_white_space"), plan("good").replace("five", "six")]
+    judged = [fails("Too vague."), fails("No status."), fails("No header."), PASS]
+    played = desk.play(
+        PLAN_REVIEW,
+        scenario(agents={"architect": [*plans, "never asked for"], "critic": judged}),
+        {**ISSUE, "max_revisions": 2},
+    )
+    assert played.state.state == "escalated"
+    assert len(played.prompts("architect")) == len(played.prompts("critic")) == 3
+
+
+def test_only_an_invalid_verdict_is_counted(desk: Desk) -> None:
+    """S0.15: neither a fault of the provider nor a valid report is a revision."""
+    calls: list[Any] = [[{"fault": "rate_limit"}, "short"], [{"fault": "timeout"}, GOOD]]
+    played = desk.play(LOOP, scenario(agents={"author": calls}))
+    assert len(played.prompts("author")) == 4
+    assert played.state.counters == {"judge[2]": 1}
+    assert played.prompts("author")[-1].endswith("Longer: 1 of 2, attempt 1.")
+    assert played.state.attempts["draft"] == 2
+
+
+def test_a_validator_that_cannot_run_costs_the_author_nothing(durable: Desk) -> None:
+    """S0.15: its failure suspends the run; the counter stays, and nobody works twice."""
+    machine = LOOP.replace("[{min_chars: 20}]", "[{min_chars: 20}, {command: [checker]}]")
+    broken = scenario(
+        agents={"author": ["short", GOOD]},
+        commands={"by[1]": [{"exit_code": 0}, {"fault": "not_found"}]},
+    )
+    played = durable.play(machine, broken)
+    assert played.state.status == "suspended"
+    assert played.state.counters == {"judge[2]": 1}
+    again = durable.resume(played.state.run)
+    assert again.state.counters == {"judge[2]": 1}
+    assert again.requests == []
+
+
+REPLAN = """
+loopkit: 1
+limits: {revisions: 1, total_revisions: 4}
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{min_chars: 20}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: gate}
+      - {revise: draft}
+  gate:
+    human: It is not valid. What now?
+    choices: [replan, refine, give_up]
+    transitions:
+      - guard: choice == "replan"
+        revise: draft
+        max: 2
+        resets: [draft]
+        feedback: |
+          Start again: {{ comment }}
+          Still open: {% for finding in findings %}{{ finding.message }}{% endfor %}
+      - {guard: choice == "refine", revise: draft, max: 2, feedback: "{{ comment }}"}
+      - {target: failed}
+  accepted: {final: success}
+  failed: {final: failure}
+"""
+
+
+def answers(*choices: str) -> dict[str, Any]:
+    said = [{"choice": choice, "comment": "Think of the queue."} for choice in choices]
+    return {"gate": [*said, "give_up"]}
+
+
+@pytest.mark.parametrize(("choice", "attempts"), [("replan", 4), ("refine", 3)])
+def test_only_a_transition_that_says_so_resets_a_counter(
+    desk: Desk, choice: str, attempts: int
+) -> None:
+    """S0.16: starting from scratch gives the loop its revisions back, and it says so."""
+    texts = {"author": ["x" * number for number in range(1, 9)]}
+    played = desk.play(REPLAN, scenario(agents=texts, answers=answers(choice)))
+    assert played.outcome == "failed"
+    assert len(played.prompts("author")) == attempts
+
+
+def test_the_total_is_never_reset(desk: Desk) -> None:
+    """S0.16: 1 + replan + 1 + replan are the four revisions of the run; no further one is open."""
+    texts = {"author": ["x" * number for number in range(1, 9)]}
+    played = desk.play(REPLAN, scenario(agents=texts, answers=answers("replan", "replan")))
+    assert played.state.counters["total"] == 4
+    assert len(played.prompts("author")) == 5
+    assert [choice.name for choice in played.questions[-1].choices if not choice.closed] == [
+        "give_up"
+    ]
+
+
+def test_resuming_resets_nothing(durable: Desk) -> None:
+    """S0.16: a resumed run has the counters with which it stopped."""
+    texts = {"author": ["x" * number for number in range(1, 9)]}
+    waiting = durable.play(REPLAN, scenario(agents=texts))
+    counters = dict(waiting.state.counters)
+    assert counters == {"judge[2]": 1, "total": 1}
+    assert durable.resume(waiting.state.run).state.counters == counters
+
+
+def test_a_replan_carries_the_last_issues_and_the_comment(desk: Desk) -> None:
+    """S0.17: neither is lost on the way to the fresh start."""
+    texts = {"author": ["x", "xx", "xxx", "xxxx"]}
+    played = desk.play(REPLAN, scenario(agents=texts, answers=answers("replan")))
+    told = played.prompts("author")[2]
+    assert "Start again: Think of the queue." in told
+    assert "Still open: the text has 2 characters, at least 20 are needed" in told
+
+
+def test_a_loop_ends_whatever_its_states_leave_behind(desk: Desk) -> None:
+    """S0.18: counters come from the decisions; no work can forget to return one."""
+    machine = """
+loopkit: 1
+limits: {revisions: 4}
+states:
+  work:
+    run: ["true"]
+    transitions:
+      - {guard: exit_code == 1, target: done}
+      - {guard: cap_reached, target: gave_up}
+      - {revise: work, feedback: "Again."}
+  done: {final: success}
+  gave_up: {final: failure}
+"""
+    played = desk.play(machine)
+    assert played.outcome == "gave_up"
+    assert played.state.counters == {"work[2]": 4}
+    assert played.route.count("work") == 5
+
+
+def test_nothing_that_is_collected_doubles_when_a_loop_is_entered_again(desk: Desk) -> None:
+    """S0.19: one turn, one round and one feedback for each attempt, however often it goes round."""
+    played = desk.play(LOOP, stubborn(7), {"max_revisions": 5})
+    assert [len(turns) for turns in played.state.conversations.values()] == [6]
+    assert [entry.report.attempt for entry in played.state.rounds] == [1, 2, 3, 4, 5, 6]
+    told = [feedback for event in played.of(Decided) for feedback in event.feedback]
+    assert told == [
+        Feedback(
+            to="draft",
+            text=f"Longer: {number} of 5, attempt {number}.",
+            revision=number,
+            max_revisions=5,
+        )
+        for number in range(1, 6)
+    ]
+    assert all(prompt.count("Longer:") == 1 for prompt in played.prompts("author")[1:])
+    assert played.state.pending == {}

@@ -1,0 +1,162 @@
+"""S0, structured results: every line that needs no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+import pytest
+
+from loopkit.events import Decided
+from loopkit.findings import Report
+from tests.support import PASS, Desk, fails, scenario, warns
+
+TYPED = """
+loopkit: 1
+agents:
+  reviewer:
+    command: [none]
+    schema: {valid: bool, issues: [str], severity: none|major|critical}
+states:
+  review:
+    agent: reviewer
+    prompt: "Review the plan. {{ schema }}"
+    output: verdict
+    on_error: {content: broken}
+    transitions:
+      - {guard: valid, target: approved}
+      - {target: rejected}
+  approved: {final: success, result: verdict}
+  rejected: {final: failure, result: verdict}
+  broken: {final: failure, result: verdict}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"valid": True, "issues": [], "severity": "none"}, "approved"),
+        ({"valid": False, "issues": ["No tests."], "severity": "major"}, "rejected"),
+    ],
+)
+def test_a_typed_result_is_kept_whatever_the_outcome(
+    desk: Desk, answer: dict[str, Any], outcome: str
+) -> None:
+    """S0.20: `{valid: bool, issues: list[str], severity: enum}`, declared in the machine."""
+    played = desk.play(TYPED, scenario(agents={"reviewer": [{"data": answer}]}))
+    assert played.outcome == outcome
+    assert played.result == {"verdict": answer}
+    assert '"enum"' in played.prompts("reviewer")[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"valid": "yes", "issues": [], "severity": "none"},
+        {"valid": True, "issues": "none", "severity": "none"},
+        {"valid": True, "issues": [], "severity": "minor"},
+        {"valid": True, "issues": []},
+        [],
+    ],
+)
+def test_a_result_of_another_shape_is_no_result(desk: Desk, answer: Any) -> None:
+    """S0.20: what breaks its type never reaches a guard."""
+    played = desk.play(TYPED, scenario(agents={"reviewer": [{"data": answer}]}))
+    assert played.outcome == "broken"
+    assert played.of(Decided)[0].facts.get("valid") is None
+
+
+JUDGED = """
+loopkit: 1
+limits: {revisions: 1}
+agents: {author: {command: [none]}, critic: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: exhausted}
+      - revise: draft
+        feedback: |
+          {{ report.verdict }} of {{ report.state }}, {{ report.error_count }} open, revision {{ revision }} of {{ max_revisions }}:
+          {% for finding in findings %}
+          - {{ finding.message }}
+          {% endfor %}
+  accepted: {final: success}
+  exhausted: {final: failure}
+"""
+
+
+def test_every_report_is_kept_and_cannot_be_changed(desk: Desk) -> None:
+    """S0.20: stored whatever the outcome, immutable once stored."""
+    critic = [fails("No tests."), warns("Long.")]
+    played = desk.play(JUDGED, scenario(agents={"author": ["a", "b"], "critic": critic}))
+    assert [report.verdict for report in played.reports] == ["fail", "warn"]
+    with pytest.raises(pydantic.ValidationError):
+        played.reports[0].verdict = "pass"  # type: ignore[misc]
+    assert Report.model_validate(played.reports[0].model_dump()) == played.reports[0]
+
+
+BY_COUNT = """
+loopkit: 1
+guards:
+  major: error_count == 1
+  critical: error_count >= 2
+agents: {author: {command: [none]}, critic: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic}]
+    transitions:
+      - {guard: major, target: is_major}
+      - {guard: critical, target: is_critical}
+      - {target: is_none}
+  is_none: {final: success}
+  is_major: {final: failure}
+  is_critical: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (PASS, "is_none"),
+        (warns("a", "b"), "is_none"),
+        (fails("a"), "is_major"),
+        (fails("a", "b"), "is_critical"),
+        (fails("a", "b", "c"), "is_critical"),
+    ],
+)
+def test_severity_follows_from_the_number_of_issues(
+    desk: Desk, said: dict[str, Any], outcome: str
+) -> None:
+    """S0.21: 0 → none, 1 → major, 2 and more → critical."""
+    played = desk.play(BY_COUNT, scenario(agents={"author": ["a"], "critic": [said]}))
+    assert played.outcome == outcome
+
+
+def test_result_issues_and_counter_are_named_in_templates(desk: Desk) -> None:
+    """S0.22: the feedback is made of them."""
+    critic = [fails("No tests.", "No goal."), PASS]
+    played = desk.play(JUDGED, scenario(agents={"author": ["a", "b"], "critic": critic}))
+    assert played.prompts("author")[1].endswith(
+        "fail of judge, 2 open, revision 1 of 1:\n- No tests.\n- No goal."
+    )
+
+
+def test_result_issues_and_counter_are_named_in_guards(desk: Desk) -> None:
+    """S0.22: the decision keeps the values that the guards could read."""
+    machine = JUDGED.replace(
+        "guard: cap_reached", "guard: error_count > 1 and revisions == max_revisions"
+    ).replace(
+        "target: exhausted}", "target: exhausted}\n      - {guard: cap_reached, target: accepted}"
+    )
+    two, one = fails("No tests.", "No goal."), fails("No tests.")
+    outcomes = [
+        desk.play(machine, scenario(agents={"author": ["a", "b"], "critic": critic})).outcome
+        for critic in ([two, two], [two, one])
+    ]
+    assert outcomes == ["exhausted", "accepted"]
