@@ -48,7 +48,9 @@ def warns(*messages: str) -> dict[str, Any]:
 
 def scenario(**parts: Mapping[str, Any]) -> str:
     """A scenario file with these `agents`, `commands` and `answers`."""
-    return json.dumps({"scenario": 1, **parts}, ensure_ascii=False)
+    text = json.dumps({"scenario": 1, **parts}, ensure_ascii=False)
+    # YAML takes a byte order mark inside a text by its number only.
+    return text.replace("\ufeff", "\\ufeff")
 
 
 @dataclass

@@ -3,7 +3,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -133,6 +133,7 @@ def _slowly(matches):
         time.sleep(0.03)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="(|)[]{}*+?\\^$.ab1,:<>=!P-&~ \ud800", max_size=30), st.text(max_size=50))
 def test_no_pattern_does_anything_but_match_or_be_refused(pattern, text):
     with suppress(PatternError, PatternTimeout):

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopkit.definition import JudgeRule
@@ -282,6 +282,7 @@ def _report(fields):
 REPORTS = st.fixed_dictionaries({"verdict": WORDS, "findings": JSON}).map(_report)
 
 
+@settings(deadline=None)
 @given(REPORTS | PIECES | JSON.map(_report) | st.text())
 def test_no_answer_passes_that_does_not_clearly_say_so(text):
     read = read_judgement("quality", text)

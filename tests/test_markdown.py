@@ -2,7 +2,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopkit.markdown import (
@@ -293,6 +293,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_no_text_whatsoever_is_too_much(text):
     assert len(without_code(text).split("\n")) == len(with_line_feeds(text).split("\n"))

@@ -666,6 +666,7 @@ SLIPS = [
     (r'a: "\U00110000"', "unknown-escape", (1, 5), "single quotes"),
     ("a: [1, 2\nb: 3", "unclosed-bracket", (1, 4), "add `]`"),
     ("a: {x: 1", "unclosed-bracket", (1, 4), "add `}`"),
+    ('a: {b: "x\n  y"', "unclosed-bracket", (1, 4), "add `}`"),
     ("a: [1,\n\n  \n", "unclosed-bracket", (1, 7), "close it"),
     ('a: {x: "1"', "unclosed-bracket", (1, 4), "add `}`"),
     ("a: [x # y]\nb: 1", "unclosed-bracket", (1, 4), "starts a comment"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -229,10 +229,10 @@ async def test_a_match_in_code_counts_unless_it_must_stand_outside():
     ("count", "content", "found"),
     [
         ({"min": 2}, "x x x", []),
-        ({"min": 2}, "x", ["`x` matches 1 time in the text, at least 2 times is needed"]),
+        ({"min": 2}, "x", ["`x` matches 1 time in the text, at least 2 are needed"]),
         ({"min": 0, "max": 2}, "x x", []),
-        ({"min": 0, "max": 0}, "x", ["`x` matches 1 time, at most 0 times is allowed"]),
-        ({"max": 1}, "x x x", ["`x` matches 3 times, at most 1 time is allowed"]),
+        ({"min": 0, "max": 0}, "x", ["`x` matches 1 time, at most 0 are allowed"]),
+        ({"max": 1}, "x x x", ["`x` matches 3 times, at most 1 is allowed"]),
         ({"min": 0}, "", []),
     ],
 )
@@ -323,6 +323,7 @@ async def test_a_title_stands_in_for_a_section_only_with_text_under_it():
             "x" * 1000,
             ["the text has 1,000 characters, at most 999 are allowed"],
         ),
+        ({"min_chars": 1}, "", ["the text has 0 characters, at least 1 is needed"]),
         ({"min_chars": 0}, "", []),
     ],
 )
@@ -705,6 +706,7 @@ def test_lines_do_not_count_and_other_numbers_do():
     assert len(of("x")) == 12
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=3))))
 def test_ids_of_one_validator_are_all_different(defects):
     assert len(set(finding_ids("v", defects))) == len(defects)
@@ -735,18 +737,21 @@ TEXT = st.text() | st.lists(
 ).map("".join)
 
 
+@settings(deadline=None)
 @given(TEXT | st.text(alphabet="ab\ud800\0\r\n#*`"))
 async def test_no_text_whatsoever_keeps_the_rules_from_judging(content):
     answer = await judge(EVERY_RULE, text(content))
     assert answer.verdict in ("pass", "warn", "fail"), answer.reason
 
 
+@settings(deadline=None)
 @given(JSON)
 async def test_no_data_whatsoever_keeps_the_rules_from_judging(value):
     answer = await judge(EVERY_RULE, data(value))
     assert answer.verdict in ("pass", "warn", "fail"), answer.reason
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_json_is_read_as_it_was_written(value):
     written = json.dumps(value)
@@ -755,6 +760,7 @@ def test_json_is_read_as_it_was_written(value):
     assert json.dumps(read) == written if finite else isinstance(read, NoJson)
 
 
+@settings(deadline=None)
 @given(TEXT)
 def test_no_text_is_too_much_for_reading_data(content):
     extract_json(content)

@@ -49,3 +49,8 @@ RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault]]]
 def counted(number: int, thing: str) -> str:
     """`1 character`, `2,000 characters`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def amount(number: int) -> str:
+    """`1 is`, `2,000 are`."""
+    return f"{number:,} is" if number == 1 else f"{number:,} are"

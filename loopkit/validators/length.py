@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopkit.definition import MaxCharsRule, MinCharsRule
-from loopkit.validators.fault import Fault, counted
+from loopkit.validators.fault import Fault, amount, counted
 from loopkit.validators.subject import Setting, Subject
 
 
@@ -11,7 +11,8 @@ async def check_min_chars(rule: MinCharsRule, subject: Subject, _setting: Settin
     number = len(subject.content.strip())
     if number >= rule.min_chars:
         return []
-    message = f"the text has {counted(number, 'character')}, at least {rule.min_chars:,} are needed"
+    has, least = counted(number, "character"), amount(rule.min_chars)
+    message = f"the text has {has}, at least {least} needed"
     return [Fault(message, "too short", value=number)]
 
 
@@ -19,5 +20,6 @@ async def check_max_chars(rule: MaxCharsRule, subject: Subject, _setting: Settin
     number = len(subject.content.strip())
     if number <= rule.max_chars:
         return []
-    message = f"the text has {counted(number, 'character')}, at most {rule.max_chars:,} are allowed"
+    has, most = counted(number, "character"), amount(rule.max_chars)
+    message = f"the text has {has}, at most {most} allowed"
     return [Fault(message, "too long", value=number)]

@@ -7,7 +7,7 @@ from itertools import islice
 from loopkit.definition import MatchesRule, NotMatchesRule
 from loopkit.markdown import without_code
 from loopkit.patterns import occurrences
-from loopkit.validators.fault import MAX_FAULTS, Fault, counted
+from loopkit.validators.fault import MAX_FAULTS, Fault, amount, counted
 from loopkit.validators.subject import Setting, Subject
 
 
@@ -20,8 +20,8 @@ async def check_matches(rule: MatchesRule, subject: Subject, setting: Setting) -
         message = _too_few(rule, number, subject, setting)
         return [Fault(message, f"too few {rule.matches}", value=number)]
     if rule.count.max is not None and number > rule.count.max:
-        limit = counted(rule.count.max, "time")
-        message = f"`{rule.matches}` matches {counted(number, 'time')}, at most {limit} is allowed"
+        times, most = counted(number, "time"), amount(rule.count.max)
+        message = f"`{rule.matches}` matches {times}, at most {most} allowed"
         return [Fault(message, f"too many {rule.matches}", value=number)]
     return []
 
@@ -49,9 +49,8 @@ def _searched(subject: Subject, *, outside_code: bool) -> str:
 def _too_few(rule: MatchesRule, number: int, subject: Subject, setting: Setting) -> str:
     where = "text outside code" if rule.outside_code else "text"
     if number or rule.count.min > 1:
-        least = counted(rule.count.min, "time")
-        times = counted(number, "time")
-        return f"`{rule.matches}` matches {times} in the {where}, at least {least} is needed"
+        times, least = counted(number, "time"), amount(rule.count.min)
+        return f"`{rule.matches}` matches {times} in the {where}, at least {least} needed"
     message = f"nothing in the {where} matches `{rule.matches}`"
     inside = rule.outside_code and any(
         True for _ in occurrences(rule.matches, subject.content, setting.patterns)

@@ -25,7 +25,8 @@ states:
     transitions:
       - {guard: valid, target: accepted}
       - {guard: cap_reached, target: exhausted}
-      - {revise: draft, feedback: "Longer: {{ revision }} of {{ max_revisions }}, attempt {{ attempt }}."}
+      - revise: draft
+        feedback: "Longer: {{ revision }} of {{ max_revisions }}, attempt {{ attempt }}."
   accepted: {final: success}
   exhausted: {final: failure}
 """
@@ -40,7 +41,7 @@ def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
     """S0.12: kept with the run, and counted on after a new process has taken over."""
     stopped = durable.play(LOOP, stubborn(6), {"max_revisions": 3}, limits={"agent_calls": 2})
     assert stopped.state.status == "suspended"
-    assert stopped.state.counters == {"judge[2]": 1}
+    assert stopped.state.counters == {"judge[2]": 2}
     played = durable.resume(stopped.state.run, limits={"agent_calls": 10})
     assert played.outcome == "exhausted"
     assert played.state.counters == {"judge[2]": 3}
@@ -186,25 +187,29 @@ def test_a_replan_carries_the_last_issues_and_the_comment(desk: Desk) -> None:
     assert "Still open: the text has 2 characters, at least 20 are needed" in told
 
 
-def test_a_loop_ends_whatever_its_states_leave_behind(desk: Desk) -> None:
-    """S0.18: counters come from the decisions; no work can forget to return one."""
-    machine = """
+FORGETFUL = """
 loopkit: 1
 limits: {revisions: 4}
+agents: {author: {command: [none]}}
 states:
-  work:
-    run: ["true"]
+  draft: {agent: author, prompt: Write., output: code, on_error: {content: tests}, next: tests}
+  tests:
+    run: ["false"]
     transitions:
-      - {guard: exit_code == 1, target: done}
+      - {guard: exit_code == 0, target: done}
       - {guard: cap_reached, target: gave_up}
-      - {revise: work, feedback: "Again."}
+      - {revise: draft, feedback: "The tests fail."}
   done: {final: success}
   gave_up: {final: failure}
 """
-    played = desk.play(machine)
+
+
+def test_a_loop_ends_whatever_its_states_leave_behind(desk: Desk) -> None:
+    """S0.18: counters come from the decisions; no work can forget to return one."""
+    played = desk.play(FORGETFUL, scenario(agents={"author": ["same"] * 9}))
     assert played.outcome == "gave_up"
-    assert played.state.counters == {"work[2]": 4}
-    assert played.route.count("work") == 5
+    assert played.state.counters == {"tests[2]": 4}
+    assert played.route.count("tests") == 5
 
 
 def test_nothing_that_is_collected_doubles_when_a_loop_is_entered_again(desk: Desk) -> None:

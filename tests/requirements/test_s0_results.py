@@ -80,7 +80,8 @@ states:
       - {guard: cap_reached, target: exhausted}
       - revise: draft
         feedback: |
-          {{ report.verdict }} of {{ report.state }}, {{ report.error_count }} open, revision {{ revision }} of {{ max_revisions }}:
+          {{ report.verdict }} of {{ report.state }}, {{ report.error_count }} open:
+          revision {{ revision }} of {{ max_revisions }}
           {% for finding in findings %}
           - {{ finding.message }}
           {% endfor %}
@@ -143,7 +144,7 @@ def test_result_issues_and_counter_are_named_in_templates(desk: Desk) -> None:
     critic = [fails("No tests.", "No goal."), PASS]
     played = desk.play(JUDGED, scenario(agents={"author": ["a", "b"], "critic": critic}))
     assert played.prompts("author")[1].endswith(
-        "fail of judge, 2 open, revision 1 of 1:\n- No tests.\n- No goal."
+        "fail of judge, 2 open:\nrevision 1 of 1\n- No tests.\n- No goal."
     )
 
 

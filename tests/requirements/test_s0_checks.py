@@ -1,0 +1,344 @@
+"""S0, deterministic checks and judges: every line that needs no model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from loopkit.app import App, Script
+from loopkit.findings import Report
+from loopkit.load import load
+from loopkit.scenario import load_scenario
+from loopkit.standalone import VERDICT_STATE, judging_machine
+from tests.support import PASS, PLAN_REVIEW, Desk, Played, fails, plan, scenario, warns
+
+ISSUE = {"issue": "Exports of one customer starve those of the others."}
+JUDGED = """
+loopkit: 1
+input: {text: str}
+patterns:
+  header: '^### Task \\d+(\\.\\d+)?:'
+  file_line: '^- (?:Create|Modify|Test): `([^`]+)`'
+states:
+  import:
+    render: "{{ input.text }}"
+    output: {name: plan, fields: FIELDS}
+    next: judge
+  judge:
+    validate: plan
+    by: RULES
+    OPTIONS
+    transitions:
+      - {guard: valid, target: accepted}
+      - {target: refused}
+  accepted: {final: success, result: plan}
+  refused: {final: failure, result: plan}
+"""
+
+
+def judged(desk: Desk, rules: str, text: str, fields: str = "{}", options: str = "") -> Report:
+    """What these rules say about a text."""
+    machine = JUDGED.replace("RULES", rules).replace("FIELDS", fields).replace("OPTIONS", options)
+    return desk.play(machine, inputs={"text": text}).reports[-1]
+
+
+def extracted(desk: Desk, fields: str, text: str) -> dict[str, Any]:
+    """The fields that are taken out of a text."""
+    machine = JUDGED.replace("RULES", "[{min_chars: 0}]").replace("FIELDS", fields)
+    played = desk.play(machine.replace("    OPTIONS\n", ""), inputs={"text": text})
+    return played.state.artifacts["plan"].fields
+
+
+HEADER = """[{matches: '^### Task \\d+(\\.\\d+)?:', message: "No '### Task N:' headers found."}]"""
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("# Plan\n\n### Task 1: A bucket\n", "pass"),
+        ("# Plan\r\n\r\n### Task 12.3: A bucket\r\n", "pass"),
+        ("# Plan\n\nSee ### Task 1: inside a line\n", "fail"),
+        ("# Plan\n\n#### Task 1: too deep\n", "fail"),
+        ("# Plan\n\n### Task one:\n", "fail"),
+    ],
+)
+def test_a_pattern_has_to_match_at_the_start_of_a_line(desk: Desk, text: str, verdict: str) -> None:
+    """S0.23: `^### Task \\d+(\\.\\d+)?:`, multi-line, with a message of its own."""
+    report = judged(desk, HEADER, text)
+    assert report.verdict == verdict
+    if verdict == "fail":
+        assert [f.message for f in report.findings] == ["No '### Task N:' headers found."]
+
+
+def test_a_pattern_carries_its_flags(desk: Desk) -> None:
+    """S0.23: flags stand in the pattern."""
+    assert judged(desk, "[{matches: '(?i)^### TASK 1:'}]", "### task 1: x\n").verdict == "pass"
+
+
+def test_headers_that_stand_in_code_only_do_not_count(desk: Desk) -> None:
+    """S0.24: fenced, indented and quoted code."""
+    text = plan("headers_in_code_only")
+    rule = HEADER.replace("message:", "outside_code: true, message:")
+    assert judged(desk, HEADER, text).verdict == "pass"
+    assert judged(desk, rule, text).verdict == "fail"
+    assert judged(desk, rule, plan("good")).verdict == "pass"
+
+
+GOAL = "{goal: {section: Goal, or_title: true, default: (no goal)}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        (
+            "# T\n\n**Goal:** Limit exports,\nby customer.\n\nMore.\n",
+            "Limit exports,\nby customer.",
+        ),
+        ("# T\n\n## Goal\n\nLimit exports.\n\n## Tasks\n", "Limit exports."),
+        ("# Limit exports\n\nText.\n", "Limit exports"),
+        ("Text without anything.\n", "(no goal)"),
+    ],
+    ids=["label-over-two-lines", "heading", "title", "placeholder"],
+)
+def test_a_goal_is_taken_from_the_first_place_that_has_one(
+    desk: Desk, text: str, goal: str
+) -> None:
+    """S0.25: label or heading, else the title, else a placeholder."""
+    assert extracted(desk, GOAL, text) == {"goal": goal}
+
+
+@pytest.mark.parametrize(
+    ("rules", "verdicts"),
+    [
+        ("[{section: Goal}]", ["pass", "fail", "fail"]),
+        ("[{section: Goal, or_title: true}]", ["pass", "pass", "fail"]),
+    ],
+    ids=["strict", "title-will-do"],
+)
+def test_how_far_a_check_falls_back_is_its_own_choice(
+    desk: Desk, rules: str, verdicts: list[str]
+) -> None:
+    """S0.25, S0.26: present and no placeholder; the same check can be made strict."""
+    texts = ("# T\n\n**Goal:** Limit exports.\n", "# Limit exports\n\nText.\n", "Text.\n")
+    assert [judged(desk, rules, text).verdict for text in texts] == verdicts
+
+
+def test_a_field_that_fell_back_can_be_refused(desk: Desk) -> None:
+    """S0.26: without the fallback the field is empty, and a section rule finds that."""
+    assert extracted(desk, "{goal: {section: Goal}}", "# Limit exports\n\nText.\n") == {
+        "goal": None
+    }
+
+
+@pytest.mark.parametrize(("inner", "verdict"), [(199, "fail"), (200, "pass")])
+def test_length_counts_without_the_white_space_around(desk: Desk, inner: int, verdict: str) -> None:
+    """S0.27: at least 200 characters after strip."""
+    text = " \n\n" + "x" * inner + "\n" * 50
+    assert judged(desk, "[{min_chars: 200}]", text).verdict == verdict
+
+
+def test_all_rules_run_and_all_their_findings_are_collected(desk: Desk) -> None:
+    """S0.28: no short-circuit."""
+    script = scenario(agents={"architect": [plan("title_only")], "critic": []})
+    played = desk.play(PLAN_REVIEW, script, {**ISSUE, "max_revisions": 0})
+    assert [finding.message for finding in played.reports[0].findings] == [
+        'There is no "### Task N:" heading outside of code.',
+        'There is no "## Goal" section with text in it.',
+        "The plan is shorter than 200 characters; it needs tasks with files and criteria.",
+    ]
+
+
+BOTH = """
+loopkit: 1
+agents: {author: {command: [none]}}
+validators:
+  form: [{matches: x}, {section: Goal}]
+  length: [{min_chars: 200}]
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [form, length]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {target: refused}
+  accepted: {final: success}
+  refused: {final: failure}
+"""
+
+
+def test_checks_stop_at_the_first_validator_that_blocks_where_asked_to(desk: Desk) -> None:
+    """S0.28: `stop: first`; within a validator all findings are still collected."""
+    script = scenario(agents={"author": ["a title"]})
+    stopping = desk.play(BOTH.replace("by:", "stop: first\n    by:"), script)
+    assert [f.validator for f in stopping.reports[0].findings] == ["form", "form"]
+    collecting = desk.play(BOTH, script)
+    assert [f.validator for f in collecting.reports[0].findings] == ["form", "form", "length"]
+
+
+def test_validator_and_extraction_share_one_pattern(desk: Desk) -> None:
+    """S0.29: whatever the name stands for, both find the same headers."""
+    rules = "[{matches: header, count: {min: 2}}]"
+    fields = "{tasks: {count: header}}"
+    for text in ("### Task 1: a\n### Task 2: b\n", "### Task 1: a\n", "### Task 1.2: a\n"):
+        found = extracted(desk, fields, text)["tasks"]
+        assert (judged(desk, rules, text).verdict == "pass") == (found >= 2)
+
+
+def test_a_pattern_that_nobody_named_is_told(desk: Desk) -> None:
+    """S0.29: a name that drifted away from its pattern is no pattern by accident."""
+    machine = JUDGED.replace("RULES", "[{matches: headers}]").replace("FIELDS", "{}")
+    problems = desk.problems(machine.replace("    OPTIONS\n", ""))
+    assert "unknown-pattern" in {problem.code for problem in problems}
+
+
+FIELDS = """
+      goal: {section: Goal}
+      files: {all: file_line}
+      tasks: {count: header}
+"""
+
+
+def test_goal_files_and_number_of_tasks_are_taken_into_the_state(desk: Desk) -> None:
+    """S0.30: ordered, each file once; the plan review machine asks with them."""
+    played = desk.play(
+        PLAN_REVIEW, scenario(agents={"architect": [plan("good")], "critic": [PASS]}), ISSUE
+    )
+    fields = played.state.artifacts["plan"].fields
+    assert fields["goal"].startswith("Let each customer start at most")
+    assert fields["files"][:2] == ["src/exports/bucket.py", "tests/exports/test_bucket.py"]
+    assert len(fields["files"]) == len(set(fields["files"]))
+    assert played.questions[0].text == f"Approve this plan of {fields['tasks']} tasks?"
+
+
+@pytest.mark.parametrize(
+    ("fields", "tasks"),
+    [("{tasks: {count: header}}", 0), ("{tasks: {count: header, default: 1}}", 1)],
+)
+def test_the_number_of_tasks_is_one_by_default_only_where_that_is_written(
+    desk: Desk, fields: str, tasks: int
+) -> None:
+    """S0.30: total_tasks."""
+    assert extracted(desk, fields, "# No headers\n") == {"tasks": tasks}
+
+
+def test_a_file_that_is_named_twice_is_listed_once_in_its_first_place(desk: Desk) -> None:
+    """S0.30: key_files from `Create|Modify|Test: \\`path\\``."""
+    text = "- Test: `b.py`\n- Create: `a.py`\n- Modify: `b.py`\n- Delete: `c.py`\n"
+    assert extracted(desk, "{files: {all: file_line}}", text) == {"files": ["b.py", "a.py"]}
+
+
+def review_by(desk: Desk, critic: list[Any], *plans: str, cap: int = 0) -> Played:
+    script = scenario(agents={"architect": list(plans), "critic": critic})
+    return desk.play(PLAN_REVIEW, script, {**ISSUE, "max_revisions": cap})
+
+
+def test_a_judge_gets_every_item_of_its_rubric_and_the_artifact(desk: Desk) -> None:
+    """S0.33: tasks specific, paths plausible, deliverables present."""
+    asked = review_by(desk, [PASS], plan("good")).prompts("critic")[0]
+    for part in ("implement the feature", "Every path is plausible", "acceptance criteria"):
+        assert part in asked
+    assert ISSUE["issue"] in asked
+    assert "A token bucket for each customer" in asked
+
+
+def test_what_a_judge_finds_has_the_type_of_what_a_rule_finds(desk: Desk) -> None:
+    """S0.33: issues of both in the same report, and in the same feedback."""
+    played = review_by(desk, [fails("Task 2 is vague.")], plan("title_only"), plan("good"), cap=1)
+    by_rule, by_judge = (report.findings[0] for report in played.reports)
+    assert type(by_rule) is type(by_judge)
+    assert (by_judge.validator, by_judge.message) == ("quality", "Task 2 is vague.")
+    assert by_rule.validator == "structure"
+
+
+def test_a_judge_is_not_asked_about_what_a_rule_refuses(desk: Desk) -> None:
+    """S0.34: judges come after the deterministic checks, and are skipped where these fail."""
+    played = review_by(desk, [], plan("title_only"))
+    assert played.prompts("critic") == []
+    assert [answer.validator for answer in played.reports[0].answers] == ["structure"]
+
+
+def test_a_judge_that_is_always_asked_is_asked_then_too(desk: Desk) -> None:
+    """S0.34: `always: true`."""
+    machine = PLAN_REVIEW.read_text(encoding="utf-8").replace(
+        "judge: critic", "judge: critic\n    always: true"
+    )
+    script = scenario(agents={"architect": [plan("title_only")], "critic": [fails("Too short.")]})
+    played = desk.play(machine, script, {**ISSUE, "max_revisions": 0})
+    assert [finding.validator for finding in played.reports[0].findings][-2:] == [
+        "structure",
+        "quality",
+    ]
+
+
+def test_a_judge_is_asked_where_a_rule_only_warns(desk: Desk) -> None:
+    """S0.34: a warning does not block."""
+    machine = PLAN_REVIEW.read_text(encoding="utf-8").replace(
+        "- min_chars: 200", "- severity: warning\n      min_chars: 20000"
+    )
+    script = scenario(agents={"architect": [plan("good")], "critic": [PASS]})
+    played = desk.play(machine, script, ISSUE)
+    assert len(played.prompts("critic")) == 1
+    assert played.reports[0].verdict == "warn"
+
+
+def test_a_machine_needs_no_judge(desk: Desk) -> None:
+    """S0.34: the judge is optional."""
+    assert desk.play(BOTH, scenario(agents={"author": ["x"]})).outcome == "refused"
+
+
+def alone(desk: Desk, validator: str, text: str, critic: list[Any]) -> Report:
+    """What a validator of the plan review machine says when it is used by itself."""
+
+    async def ask() -> Report:
+        path = desk.write("alone.yaml", scenario(agents={"critic": critic}))
+        judging, given = judging_machine(load(PLAN_REVIEW), validator, text, ISSUE)
+        app = App.open(None)
+        try:
+            active = await app.start(judging, given, Script(*load_scenario(path)))
+            return (await app.drive(active)).reports[VERDICT_STATE]
+        finally:
+            await app.close()
+
+    return asyncio.run(ask())
+
+
+def test_a_check_list_says_the_same_alone_in_a_run_and_at_import(desk: Desk) -> None:
+    """S0.35: stand-alone, after the author, and for an external plan."""
+    text = plan("title_only")
+    script = scenario(agents={"architect": [text], "critic": []})
+    in_a_run = desk.play(PLAN_REVIEW, script, {**ISSUE, "max_revisions": 0})
+    given = {**ISSUE, "external_plan": text, "max_revisions": 0}
+    at_import = desk.play(PLAN_REVIEW, script, given)
+    reports = [alone(desk, "structure", text, []), in_a_run.reports[0], at_import.reports[0]]
+    found = [[(f.id, f.message, f.line) for f in report.findings] for report in reports]
+    assert found[0] == found[1] == found[2] != []
+
+
+def test_a_judge_can_be_asked_alone(desk: Desk) -> None:
+    """S0.35: a judge is a validator like the others."""
+    report = alone(desk, "quality", plan("good"), [warns("Long.")])
+    assert (report.verdict, [f.message for f in report.findings]) == ("warn", ["Long."])
+
+
+def test_an_external_plan_that_is_not_valid_is_revised_by_the_architect(desk: Desk) -> None:
+    """S0.35: the import is only another author; the feedback reaches the one who can work."""
+    script = scenario(
+        agents={"architect": [plan("good")], "critic": [PASS]}, answers={"approval": ["approve"]}
+    )
+    played = desk.play(PLAN_REVIEW, script, {**ISSUE, "external_plan": plan("title_only")})
+    assert played.route == [
+        "start",
+        "import",
+        "validate",
+        "draft",
+        "validate",
+        "approval",
+        "accepted",
+    ]
+    [prompt] = played.prompts("architect")
+    assert "Write an implementation plan" in prompt
+    assert "# Rate limits for the export service" in prompt
+    assert 'There is no "### Task N:" heading outside of code.' in prompt

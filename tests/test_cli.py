@@ -1,0 +1,414 @@
+"""The command line: streams, exit codes, messages, signals, and the person at the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from loopkit.cli import run
+from tests.support import ROOT
+
+PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
+SCENARIO = str(ROOT / "machines/plan_review/scenario.yaml")
+ISSUE = f"issue=@{ROOT / 'machines/plan_review/issue.md'}"
+RUN_PLAN = ["run", PLAN_REVIEW, "--script", SCENARIO, "--set", ISSUE]
+
+HUMAN = """
+loopkit: 1
+limits: {revisions: 1}
+states:
+  note: {render: "A note. {{ feedback }}", next: ask}
+  ask:
+    human: Go on?
+    choices: [yes, again, no]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {guard: choice == "again", revise: note, feedback: "{{ comment }}"}
+      - {target: stopped}
+  done: {final: success}
+  stopped: {final: failure}
+"""
+SLEEPY = """
+loopkit: 1
+states:
+  one: {run: [sh, -c, "echo one >> log; sleep 1"], next: two}
+  two: {run: [sh, -c, "echo two >> log; sleep SECONDS"], on_in_doubt: retry, next: done}
+  done: {final: success}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+
+
+def started(machine: str, *argv: str) -> tuple[int, str]:
+    """The exit code of a run, and its id."""
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    code = run(["run", "machine.yaml", *argv])
+    return code, only_run()
+
+
+def only_run() -> str:
+    listed = subprocess.run(
+        [sys.executable, "-m", "loopkit", "runs", "ls"], capture_output=True, text=True, check=True
+    )
+    return listed.stdout.splitlines()[1].split()[0]
+
+
+def test_a_run_prints_the_result_on_stdout_and_the_progress_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(RUN_PLAN) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("# Quote line breaks in the CSV export\n")
+    assert "revision 2 of 2" in told.err
+    assert "accepted (success)" in told.err
+
+
+def test_quiet_prints_the_result_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*RUN_PLAN, "--output", "quiet"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("# Quote line breaks")
+    assert told.err == ""
+
+
+def test_jsonl_prints_only_events_on_stdout_and_the_result_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*RUN_PLAN, "--output", "jsonl"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["seq"] for event in events[:-1]] == list(range(2, len(events) + 1))
+    assert events[0]["type"] == "started"
+    assert events[-1]["type"] == "result"
+    assert events[-1]["outcome"] == "accepted"
+
+
+def test_a_failure_final_state_exits_1() -> None:
+    Path("s.yaml").write_text("scenario: 1\nanswers: {ask: [no]}\n", encoding="utf-8")
+    assert started(HUMAN, "--script", "s.yaml")[0] == 1
+
+
+def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, name = started(HUMAN)
+    assert code == 5
+    assert f"loopkit answer {name} CHOICE   (yes, again, no)" in capsys.readouterr().err
+
+
+def test_an_answer_goes_on_and_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    _, name = started(HUMAN)
+    assert run(["answer", name, "yes"]) == 0
+    assert "done (success)" in capsys.readouterr().err
+
+
+def test_a_choice_that_does_not_exist_is_refused_with_the_near_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(HUMAN)
+    assert run(["answer", name, "agian"]) == 2
+    assert "there is no choice `agian`: did you mean `again`?" in capsys.readouterr().err
+
+
+def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(HUMAN)
+    assert run(["answer", name, "again"]) == 2
+    assert "`again` needs a comment" in capsys.readouterr().err
+    assert run(["answer", name, "again", "--comment", "once more"]) == 5
+
+
+def test_a_closed_choice_is_shown_with_its_reason_and_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(HUMAN)
+    assert run(["answer", name, "again", "--comment", "once more"]) == 5
+    capsys.readouterr()
+    assert run(["runs", "show", name]) == 0
+    assert (
+        "again  (with a comment)  (closed: all 1 revisions are used up)" in capsys.readouterr().out
+    )
+    assert run(["answer", name, "again", "--comment", "and again"]) == 2
+    assert "`again` is closed: all 1 revisions are used up" in capsys.readouterr().err
+
+
+def test_a_run_that_is_over_takes_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    _, name = started(HUMAN)
+    assert run(["answer", name, "yes"]) == 0
+    assert run(["answer", name, "yes"]) == 2
+    assert f"run `{name}` is over: done" in capsys.readouterr().err
+
+
+def test_a_cancelled_run_stays_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
+    _, name = started(HUMAN)
+    assert run(["cancel", name, "--reason", "no longer needed"]) == 0
+    assert run(["resume", name]) == 2
+    assert "was cancelled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["resume"], ["answer"], ["cancel"], ["runs", "show"]])
+def test_an_unknown_run_is_told_with_exit_code_2(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, "nobody-1", *(["yes"] if command == ["answer"] else [])]) == 2
+    assert "there is no run 'nobody-1'" in capsys.readouterr().err
+
+
+def test_a_missing_input_is_told_before_anything_is_spent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["run", PLAN_REVIEW, "--script", SCENARIO]) == 2
+    assert "input `issue` is missing; add `--set issue=…`" in capsys.readouterr().err
+    assert run(["runs", "ls"]) == 0
+    assert "no runs yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--set", "isue=x"], "unknown input `isue`; did you mean `issue`?"),
+        (["--set", "issue=x", "--set", "max_revisions=nine"], "input `max_revisions`"),
+        (["--set", "issue=x", "--set", "max_revisions=9"], "9 is greater than the maximum of 5"),
+        (["--set", "issue=@nowhere.md"], "`nowhere.md` can't be read"),
+        (["--set", "issue"], "not of the form `name=value`"),
+        (["--set-json", "issue={"], "is not JSON"),
+    ],
+)
+def test_a_wrong_input_is_told_with_its_name(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", PLAN_REVIEW, "--script", SCENARIO, *argv]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_inputs_come_from_a_file_and_single_ones_win(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("input.yaml").write_text("issue: from the file\nmax_revisions: 1\n", encoding="utf-8")
+    argv = ["run", PLAN_REVIEW, "--script", SCENARIO, "-i", "input.yaml", "--output", "jsonl"]
+    run([*argv, "--set", "max_revisions=2"])
+    begun = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert begun["input"] == {"issue": "from the file", "external_plan": None, "max_revisions": 2}
+
+
+def test_a_broken_machine_exits_2_on_run_and_1_on_check(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("machine.yaml").write_text(HUMAN.replace("target: done", "target: don"), encoding="utf-8")
+    assert run(["run", "machine.yaml"]) == 2
+    assert "did you mean `done`?" in capsys.readouterr().err
+    assert run(["check", "machine.yaml"]) == 1
+    assert "--> machine.yaml:10:" in capsys.readouterr().out
+
+
+def test_check_reads_several_files_and_standard_input() -> None:
+    argv = [sys.executable, "-m", "loopkit", "check", PLAN_REVIEW, "-"]
+    done = subprocess.run(argv, input=HUMAN, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "2 files: no errors\n")
+
+
+def test_a_model_without_a_scenario_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", PLAN_REVIEW, "--set", "issue=x"]) == 2
+    assert "play it with `--script FILE`" in capsys.readouterr().err
+
+
+def test_an_unknown_command_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["resum"]) == 2
+    assert "did you mean `resume`?" in capsys.readouterr().err
+
+
+def test_validate_judges_a_file_by_one_validator(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.md").write_text("# Only a title\n", encoding="utf-8")
+    assert run(["validate", PLAN_REVIEW, "structure", "plan.md"]) == 1
+    out = capsys.readouterr().out
+    assert 'There is no "### Task N:" heading outside of code.' in out
+    good = str(ROOT / "machines/plan_review/plans/3_good.md")
+    assert run(["validate", PLAN_REVIEW, "structure", good]) == 0
+
+
+def test_validate_asks_a_scripted_judge(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = str(ROOT / "machines/plan_review/plans/2_vague.md")
+    argv = ["validate", PLAN_REVIEW, "quality", plan, "--script", SCENARIO, "--json"]
+    assert run(argv) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "fail"
+    assert len(report["findings"]) == 2
+
+
+def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = (
+        Path(PLAN_REVIEW).read_text(encoding="utf-8").replace("cost_usd: 2.00", "agent_calls: 2")
+    )
+    code, name = started(machine, "--script", SCENARIO, "--set", "issue=x")
+    assert code == 3
+    told = capsys.readouterr().err
+    assert "limit `agent_calls` reached: 2 of 2 used" in told
+    assert f"loopkit resume {name} --set limits.agent_calls=…" in told
+    assert run(["resume", name, "--set", "limits.agent_calls=9"]) == 0
+
+
+def test_a_provider_error_exits_4_and_is_resumable(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.yaml").write_text(
+        "scenario: 1\nagents: {architect: [[{fault: authentication}, Only a title]]}\n",
+        encoding="utf-8",
+    )
+    argv = ["run", PLAN_REVIEW, "--script", "s.yaml", "--set", "issue=x"]
+    assert run(argv) == 4
+    assert "401: the API key is not valid" in capsys.readouterr().err
+
+
+def test_no_command_loads_litellm_or_the_engine_for_help_and_check() -> None:
+    for argv, absent in (
+        (["--help"], ("litellm", "statemachine", "pydantic", "ruamel")),
+        (["check", PLAN_REVIEW], ("litellm", "statemachine", "jsonschema")),
+        (RUN_PLAN, ("litellm",)),
+    ):
+        code = (
+            "import sys, loopkit.cli as c; c.run(sys.argv[1:]); "
+            f"sys.exit([m for m in {absent!r} if m in sys.modules] or 0)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr[-200:] if done.returncode else "") == (0, ""), argv
+
+
+def test_a_bug_of_ours_exits_70_without_losing_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(HUMAN)
+    damaged = Path(".loopkit/journal.db")
+    subprocess.run(
+        [sys.executable, "-c", DAMAGE, str(damaged), name], check=True, capture_output=True
+    )
+    assert run(["runs", "show", name]) in (4, 70)
+    assert "damaged" in capsys.readouterr().err
+
+
+DAMAGE = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+table = [r[0] for r in db.execute("select name from sqlite_master where type='table'") if "record" in r[0]][0]
+db.execute(f"update {table} set data = '{{}}' where type = 'started'")
+db.commit()
+"""
+
+
+def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
+    """Run a command in a pseudo-terminal, typing a line when a text appears; exit code and screen."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "loopkit", *argv])
+    screen, waiting, deadline = "", list(typed), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                screen += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:
+                break
+        if waiting and waiting[0][0] in screen.rsplit("\x00", 1)[-1]:
+            os.write(terminal, waiting.pop(0)[1].encode())
+            screen += "\x00"
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), screen.replace("\x00", "")
+
+
+def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> None:
+    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
+    code, screen = in_terminal(
+        ["run", "machine.yaml"],
+        [("Your choice: ", "maybe\n"), ("Your choice: ", "again\n"), ("What should change?", "this\n"),
+         ("Your choice: ", "again\n"), ("Your choice: ", "yes\n")],
+    )  # fmt: skip
+    assert code == 0, screen
+    assert "please answer one of: yes, again, no" in screen
+    assert "`again` is closed: all 1 revisions are used up" in screen
+
+
+def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:
+    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
+    code, screen = in_terminal(["run", "machine.yaml"], [("Your choice: ", "\x03")])
+    assert code == 130, screen
+    name = re.search(r"loopkit answer (\S+) CHOICE", screen)
+    assert name, screen
+    assert run(["answer", name[1], "yes"]) == 0
+
+
+def signalled(number: int, times: int, seconds: str) -> tuple[int, str, list[str]]:
+    """Run two sleeping commands and send signals during the first; exit code, stderr, the log."""
+    Path("machine.yaml").write_text(SLEEPY.replace("SECONDS", seconds), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loopkit", "run", "machine.yaml"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    log, deadline = Path("log"), time.monotonic() + 60
+    while not log.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for _ in range(times):
+        process.send_signal(number)
+        time.sleep(0.2)
+    _, told = process.communicate(timeout=60)
+    return process.returncode, told, log.read_text(encoding="utf-8").split()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_first_signal_finishes_the_step_and_stores_it(number: int, code: int) -> None:
+    ended, told, log = signalled(number, 1, "0")
+    assert (ended, log) == (code, ["one"])
+    assert "loopkit resume" in told
+    name = re.search(r"loopkit resume (\S+)", told)
+    assert name
+    assert run(["resume", name[1]]) == 0
+    assert Path("log").read_text(encoding="utf-8").split() == ["one", "two"]
+
+
+def test_the_second_signal_aborts_the_call_in_flight_and_the_run_is_resumable() -> None:
+    started_at = time.monotonic()
+    ended, told, log = signalled(signal.SIGINT, 2, "0")
+    assert (ended, log) == (130, ["one"])
+    assert time.monotonic() - started_at < 60
+    name = re.search(r"loopkit resume (\S+)", told)
+    assert name
+    # The first command has no `on_in_doubt`, so a person is asked whether to run it again.
+    assert run(["resume", name[1]]) == 5
+    assert run(["answer", name[1], "retry"]) == 0
+    assert Path("log").read_text(encoding="utf-8").split() == ["one", "one", "two"]
+
+
+def test_a_second_process_on_one_run_is_refused_with_the_owner() -> None:
+    Path("machine.yaml").write_text(SLEEPY.replace("SECONDS", "3"), encoding="utf-8")
+    first = subprocess.Popen(
+        [sys.executable, "-m", "loopkit", "run", "machine.yaml"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not Path("log").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    name = only_run()
+    second = subprocess.run(
+        [sys.executable, "-m", "loopkit", "resume", name],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert second.returncode == 4
+    assert f"is being driven by process {first.pid}" in second.stderr
+    assert first.wait(timeout=60) == 0
+    first.communicate()
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m loopkit schema machine | head -1",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "{\n"
+    assert done.stderr == ""

@@ -1,0 +1,59 @@
+"""The published schemas are current, and every file that we ship satisfies them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from loopkit.publish import SCHEMAS
+from loopkit.source import read_file
+from tests.support import ROOT
+
+MACHINES = sorted((ROOT / "machines").glob("*.yaml")) + sorted(
+    (ROOT / "tests/cases/ok").glob("*.yaml")
+)
+SCENARIOS = sorted((ROOT / "machines").glob("*/scenario*.yaml"))
+
+
+def published(name: str) -> Any:
+    return json.loads((ROOT / f"schemas/{name}.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_published_schema_is_what_the_command_prints(name: str) -> None:
+    assert published(name) == SCHEMAS[name]()
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_published_schema_is_a_valid_draft_07_schema(name: str) -> None:
+    assert published(name)["$schema"] == "http://json-schema.org/draft-07/schema#"
+    Draft7Validator.check_schema(published(name))
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_every_machine_satisfies_the_schema(path: Path) -> None:
+    plain = read_file(path).plain()
+    assert [e.message for e in Draft7Validator(published("machine")).iter_errors(plain)] == []
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.parent.name)
+def test_every_scenario_satisfies_the_schema(path: Path) -> None:
+    plain = read_file(path).plain()
+    assert [e.message for e in Draft7Validator(published("scenario")).iter_errors(plain)] == []
+
+
+def test_the_schema_has_one_exact_message_for_a_wrong_key_in_a_state() -> None:
+    plain = read_file(ROOT / "machines/plan_review.yaml").plain()
+    plain["states"]["draft"]["promt"] = "x"
+    errors = list(Draft7Validator(published("machine")).iter_errors(plain))
+    assert [list(error.path) for error in errors] == [["states", "draft"]]
+    assert "'promt' was unexpected" in errors[0].message
+
+
+def test_the_schema_describes_fields_in_the_words_of_the_definition() -> None:
+    limits = published("machine")["definitions"]["Limits"]["properties"]
+    assert limits["time"]["description"] == "Work, not waiting."
