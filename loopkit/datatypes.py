@@ -15,6 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "num": (int, float),
+    "bool": (bool,),
+}
 SCALARS = {"str": "string", "int": "integer", "num": "number", "bool": "boolean"}
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
@@ -215,9 +221,30 @@ def _check_range(datatype: DataType) -> None:
 
 
 def _with_default(datatype: DataType, default: object) -> DataType:
-    if faults := schema_faults(default, datatype.schema):
-        raise NotationError(f"the default does not fit the type: {faults[0][1]}", ("default",))
+    if fault := _default_fault(default, datatype):
+        raise NotationError(f"the default does not fit the type: {fault}", ("default",))
     return replace(datatype, default=default, has_default=True)
+
+
+def _default_fault(default: object, datatype: DataType) -> str:
+    """Why a default does not fit; scalars are told here, so that `check` needs no jsonschema."""
+    if datatype.scalar is None or datatype.optional:
+        return next((message for _, message in schema_faults(default, datatype.schema)), "")
+    fits = isinstance(default, PYTHON_TYPES[datatype.scalar]) and (
+        datatype.scalar == "bool" or not isinstance(default, bool)
+    )
+    if not fits:
+        return f"`{json.dumps(default, default=str)}` is not of type {datatype.scalar}"
+    if datatype.values and default not in datatype.values:
+        return f"`{default}` is none of {', '.join(datatype.values)}"
+    return f"{default} is outside its bounds" if _is_outside(default, datatype) else ""
+
+
+def _is_outside(number: object, datatype: DataType) -> bool:
+    if not isinstance(number, int | float):
+        return False
+    low, high = datatype.minimum, datatype.maximum
+    return (low is not None and number < low) or (high is not None and number > high)
 
 
 def _from_schema(notation: Mapping[str, Any]) -> DataType:

@@ -38,7 +38,9 @@ def explain(
 ) -> Iterator[Problem]:
     """A problem for each thing that is wrong, at its line and column."""
     for fault in error.errors(include_url=False):
-        yield _problem(fault, document, root)
+        # A list with nothing but faulty items counts as empty, too; the faults are told already.
+        if fault["type"] != "too_short" or not fault["input"]:
+            yield _problem(fault, document, root)
 
 
 def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> Problem:
@@ -74,6 +76,8 @@ def _said(
         return _unknown_rule(path, fault.get("input"))
     if kind == "unknown-extract":
         return path, context.get("text", fault["msg"]), EXTRACTS, kind
+    if kind == "too_short":
+        return path, f"`{path[-1]}` is empty", "it needs at least one item", "empty"
     if "text" in context:
         return path, context["text"], context.get("help", ""), kind
     return path, fault["msg"][:1].lower() + fault["msg"][1:], "", kind.replace("_", "-")

@@ -326,15 +326,16 @@ def _is_unicode(text: str) -> bool:
 
 
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:
-    """The file that a bare name stands for; None if it is no bare name, or stands for nothing.
+    """The file that a bare name stands for, or None, which leaves the search to the system.
 
-    Starting that file, and not the name, keeps a forbidden folder on PATH from hiding the error.
+    Starting the file, and not the name, keeps a forbidden folder on PATH from hiding the error.
     """
-    if os.sep in program:
+    path = env.get("PATH", os.defpath)
+    if os.sep in program or not all(os.path.isabs(folder) for folder in path.split(os.pathsep)):
+        # A relative folder on PATH starts at the working folder of the command, as only the
+        # system's own search knows.
         return None
-    file = shutil.which(program, path=env.get("PATH", os.defpath))
-    # A relative folder on PATH starts at the working folder of the command, not at ours.
-    return file if file and os.path.isabs(file) else None
+    return shutil.which(program, path=path)
 
 
 def _explained(

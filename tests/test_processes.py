@@ -181,9 +181,9 @@ def test_a_program_path_starts_at_the_working_folder(tmp_path: Path) -> None:
 
 
 def test_the_program_is_looked_up_on_the_path_it_is_given(tmp_path: Path) -> None:
-    (tmp_path / "own-tool").write_text("#!/bin/sh\necho found\n")
-    (tmp_path / "own-tool").chmod(0o755)
-    assert run(["own-tool"], extra={"PATH": str(tmp_path)}).stdout == "found\n"
+    (tmp_path / "ls").write_text("#!/bin/sh\necho another ls\n")
+    (tmp_path / "ls").chmod(0o755)
+    assert run(["ls"], extra={"PATH": str(tmp_path)}).stdout == "another ls\n"
 
 
 def test_the_command_sees_only_the_environment_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,8 +218,17 @@ def test_commands_run_outside_the_main_thread_too() -> None:
 # Input and output
 
 
-def test_without_stdin_the_command_reads_nothing() -> None:
-    assert run(["cat"], stdin=None).stdout == ""
+def test_without_stdin_the_command_reads_nothing_not_even_ours(tmp_path: Path) -> None:
+    (tmp_path / "ours").write_text("ours")
+    saved = os.dup(0)
+    ours = os.open(tmp_path / "ours", os.O_RDONLY)
+    try:
+        os.dup2(ours, 0)
+        assert run(["cat"], stdin=None).stdout == ""
+    finally:
+        os.dup2(saved, 0)
+        os.close(saved)
+        os.close(ours)
 
 
 def test_an_empty_stdin_ends_at_once() -> None:
@@ -424,32 +433,31 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def _ordinary() -> None:
+async def _ordinary(_: Path) -> None:
     await command(["cat"], stdin="x" * 100_000)
 
 
-async def _refused() -> None:
+async def _refused(_: Path) -> None:
     with pytest.raises(CommandNotStarted):
         await command(["no-such-program"], stdin="x")
 
 
-async def _too_long() -> None:
+async def _too_long(_: Path) -> None:
     with pytest.raises(CommandTimeout):
         await command(["sleep", "60"], stdin="x" * 1_000_000, timeout_s=0.05)
 
 
-async def _background() -> None:
-    await command(["sh", "-c", "sleep 60 & true"])
+async def _left_behind(lock: Path) -> None:
+    await command(family(lock, "leave", "escape"), stdin="x" * 1_000_000)
+    end(lock)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors as Linux does")
-@pytest.mark.parametrize("use", [_ordinary, _refused, _too_long, _background])
-def test_no_descriptor_stays_open(use: Callable[[], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("use", [_ordinary, _refused, _too_long, _left_behind])
+def test_no_descriptor_stays_open(tmp_path: Path, use: Callable[[Path], Awaitable[None]]) -> None:
     async def growth() -> int:
-        await use()
         before = open_descriptors()
-        for _ in range(3):
-            await use()
+        await use(tmp_path / "lock")
         return open_descriptors() - before
 
     assert asyncio.run(growth()) == 0
@@ -502,10 +510,12 @@ def test_a_forbidden_folder_on_the_path_does_not_hide_the_cause(tmp_path: Path) 
 
 
 def test_a_relative_folder_on_the_path_starts_at_the_working_folder(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/tool").write_text("#!/bin/sh\necho found\n")
-    (tmp_path / "bin/tool").chmod(0o755)
-    assert run(["tool"], cwd=tmp_path, extra={"PATH": "bin"}).stdout == "found\n"
+    for place in ("first", "second"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "tool").write_text(f"#!/bin/sh\necho {place}\n")
+        (tmp_path / place / "tool").chmod(0o755)
+    path = {"PATH": f"first:{tmp_path / 'second'}"}
+    assert run(["tool"], cwd=tmp_path, extra=path).stdout == "first\n"
 
 
 def test_a_folder_is_no_program(tmp_path: Path) -> None:

@@ -489,7 +489,7 @@ DOUBLING = {
 
 @pytest.mark.parametrize("way", DOUBLING)
 def test_text_and_data_cannot_grow_without_end(way: str):
-    text = "{% set a = 'x' %}" + DOUBLING[way] * 60 + "{{ a }}"
+    text = "{% set a = 'x' %}" + DOUBLING[way] * 60
     assert failed(text).code == "template-limit"
 
 
@@ -510,7 +510,10 @@ COSTLY = {
     "three nested loops": "{% for a in range(1000) %}" * 3 + "{% endfor %}" * 3,
     "a filtered loop": looped("{% for c in range(1000) if c > 1000 %}{% endfor %}"),
     "text in a loop": looped("t" * 90_000),
-    "text in a block in a loop": looped("{% set z %}" + "t" * 90_000 + "{% endset %}"),
+    "text in a block in a loop": (
+        "{% for a in range(900) %}{% set z %}" + "t" * 90_000 + "{% endset %}{% endfor %}"
+    ),
+    "a loop that leaves all out": looped("{% for c in rows if none %}{% endfor %}"),
     "conditions in a loop": looped("{% if big %}{% endif %}" * 1_000),
     "fields in a loop": looped("{% if tree.a.b.c.d.e %}{% endif %}" * 50),
     "printing in a loop": looped("{{ a }}{{ b }}{{ a + b }}"),
@@ -591,7 +594,8 @@ def test_a_single_huge_operation_is_refused_before_it_starts(text: str):
 
 def test_a_template_cannot_add_to_its_own_budget():
     refuel = "{% set x = [-1000000000000] | map('step') | list %}"
-    assert failed(refuel + looped("{% if big %}{% endif %}" * 20), **HUGE).code == "template-limit"
+    loop = "{% for a in range(900) %}" + "{% if big %}{% endif %}" * 500 + "{% endfor %}"
+    assert failed(refuel + loop, **HUGE).code == "template-limit"
 
 
 def test_the_loops_of_one_rendering_go_round_at_most_100_000_times():
@@ -652,6 +656,20 @@ def test_nesting_as_deep_as_allowed_compiles():
 
 def test_a_template_of_too_many_parts_is_refused():
     assert "more than 20,000 parts" in refused("{{a.b}}" * 12_000).message
+
+
+def test_data_that_holds_one_list_exponentially_often_is_refused_before_it_is_printed():
+    shared: list[object] = [1]
+    for _ in range(60):
+        shared = [shared, shared]
+    for text in (
+        "{{ x }}",
+        "{{ x | tojson }}",
+        "{{ x ~ '' }}",
+        "{{ x == [x] }}",
+        "{{ x | upper }}",
+    ):
+        assert failed(text, x=shared).code == "template-limit"
 
 
 def test_data_nested_thousands_deep_cannot_be_printed_and_breaks_nothing():
@@ -743,6 +761,14 @@ def test_one_expression_and_nothing_else_is_known_as_such(text: str, whole: tupl
         ("{% set a %}{{ inptu }}{% endset %}", 1, "inptu", "unknown name `inptu`", "`input`"),
         ("{% filter indent(zzz) %}{% endfilter %}", 1, "zzz", "unknown name `zzz`", "allowed"),
         ("{{ [1, {'a': zzz}, (2, zzz)] }}", 1, "zzz", "unknown name `zzz`", "allowed"),
+        (
+            "{% if previous and previous.at %}{% for previous in findings %}{{ previous.at }}"
+            "{% endfor %}{% endif %}",
+            1,
+            "at",
+            "`previous.at` may be missing here",
+            "default",
+        ),
         ("{{ range(zzz) }}", 1, "zzz", "unknown name `zzz`", "allowed: `answer`, `feedback`"),
         ("{{ plan.items[zzz:] }}", 1, "zzz", "unknown name `zzz`", "allowed"),
         ("{{ 1 is divisibleby(zzz) }}", 1, "zzz", "unknown name `zzz`", "allowed"),
@@ -808,6 +834,11 @@ def test_a_use_that_cannot_fail_is_no_problem(text: str):
 )
 def test_a_condition_that_proves_nothing_helps_nothing(text: str):
     assert [error.message for error in problems(text)] == ["`input.note` may be missing here"]
+
+
+def test_a_place_is_inside_the_braces_where_the_word_is_outside_them_too():
+    (found,) = problems("inptu: {# #}{{ plan }}, {{ inptu }}")
+    assert (found.line, found.column, found.length) == (1, 28, 5)
 
 
 def test_all_problems_of_a_template_are_reported_in_the_order_of_the_text():

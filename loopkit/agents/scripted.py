@@ -53,7 +53,13 @@ class ScriptedAgent:
                 tokens=tokens,
             )
         write_files(request.folder, played.files)
-        return Reply(played.text, cut_off=played.cut_off, tokens=tokens, cost_usd=played.cost_usd)
+        return Reply(
+            played.text,
+            cut_off=played.cut_off,
+            session=self._name,
+            tokens=tokens,
+            cost_usd=played.cost_usd,
+        )
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)

@@ -14,6 +14,7 @@ from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.patterns import check_counts, check_patterns
+from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.questions import check_questions
 from loopkit.checks.reachability import check_reachability
 from loopkit.checks.references import (
@@ -24,9 +25,10 @@ from loopkit.checks.references import (
     check_validators,
 )
 from loopkit.checks.requirements import check_requirements
+from loopkit.checks.sees import check_sees
 from loopkit.checks.subject import Subject
 from loopkit.checks.targets import check_targets
-from loopkit.checks.templates import check_plain_texts, check_sees, check_templates
+from loopkit.checks.templates import check_templates
 from loopkit.checks.termination import check_cycles, check_resets, check_revise_targets
 from loopkit.checks.unused import check_unused
 from loopkit.load import Loaded

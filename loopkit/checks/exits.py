@@ -27,9 +27,7 @@ def _stuck(subject: Subject, name: str, table: Table) -> Iterator[Problem]:
     row = next((row for row in table.rows() if not table.is_left(row)), None)
     if row is not None:
         path = ("states", name, "transitions")
-        reason = _told(table, _reduced(table, row))
-        when = f" when {reason}" if reason else ""
-        message = f"`{name}` is stuck: no transition is left{when}"
+        message = f"`{name}` {_how_stuck(table, row)}"
         remedy = "add `- {target: STATE}` as the last one"
         yield subject.source.problem(path, "stuck", message, help=remedy, key=True)
         return
@@ -39,6 +37,13 @@ def _stuck(subject: Subject, name: str, table: Table) -> Iterator[Problem]:
         message = f"no choice is open when {_told(table, shut) or 'it is asked'}"
         remedy = "offer a choice that leads forward"
         yield subject.source.problem(path, "no-open-choice", message, help=remedy)
+
+
+def _how_stuck(table: Table, row: Row) -> str:
+    if not table.is_stuck(row):
+        return "may be stuck: its guards leave more cases open than can be counted out"
+    reason = _told(table, _reduced(table, row))
+    return f"is stuck: no transition is left{f' when {reason}' if reason else ''}"
 
 
 def _reduced(table: Table, row: Row) -> Row:

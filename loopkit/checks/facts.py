@@ -8,8 +8,15 @@ from itertools import product
 from loopkit.checks.domains import Values, bounded_inputs, domains
 from loopkit.checks.rows import ROOM, Dimension, Exit, Row, Table
 from loopkit.checks.subject import Subject
-from loopkit.definition import AgentState, HumanState, JudgeRule, ValidateState
-from loopkit.graph import Edge
+from loopkit.definition import (
+    AgentState,
+    HumanState,
+    JudgeRule,
+    RunState,
+    State,
+    ValidateState,
+)
+from loopkit.graph import Edge, output_of
 from loopkit.guard import Guard, check
 from loopkit.scope import own_names
 
@@ -125,7 +132,9 @@ def _verdicts(subject: Subject, name: str, named: Collection[str]) -> Iterator[s
     """The verdicts that come to the transitions of a validate state."""
     rules = [placed.rule for placed in subject.rules if name in placed.judged_at]
     yield "pass"
-    yield "fail"
+    judged = any(isinstance(rule, JudgeRule) or rule.severity == "error" for rule in rules)
+    if judged or _may_be_faulty(subject, name):
+        yield "fail"
     if any(isinstance(rule, JudgeRule) or rule.severity == "warning" for rule in rules):
         yield "warn"
     if all(rule.guard is not None for rule in rules):
@@ -136,10 +145,25 @@ def _verdicts(subject: Subject, name: str, named: Collection[str]) -> Iterator[s
         yield "infeasible"
 
 
+def _authors(subject: Subject, name: str) -> dict[str, State]:
+    """The states that write what a validate state judges."""
+    authors = subject.graph.artifacts.get(subject.judges[name].validate_, ())
+    return {author: subject.machine.states[author] for author in authors}
+
+
+def _may_be_faulty(subject: Subject, name: str) -> bool:
+    """Whether what is judged can be an empty or unusable answer, which fails whatever the rules."""
+    for author, state in _authors(subject, name).items():
+        if isinstance(state, AgentState) and not subject.graph.on(author, "content"):
+            return True
+        if isinstance(state, RunState) and output_of(state, author).file is not None:
+            return True
+    return False
+
+
 def _may_be_infeasible(subject: Subject, name: str) -> bool:
     """Whether an author of what is judged can declare that it can't be done."""
-    authors = subject.graph.artifacts.get(subject.judges[name].validate_, ())
-    states = (subject.machine.states[author] for author in authors)
+    states = _authors(subject, name).values()
     names = {state.agent for state in states if isinstance(state, AgentState)}
     agents = (subject.machine.agents.get(agent) for agent in names)
     return any(agent is not None and agent.infeasible is not None for agent in agents)

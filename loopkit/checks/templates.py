@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from loopkit.checks import ways
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES, Use, uses
-from loopkit.definition import HumanState, JudgeRule, ModelAgent
+from loopkit.definition import HumanState
 from loopkit.flow import ANY_REPORT, Token
-from loopkit.graph import DocPath
-from loopkit.problems import Problem, closest, did_you_mean
-from loopkit.template import Anything, Fields, Shape, TemplateError, check, parse
+from loopkit.problems import Problem, closest
+from loopkit.template import TemplateError, check, parse
 
-NOWHERE_FILLED = "it is sent as it is written"
 REPORT_NAMES = frozenset({"report", "reports"})
 
 
@@ -61,7 +59,7 @@ def _explained(subject: Subject, use: Use, error: TemplateError) -> TemplateErro
     elif error.code == "may-be-missing" and use.state is not None:
         reason = _missing_on(subject, use.state, name, field)
         remedy = "\n".join(filter(None, (remedy, reason)))
-    return TemplateError(error.code, error.message, error.line, error.column, error.length, remedy)
+    return replace(error, help=remedy)
 
 
 def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
@@ -102,65 +100,3 @@ def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
 
 def _of_input(subject: Subject, name: str) -> str:
     return f"did you mean `input.{name}`?" if name in (subject.scope.input.fields or {}) else ""
-
-
-def check_sees(subject: Subject) -> Iterator[Problem]:
-    """What a judge is shown besides the artifact exists; what may be missing is left out there."""
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule):
-            for index, seen in enumerate(placed.rule.sees):
-                path = (*placed.path, "sees", index)
-                for state in placed.judged_at:
-                    yield from _unseen(subject, path, seen, subject.judging[state])
-
-
-def _unseen(
-    subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]
-) -> Iterator[Problem]:
-    shape: Shape = Fields(names)
-    walked: list[str] = []
-    for step in seen.split("."):
-        if isinstance(shape, Anything) or (isinstance(shape, Fields) and shape.open):
-            return
-        fields = shape.fields if isinstance(shape, Fields) else {}
-        if step not in fields:
-            known = [".".join([*walked, name]) for name in fields]
-            remedy = did_you_mean(seen, known) or "it is a list or a single value"
-            message = (
-                f"`{'.'.join(walked)}` has no field `{step}`"
-                if walked
-                else (f"unknown name `{step}`")
-            )
-            code = "unknown-field" if walked else "unknown-name"
-            yield subject.source.problem(path, code, message, help=remedy)
-            return
-        shape = fields[step]
-        walked.append(step)
-
-
-def check_plain_texts(subject: Subject) -> Iterator[Problem]:
-    """Texts that are no templates have no braces of one."""
-    for path, text in _plain_texts(subject):
-        for number, line in enumerate(text.split("\n"), 1):
-            if "{{" in line and "}}" in line:
-                message = f"this is no template: {NOWHERE_FILLED}"
-                problem = subject.source.problem_inside(
-                    path,
-                    "not-a-template",
-                    message,
-                    help="move what changes into the prompt",
-                    line=number,
-                    column=line.index("{{") + 1,
-                    length=2,
-                )
-                yield replace(problem, severity="warning")
-
-
-def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    for name, agent in subject.machine.agents.items():
-        if isinstance(agent, ModelAgent):
-            yield ("agents", name, "system"), agent.system
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule):
-            for index, criterion in enumerate(placed.rule.rubric):
-                yield (*placed.path, "rubric", index), criterion

@@ -7,7 +7,14 @@ from loopkit.agents.port import Request
 from loopkit.artifacts import authored, scalar_fields
 from loopkit.calls import Work, call, conversation, exchanges_of
 from loopkit.datatypes import parse_fields
-from loopkit.definition import Agent, AgentState, KeepTurns, ModelAgent, Output
+from loopkit.definition import (
+    Agent,
+    AgentState,
+    CommandAgent,
+    KeepTurns,
+    ModelAgent,
+    Output,
+)
 from loopkit.events import Replied, Worked
 from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
@@ -74,6 +81,9 @@ async def _reply(
 def told_before(active: ActiveRun, name: str, agent: Agent) -> tuple[Exchange, ...]:
     """The turns of a kept session that are sent again, oldest first."""
     told = active.state.conversations.get(name, ())
+    if told and isinstance(agent, CommandAgent) and not (agent.resume and told[-1].reply.session):
+        # A program that can't be taken back to its session remembers nothing of it.
+        return ()
     match agent.session:
         case "fresh":
             return ()

@@ -150,16 +150,17 @@ def _judges(validators: Mapping[str, Sequence[Rule]]) -> list[_Judge]:
 async def _ask_all(
     active: ActiveRun, name: str, judges: Sequence[_Judge], subject: Subject, setting: Setting
 ) -> list[Answer]:
-    """The answers of all judges, asked concurrently; a limit or a defect of one ends them all."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_ask(active, name, judge, subject, setting)) for judge in judges
-            ]
-    except* Exception as errors:
-        # One error says enough; the group has already ended the others.
-        raise errors.exceptions[0] from errors
-    return [task.result() for task in tasks]
+    """The answers of all judges, asked concurrently.
+
+    Where one meets a limit or a defect, the others come back first: they are paid for.
+    """
+    asked = (_ask(active, name, judge, subject, setting) for judge in judges)
+    answers: list[Answer] = []
+    for given in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(given, BaseException):
+            raise given
+        answers.append(given)
+    return answers
 
 
 async def _ask(

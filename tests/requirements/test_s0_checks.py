@@ -29,7 +29,6 @@ states:
   judge:
     validate: plan
     by: RULES
-    OPTIONS
     transitions:
       - {guard: valid, target: accepted}
       - {target: refused}
@@ -38,16 +37,16 @@ states:
 """
 
 
-def judged(desk: Desk, rules: str, text: str, fields: str = "{}", options: str = "") -> Report:
+def judged(desk: Desk, rules: str, text: str, fields: str = "{}") -> Report:
     """What these rules say about a text."""
-    machine = JUDGED.replace("RULES", rules).replace("FIELDS", fields).replace("OPTIONS", options)
+    machine = JUDGED.replace("RULES", rules).replace("FIELDS", fields)
     return desk.play(machine, inputs={"text": text}).reports[-1]
 
 
 def extracted(desk: Desk, fields: str, text: str) -> dict[str, Any]:
     """The fields that are taken out of a text."""
     machine = JUDGED.replace("RULES", "[{min_chars: 0}]").replace("FIELDS", fields)
-    played = desk.play(machine.replace("    OPTIONS\n", ""), inputs={"text": text})
+    played = desk.play(machine, inputs={"text": text})
     return played.state.artifacts["plan"].fields
 
 
@@ -190,15 +189,8 @@ def test_validator_and_extraction_share_one_pattern(desk: Desk) -> None:
 def test_a_pattern_that_nobody_named_is_told(desk: Desk) -> None:
     """S0.29: a name that drifted away from its pattern is no pattern by accident."""
     machine = JUDGED.replace("RULES", "[{matches: headers}]").replace("FIELDS", "{}")
-    problems = desk.problems(machine.replace("    OPTIONS\n", ""))
+    problems = desk.problems(machine)
     assert "unknown-pattern" in {problem.code for problem in problems}
-
-
-FIELDS = """
-      goal: {section: Goal}
-      files: {all: file_line}
-      tasks: {count: header}
-"""
 
 
 def test_goal_files_and_number_of_tasks_are_taken_into_the_state(desk: Desk) -> None:

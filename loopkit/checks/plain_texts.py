@@ -1,0 +1,38 @@
+"""Texts that are no templates have no braces of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import JudgeRule, ModelAgent
+from loopkit.graph import DocPath
+from loopkit.problems import Problem
+
+
+def check_plain_texts(subject: Subject) -> Iterator[Problem]:
+    """A warning for `{{ }}` in the `system:` of an agent and in the rubric of a judge."""
+    for path, text in _plain_texts(subject):
+        for number, line in enumerate(text.split("\n"), 1):
+            if "{{" in line and "}}" in line:
+                problem = subject.source.problem_inside(
+                    path,
+                    "not-a-template",
+                    "this is no template: it is sent as it is written",
+                    help="move what changes into the prompt",
+                    line=number,
+                    column=line.index("{{") + 1,
+                    length=2,
+                )
+                yield replace(problem, severity="warning")
+
+
+def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for name, agent in subject.machine.agents.items():
+        if isinstance(agent, ModelAgent):
+            yield ("agents", name, "system"), agent.system
+    for placed in subject.rules:
+        if isinstance(placed.rule, JudgeRule):
+            for index, criterion in enumerate(placed.rule.rubric):
+                yield (*placed.path, "rubric", index), criterion

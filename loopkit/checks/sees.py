@@ -1,0 +1,49 @@
+"""What a judge is shown besides the artifact exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import JudgeRule
+from loopkit.graph import DocPath
+from loopkit.problems import Problem, did_you_mean
+from loopkit.template import Anything, Fields, Shape
+
+
+def check_sees(subject: Subject) -> Iterator[Problem]:
+    """The paths under `sees:`, at each state that asks the judge; what may be missing may be."""
+    for placed in subject.rules:
+        if isinstance(placed.rule, JudgeRule):
+            for index, seen in enumerate(placed.rule.sees):
+                path = (*placed.path, "sees", index)
+                for state in placed.judged_at:
+                    yield from _unseen(subject, path, seen, subject.judging[state])
+
+
+def _unseen(
+    subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]
+) -> Iterator[Problem]:
+    shape: Shape = Fields(names)
+    before: list[str] = []
+    for step in seen.split("."):
+        if isinstance(shape, Anything):
+            return
+        fields = shape.fields if isinstance(shape, Fields) else {}
+        if step not in fields:
+            yield _unknown(subject, path, seen, ".".join(before), step, fields)
+            return
+        shape = fields[step]
+        before.append(step)
+
+
+def _unknown(
+    subject: Subject, path: DocPath, seen: str, holder: str, step: str, fields: Mapping[str, Shape]
+) -> Problem:
+    if not holder:
+        remedy = did_you_mean(step, fields)
+        return subject.source.problem(path, "unknown-name", f"unknown name `{step}`", help=remedy)
+    remedy = did_you_mean(seen, [f"{holder}.{name}" for name in fields])
+    remedy = remedy or "it is a list or a single value"
+    message = f"`{holder}` has no field `{step}`"
+    return subject.source.problem(path, "unknown-field", message, help=remedy)

@@ -1,0 +1,192 @@
+"""S0, feedback: every line that needs no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
+
+ISSUE = {"issue": "Exports of one customer starve those of the others."}
+LOOP = """
+loopkit: 1
+limits: {revisions: 5}
+agents: {author: {command: [none], session: SESSION}, critic: {command: [none]}}
+validators: {quality: {judge: critic}}
+feedback:
+  revise_plan: |
+    ## Plan Revision Required (attempt {{ attempt + 1 }})
+
+    Your previous plan had these structural issues:
+    {% for finding in findings %}
+    - {{ finding.message }}
+    {% endfor %}
+
+    Please revise the plan file to address all issues above.
+states:
+  draft: {agent: author, prompt: PROMPT, output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [quality]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: exhausted}
+      - {revise: draft, feedback: revise_plan}
+  accepted: {final: success}
+  exhausted: {final: failure}
+"""
+
+
+def prompts(
+    desk: Desk, critic: list[Any], *, session: str = "fresh", prompt: str = "Write a plan."
+) -> list[str]:
+    """What the author was sent in each attempt."""
+    machine = LOOP.replace("SESSION", session).replace("PROMPT", f'"{prompt}"')
+    texts = [f"plan {number}" for number in range(1, len(critic) + 1)]
+    played = desk.play(machine, scenario(agents={"author": texts, "critic": critic}))
+    assert played.outcome == "accepted"
+    return played.prompts("author")
+
+
+REVISION = """\
+## Plan Revision Required (attempt 2)
+
+Your previous plan had these structural issues:
+- No "### Task N:" headers found.
+- The goal is missing.
+
+Please revise the plan file to address all issues above."""
+
+
+def test_the_feedback_is_exactly_the_text_of_the_machine(desk: Desk) -> None:
+    """S0.36: appended to the author's prompt, wording and bullets as configured."""
+    issues = fails('No "### Task N:" headers found.', "The goal is missing.")
+    first, second = prompts(desk, [issues, PASS])
+    assert first == "Write a plan."
+    assert second == f"Write a plan.\n\nplan 1\n\n{REVISION}"
+
+
+def test_there_is_no_feedback_while_nothing_is_invalid(desk: Desk) -> None:
+    """S0.36: the prompt of the first attempt names it, and gets nothing."""
+    assert prompts(desk, [PASS], prompt="Write.{{ feedback }}") == ["Write."]
+
+
+def test_feedback_is_about_the_last_report_only(desk: Desk) -> None:
+    """S0.36: what an attempt has mended is not told again."""
+    third = prompts(desk, [fails("No goal."), fails("No tests."), PASS])[2]
+    assert "No tests." in third
+    assert "No goal." not in third
+
+
+def test_feedback_says_which_attempt_of_how_many(desk: Desk) -> None:
+    """S0.37: and points at the previous artifact."""
+    critic = [fails("Vague."), fails("Still vague."), PASS]
+    architect = [plan("good"), plan("good_crlf") + "\nMore.\n", plan("good")]
+    played = desk.play(
+        PLAN_REVIEW, scenario(agents={"architect": architect, "critic": critic}), ISSUE
+    )
+    _, second, third = played.prompts("architect")
+    assert second.startswith("The plan has these issues (revision 1 of 2):\n- Vague.\n")
+    assert third.startswith("The plan has these issues (revision 2 of 2):\n- Still vague.\n")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "second"),
+    [
+        ("Write.", f"Write.\n\nplan 1\n\n{REVISION}"),
+        ("Write. Before: <{{ previous }}>", f"Write. Before: <plan 1>\n\n{REVISION}"),
+        ("Write. <{{ feedback }}>", f"Write. <{REVISION}>\n\nplan 1"),
+        ("<{{ feedback }}|{{ previous }}>", f"<{REVISION}|plan 1>"),
+    ],
+    ids=["names-neither", "names-previous", "names-feedback", "names-both"],
+)
+def test_a_fresh_author_gets_the_previous_artifact_and_the_feedback_once(
+    desk: Desk, prompt: str, second: str
+) -> None:
+    """S0.37: where the prompt names one of them, only the other is added."""
+    issues = fails('No "### Task N:" headers found.', "The goal is missing.")
+    assert prompts(desk, [issues, PASS], prompt=prompt)[1] == second
+
+
+def test_attempt_revision_and_cap_are_numbers_in_the_prompt(desk: Desk) -> None:
+    """S0.37: attempt n of N, where the prompt states it."""
+    prompt = "{{ attempt }} {{ revision }} {{ max_revisions }}|{{ feedback }}{{ previous }}"
+    told = prompts(desk, [fails("a"), fails("b"), PASS], prompt=prompt)
+    assert [text.partition("|")[0] for text in told] == ["1 0 0", "2 1 5", "3 2 5"]
+
+
+def test_a_fresh_session_is_a_new_conversation_each_time(desk: Desk) -> None:
+    """S0.38: `fresh`: one message, and everything in it."""
+    machine = LOOP.replace("SESSION", "fresh").replace("PROMPT", "Write.")
+    script = scenario(agents={"author": ["a", "b"], "critic": [fails("x"), PASS]})
+    asked = desk.play(machine, script).asked("author")
+    assert [[message.role for message in request.messages] for request in asked] == [["user"]] * 2
+
+
+CODER = r"""echo "{\"type\": \"result\", \"result\": \"$*\", \"session_id\": \"s-1\"}" """
+RESUMED = """
+loopkit: 1
+agents:
+  author:
+    command: [sh, coder.sh, new]
+    reply: stream_json
+    session: SESSION
+    resume: [--resume, "{{ session }}"]
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{matches: resume, message: Not resumed.}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: exhausted}
+      - {revise: draft}
+  accepted: {final: success, result: plan}
+  exhausted: {final: failure, result: plan}
+"""
+
+
+@pytest.mark.parametrize(
+    ("session", "result"),
+    [("keep", "new --resume s-1"), ("fresh", "new"), ("{keep: 1}", "new --resume s-1")],
+)
+def test_a_session_id_is_passed_on_where_the_session_is_kept(
+    desk: Desk, session: str, result: str
+) -> None:
+    """S0.38: `resume` passes the previous session id."""
+    desk.write("coder.sh", CODER)
+    assert desk.play(RESUMED.replace("SESSION", session)).result == {"plan": result}
+
+
+def test_feedback_names_at_most_twenty_findings_the_worst_first(desk: Desk) -> None:
+    """S0.40: errors before warnings, and no more of them than the cap."""
+    findings = [
+        {"message": f"Defect {number}.", "severity": "error" if number > 4 else "warning"}
+        for number in range(1, 31)
+    ]
+    critic = [{"data": {"verdict": "fail", "findings": findings}}, PASS]
+    told = prompts(desk, critic)[1]
+    listed = [line for line in told.splitlines() if line.startswith("- ")]
+    assert listed == [f"- Defect {number}." for number in range(5, 25)]
+
+
+def test_the_cap_on_feedback_items_is_configurable(desk: Desk) -> None:
+    """S0.40: `limits.feedback_items`."""
+    machine = LOOP.replace("{revisions: 5}", "{revisions: 5, feedback_items: 2}")
+    machine = machine.replace("SESSION", "fresh").replace("PROMPT", "Write.")
+    script = scenario(agents={"author": ["a", "b"], "critic": [fails("x", "y", "z"), PASS]})
+    told = desk.play(machine, script).prompts("author")[1]
+    assert [line for line in told.splitlines() if line.startswith("- ")] == ["- x", "- y"]
+
+
+def test_the_report_keeps_what_the_feedback_leaves_out(desk: Desk) -> None:
+    """S0.40: `report.findings` has everything, sorted by severity."""
+    findings = [
+        {"message": "A wish.", "severity": "warning"},
+        {"message": "A defect.", "severity": "error"},
+    ]
+    machine = LOOP.replace("SESSION", "fresh").replace("PROMPT", "Write.")
+    critic = [{"data": {"verdict": "fail", "findings": findings}}, PASS]
+    played = desk.play(machine, scenario(agents={"author": ["a", "b"], "critic": critic}))
+    assert [finding.message for finding in played.reports[0].findings] == ["A defect.", "A wish."]

@@ -1,0 +1,91 @@
+"""The README's commands, run as a new user would: in an empty environment, in a fresh copy."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    command
+    for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    for command in block.strip().splitlines()
+]
+TEST_COMMAND = COMMANDS[-1]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's files in a folder of their own, as a clone has them."""
+    folder = tmp_path_factory.mktemp("readme") / "loopkit"
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def ran(command: str, copy: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the README with nothing but a path and a home."""
+    python = copy.parent / "bin"
+    python.mkdir(exist_ok=True)
+    if not (python / "python3").exists():
+        (python / "python3").symlink_to(Path(sys.base_prefix) / "bin" / "python3")
+    kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "SSL_", "REQUESTS_"))}
+    proxies = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
+    environment = {"PATH": f"{python}:/usr/bin:/bin", "HOME": str(copy.parent), "LANG": "C.UTF-8"}
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=copy, env={**kept, **proxies, **environment, **more},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200, check=False,
+    )  # fmt: skip
+
+
+def test_the_readme_has_one_command_for_the_main_job_and_one_for_the_tests() -> None:
+    assert len(COMMANDS) == 2
+    assert "loopkit run machines/plan_review.yaml" in COMMANDS[0]
+    assert "pytest" in TEST_COMMAND
+
+
+def test_the_first_command_sets_up_and_prints_the_accepted_plan(copy: Path) -> None:
+    done = ran(COMMANDS[0], copy)
+    assert done.returncode == 0, done.stderr
+    plan = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")
+    assert done.stdout.strip() == plan.strip()
+    assert "accepted (success)" in done.stderr
+
+
+def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:
+    # That they pass is what CI shows with this same command; running all tests inside one of
+    # them would never end, so here they are collected only.
+    done = ran(TEST_COMMAND, copy, PYTEST_ADDOPTS="--collect-only")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert re.search(r"\d{3,} tests collected", done.stdout), done.stdout[-500:]
+
+
+def test_the_broken_machine_of_the_readme_gives_the_message_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from loopkit.cli import run
+
+    monkeypatch.chdir(tmp_path)
+    (fragment,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (message,) = re.findall(r"^```\n(error.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    whole = (ROOT / "machines/plan_review.yaml").read_text(encoding="utf-8")
+    begin, end = whole.index("  validate:\n"), whole.index("  approval:\n")
+    broken = whole[:begin] + fragment + "\n" + whole[end:]
+    Path("plan_review.yaml").write_text(broken, encoding="utf-8")
+    assert run(["check", "plan_review.yaml"]) == 1
+    assert message.strip() in capsys.readouterr().out
