@@ -110,16 +110,19 @@ def best_round(run: RunState, of: str | None) -> Round | None:
     """The best complete round: of the state named, else of the last validated one.
 
     Fewest blocking findings of deterministic validators, then fewest blocking,
-    then fewest warnings, then the earliest.
+    then fewest warnings, then the earliest. What is no artifact, so that no rule
+    was run on it, comes after everything that is one.
     """
     state = of or (run.rounds[-1].report.state if run.rounds else None)
     rounds = [entry for entry in run.rounds if entry.report.state == state]
-    return min(rounds, key=lambda entry: _rank(entry.report), default=None)
+    return min(rounds, key=_rank, default=None)
 
 
-def _rank(report: Report) -> tuple[int, int, int]:
+def _rank(entry: Round) -> tuple[bool, int, int, int]:
+    report = entry.report
     deterministic = sum(f.blocking and not f.rule.startswith("judge") for f in report.findings)
-    return deterministic, len(report.blocking), len(report.warnings)
+    is_none = bool(entry.judged.fault)
+    return is_none, deterministic, len(report.blocking), len(report.warnings)
 
 
 def _identity(artifact: Artifact) -> tuple[str, int]:

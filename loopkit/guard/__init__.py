@@ -7,11 +7,12 @@ beforehand, `parse_requirement`.
 
 from loopkit.guard.evaluate import compile_guard
 from loopkit.guard.expand import expand
-from loopkit.guard.grammar import KEYWORDS, Guard, parse
+from loopkit.guard.grammar import KEYWORDS, parse
 from loopkit.guard.paths import parse_path, select
 from loopkit.guard.requirement import Requirement, parse_requirement
 from loopkit.guard.rules import GuardType, check
 from loopkit.guard.tokens import GuardError, GuardProblem
+from loopkit.guard.tree import Guard
 
 __all__ = [
     "KEYWORDS",

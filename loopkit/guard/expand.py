@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loopkit.guard.grammar import Guard, at_place_of, end_of, names_in, rebuilt
 from loopkit.guard.tokens import GuardError, GuardProblem
+from loopkit.guard.tree import Guard, at_place_of, end_of, names_in, rebuilt
 
 MAX_DEPTH = 100
 """How deep the parts of an expanded guard may be nested."""

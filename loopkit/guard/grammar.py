@@ -1,9 +1,4 @@
-"""Guard text -> tree, with every construct that the language does not have refused by name.
-
-The tree is made of `ast` nodes, so that Python compiles it, but it is built here: only the nodes
-of the language can come out (BoolOp, Not, Compare with one operator, Name, Constant, List of
-Constants). A dotted name is one Name with the dots in its `id`. `col_offset` counts characters.
-"""
+"""Guard text -> tree, with every construct that the language does not have refused by name."""
 
 from __future__ import annotations
 
@@ -11,79 +6,18 @@ import ast
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar
 
 from loopkit.guard.tokens import GuardError, Token, no_arithmetic, refusal, tokenize
+from loopkit.guard.tree import Guard, Value, end_of, names_in, placed
 
 MAX_DEPTH = 30
 """How deep parentheses and `not` may be nested in one guard."""
-
-Value = str | int | float | bool | None
-_Expr = TypeVar("_Expr", bound=ast.expr)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
-    """A parsed guard. Two guards are equal only where they are the same one."""
-
-    text: str
-    tree: ast.expr = field(repr=False)
-    """Shared, never changed in place."""
-    names: frozenset[str]
-    """The dotted names that it reads: {"valid", "input.max_revisions"}."""
 
 
 def parse(text: str) -> Guard:
     """Return the guard that `text` spells; raise GuardError at the first word that is wrong."""
     tree = _Parser(text).whole()
     return Guard(text, tree, names_in(tree))
-
-
-def names_in(tree: ast.expr) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-
-
-def rebuilt(
-    node: ast.expr, stand_in: Callable[[ast.Name], ast.expr], place: ast.expr | None = None
-) -> ast.expr:
-    """Return the tree anew with what `stand_in` gives for each name; the old one stays as it is.
-
-    Every node but those that stand in gets the place of `place`, where given, else its old one.
-    """
-    match node:
-        case ast.Name():
-            return stand_in(node)
-        case ast.BoolOp(op=op, values=values):
-            new: ast.expr = ast.BoolOp(op, [rebuilt(value, stand_in, place) for value in values])
-        case ast.UnaryOp(op=op, operand=operand):
-            new = ast.UnaryOp(op, rebuilt(operand, stand_in, place))
-        case ast.Compare(left=left, ops=ops, comparators=[right]):
-            sides = [rebuilt(side, stand_in, place) for side in (left, right)]
-            new = ast.Compare(sides[0], ops, sides[1:])
-        case ast.List(elts=items):
-            new = ast.List([rebuilt(item, stand_in, place) for item in items], ast.Load())
-        case ast.Constant(value=value):
-            new = ast.Constant(value)
-        case _:
-            raise AssertionError(f"a guard has no {type(node).__name__}")
-    return at_place_of(place or node, new)
-
-
-def at_place_of(place: ast.expr, node: _Expr) -> _Expr:
-    """Return the new node with the place of another one noted on it."""
-    return placed(node, place.col_offset, end_of(place))
-
-
-def placed(node: _Expr, start: int, end: int) -> _Expr:
-    """Return the node, new and not yet shared, with its place in the text noted on it."""
-    node.lineno = node.end_lineno = 1
-    node.col_offset, node.end_col_offset = start, end
-    return node
-
-
-def end_of(node: ast.expr) -> int:
-    return node.end_col_offset or node.col_offset
 
 
 _VALUES: dict[str, bool | None] = {"true": True, "false": False, "none": None}

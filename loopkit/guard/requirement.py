@@ -7,9 +7,10 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from loopkit.guard.grammar import names_in, parse
+from loopkit.guard.grammar import parse
 from loopkit.guard.rules import check_untyped
 from loopkit.guard.tokens import GuardError
+from loopkit.guard.tree import names_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)

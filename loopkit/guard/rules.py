@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from loopkit.guard.grammar import Guard, Value, end_of
 from loopkit.guard.narrowing import is_none, present_if
 from loopkit.guard.tokens import GuardProblem
+from loopkit.guard.tree import Guard, Value, end_of
 from loopkit.problems import did_you_mean
 
 Kind = Literal["bool", "int", "num", "str", "texts"]

@@ -1,0 +1,73 @@
+"""A parsed guard, and what can be done with its tree.
+
+The tree is made of `ast` nodes, so that Python compiles it, but only the nodes of the language
+can be in it: BoolOp, Not, Compare with one operator, Name, Constant, List of Constants. A dotted
+name is one Name with the dots in its `id`. `col_offset` counts characters.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Value = str | int | float | bool | None
+_Expr = TypeVar("_Expr", bound=ast.expr)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """A parsed guard. Two guards are equal only where they are the same one."""
+
+    text: str
+    tree: ast.expr = field(repr=False)
+    """Shared, never changed in place."""
+    names: frozenset[str]
+    """The dotted names that it reads: {"valid", "input.max_revisions"}."""
+
+
+def names_in(tree: ast.expr) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+def rebuilt(
+    node: ast.expr, stand_in: Callable[[ast.Name], ast.expr], place: ast.expr | None = None
+) -> ast.expr:
+    """Return the tree anew with what `stand_in` gives for each name; the old one stays as it is.
+
+    Every node but those that stand in gets the place of `place`, where given, else its old one.
+    """
+    match node:
+        case ast.Name():
+            return stand_in(node)
+        case ast.BoolOp(op=op, values=values):
+            new: ast.expr = ast.BoolOp(op, [rebuilt(value, stand_in, place) for value in values])
+        case ast.UnaryOp(op=op, operand=operand):
+            new = ast.UnaryOp(op, rebuilt(operand, stand_in, place))
+        case ast.Compare(left=left, ops=ops, comparators=[right]):
+            sides = [rebuilt(side, stand_in, place) for side in (left, right)]
+            new = ast.Compare(sides[0], ops, sides[1:])
+        case ast.List(elts=items):
+            new = ast.List([rebuilt(item, stand_in, place) for item in items], ast.Load())
+        case ast.Constant(value=value):
+            new = ast.Constant(value)
+        case _:
+            raise AssertionError(f"a guard has no {type(node).__name__}")
+    return at_place_of(place or node, new)
+
+
+def at_place_of(place: ast.expr, node: _Expr) -> _Expr:
+    """Return the new node with the place of another one noted on it."""
+    return placed(node, place.col_offset, end_of(place))
+
+
+def placed(node: _Expr, start: int, end: int) -> _Expr:
+    """Return the node, new and not yet shared, with its place in the text noted on it."""
+    node.lineno = node.end_lineno = 1
+    node.col_offset, node.end_col_offset = start, end
+    return node
+
+
+def end_of(node: ast.expr) -> int:
+    return node.end_col_offset or node.col_offset

@@ -1,0 +1,265 @@
+"""Questions to a person: choices, forms, edits, timeouts, and what is picked."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from loopkit.app import NotRunnable
+from loopkit.work.human import AnswerRefused
+from tests.support import Desk, Played, scenario
+
+GATE = """
+loopkit: 1
+limits: {revisions: 1}
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{min_chars: 4}]
+    transitions:
+      - {guard: valid, target: gate}
+      - {target: gate}
+  gate:
+    human: "Attempt of {{ report.attempt }}: good?"
+    choices: [good, bad, never]
+    OPTIONS
+    transitions:
+      - {guard: choice == "good", target: accepted}
+      - {guard: choice == "bad", revise: draft, feedback: "{{ comment }}"}
+      - {target: refused}
+  accepted: {final: success, result: plan}
+  refused: {final: failure}
+"""
+AUTHOR = scenario(agents={"author": ["plan one", "plan two", "plan three"]})
+
+
+def waiting(desk: Desk, options: str = "show: [plan, report]") -> Played:
+    played = desk.play(GATE.replace("OPTIONS", options), AUTHOR)
+    assert played.state.status == "waiting"
+    return played
+
+
+def closed(played: Played) -> dict[str, str]:
+    return {choice.name: choice.closed for choice in played.questions[-1].choices if choice.closed}
+
+
+def test_a_choice_without_room_is_closed_with_the_reason(durable: Desk) -> None:
+    first = waiting(durable)
+    assert closed(first) == {}
+    second = durable.answer(first.state.run, "bad", comment="Shorter.")
+    assert closed(second) == {"bad": "all 1 revisions are used up"}
+    with pytest.raises(AnswerRefused, match="`bad` is closed: all 1 revisions are used up"):
+        durable.answer(first.state.run, "bad", comment="Shorter.")
+    assert durable.answer(first.state.run, "good").result == {"plan": "plan two"}
+
+
+def test_a_closed_choice_does_not_fall_through_to_another_edge(durable: Desk) -> None:
+    run = waiting(durable).state.run
+    durable.answer(run, "bad", comment="x")
+    with pytest.raises(AnswerRefused):
+        durable.answer(run, "bad", comment="y")
+    assert durable.resume(run).state.state == "gate"
+
+
+def test_a_choice_that_is_not_offered_is_refused_with_those_that_are(durable: Desk) -> None:
+    run = waiting(durable).state.run
+    with pytest.raises(AnswerRefused, match="did you mean `good`"):
+        durable.answer(run, "god")
+
+
+@pytest.mark.parametrize("comment", ["", "  \n"])
+def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(durable: Desk, comment: str) -> None:
+    first = waiting(durable)
+    assert [c.name for c in first.questions[0].choices if c.needs_comment] == ["bad"]
+    with pytest.raises(AnswerRefused, match="needs a comment"):
+        durable.answer(first.state.run, "bad", comment=comment)
+
+
+def test_an_answer_after_the_end_is_refused(durable: Desk) -> None:
+    run = waiting(durable).state.run
+    assert durable.answer(run, "never").outcome == "refused"
+    with pytest.raises(NotRunnable, match="is over: refused"):
+        durable.answer(run, "good")
+
+
+def test_the_question_is_a_template(durable: Desk) -> None:
+    first = waiting(durable)
+    second = durable.answer(first.state.run, "bad", comment="Shorter.")
+    assert [question.text for question in second.questions] == [
+        "Attempt of 1: good?",
+        "Attempt of 2: good?",
+    ]
+
+
+ABSENT = "timeout: 80ms\n    otherwise: never"
+
+
+def test_after_the_timeout_the_absent_person_has_answered(durable: Desk) -> None:
+    run = waiting(durable, ABSENT).state.run
+    time.sleep(0.1)
+    played = durable.resume(run)
+    assert played.outcome == "refused"
+    assert played.state.answers["gate"].by == "timeout"
+
+
+def test_before_the_timeout_a_person_answers(durable: Desk) -> None:
+    run = waiting(durable, ABSENT.replace("80ms", "1h")).state.run
+    assert durable.resume(run).state.status == "waiting"
+    played = durable.answer(run, "good")
+    assert played.outcome == "accepted"
+    assert played.state.answers["gate"].by == "person"
+
+
+def test_a_timeout_needs_a_choice_that_goes_forward(desk: Desk) -> None:
+    absent = GATE.replace("OPTIONS", "timeout: 1h\n    otherwise: bad")
+    assert {problem.code for problem in desk.problems(absent)} == {"otherwise-revises"}
+    silent = GATE.replace("OPTIONS", "timeout: 1h")
+    assert {problem.code for problem in desk.problems(silent)} == {"missing-otherwise"}
+
+
+FORM = """
+loopkit: 1
+states:
+  ask:
+    human: How?
+    choices: [go, stop]
+    form:
+      risk: low|high
+      rounds: {type: int, default: 1, minimum: 1, maximum: 5}
+      note: optional str
+    transitions:
+      - {guard: choice == "go" and risk == "high" and rounds > 2, target: careful}
+      - {guard: choice == "go", target: quick}
+      - {target: stopped}
+  careful: {render: "{{ ask.risk }} {{ ask.rounds }}", next: done}
+  quick: {final: success}
+  done: {final: success, result: careful}
+  stopped: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "outcome"),
+    [
+        ({"risk": "high", "rounds": 3}, "done"),
+        ({"risk": "high"}, "quick"),
+        ({"risk": "low", "rounds": 5, "note": "x"}, "quick"),
+    ],
+)
+def test_the_fields_of_a_form_route_and_fill_templates(
+    durable: Desk, form: dict[str, Any], outcome: str
+) -> None:
+    run = durable.play(FORM).state.run
+    played = durable.answer(run, "go", form=form)
+    assert played.outcome == outcome
+    if outcome == "done":
+        assert played.result == {"careful": "high 3"}
+
+
+@pytest.mark.parametrize(
+    ("form", "named"),
+    [({}, "risk"), ({"risk": "medium"}, "risk"), ({"risk": "low", "rounds": 9}, "rounds"),
+     ({"risk": "low", "rouns": 1}, "rouns")],
+)  # fmt: skip
+def test_a_form_that_is_not_right_is_refused_and_says_which_field(
+    durable: Desk, form: dict[str, Any], named: str
+) -> None:
+    run = durable.play(FORM).state.run
+    with pytest.raises(AnswerRefused, match=named):
+        durable.answer(run, "go", form=form)
+    assert durable.answer(run, "stop", form={"risk": "low"}).outcome == "stopped"
+
+
+def test_a_form_that_leads_to_a_closed_edge_is_refused(durable: Desk) -> None:
+    machine = GATE.replace("OPTIONS", "form: {again: bool}").replace(
+        'choice == "bad"', 'choice == "bad" and again'
+    )
+    run = durable.play(machine, AUTHOR).state.run
+    durable.answer(run, "bad", comment="x", form={"again": True})
+    with pytest.raises(AnswerRefused, match="all 1 revisions are used up"):
+        durable.answer(run, "bad", comment="x", form={"again": True})
+    assert durable.answer(run, "bad", comment="x", form={"again": False}).outcome == "refused"
+
+
+def test_an_edited_artifact_is_the_current_one(durable: Desk) -> None:
+    run = waiting(durable, "edit: plan").state.run
+    played = durable.answer(run, "good", edit="my own plan")
+    assert played.result == {"plan": "my own plan"}
+
+
+def test_an_edited_artifact_is_what_the_author_sees_as_previous(durable: Desk) -> None:
+    run = waiting(durable, "edit: plan").state.run
+    played = durable.answer(run, "bad", comment="Like this.", edit="my own plan")
+    assert played.prompts("author")[1] == "Write.\n\nmy own plan\n\nLike this."
+
+
+def test_only_what_is_offered_can_be_edited(durable: Desk) -> None:
+    run = waiting(durable).state.run
+    with pytest.raises(AnswerRefused, match="nothing to edit"):
+        durable.answer(run, "good", edit="x")
+
+
+BEST = """
+loopkit: 1
+limits: {revisions: 2}
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{matches: a}, {matches: b}, {matches: c, severity: warning}, {matches: z}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: ENDING}
+      - {revise: draft}
+  ask:
+    human: Accept?
+    show: [plan, report]
+    pick: best
+    choices: [accept, again]
+    transitions:
+      - {guard: choice == "accept", target: accepted}
+      - {revise: draft, max: 1, feedback: "Once more."}
+      - {target: accepted}
+  accepted: {final: success, result: plan}
+"""
+EXHAUSTED = "  exhausted: {final: failure, result: plan, pick: PICK}\n"
+
+
+@pytest.mark.parametrize(
+    ("plans", "best"),
+    [
+        (["", "ab", "a"], "ab"),
+        (["a b", "ab c", "a"], "ab c"),
+        (["b", "a", "x"], "b"),
+        (["", "x", "ac"], "ac"),
+    ],
+    ids=["fewest-errors", "then-fewest-warnings", "then-the-earliest", "a-late-one"],
+)
+def test_the_best_of_all_attempts_is_the_result(desk: Desk, plans: list[str], best: str) -> None:
+    head, _, rest = BEST.partition("  ask:\n")
+    tail = rest[rest.index("  accepted:") :]
+    machine = head.replace("ENDING", "exhausted") + tail
+    script = scenario(agents={"author": plans})
+    for pick, result in (("best", best), ("last", plans[-1])):
+        ending = EXHAUSTED.replace("PICK", pick)
+        assert desk.play(machine + ending, script).result == {"plan": result}
+
+
+def test_the_best_is_shown_and_taken_when_the_run_goes_forward(durable: Desk) -> None:
+    script = scenario(agents={"author": ["x", "ab", "a", "later"]})
+    asked = durable.play(BEST.replace("ENDING", "ask"), script)
+    played = durable.answer(asked.state.run, "accept")
+    assert played.result == {"plan": "ab"}
+    assert played.state.artifacts["plan"].attempt == 2
+
+
+def test_the_best_is_not_taken_when_the_run_goes_back(durable: Desk) -> None:
+    script = scenario(agents={"author": ["x", "ab", "a", "later"]})
+    asked = durable.play(BEST.replace("ENDING", "ask"), script)
+    played = durable.answer(asked.state.run, "again")
+    assert played.prompts("author")[3] == "Write.\n\na\n\nOnce more."

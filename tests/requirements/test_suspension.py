@@ -1,0 +1,244 @@
+"""Stopping and going on: the exact state, nothing paid twice, calls in doubt, one owner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.app import App
+from loopkit.events import Failed, InDoubt, Intended, Replied, Settled
+from loopkit.runstate import fold
+from loopkit.work.human import AnswerRefused
+from tests.support import PASS, ROOT, Desk, Played, fails, scenario
+
+MACHINE = """
+loopkit: 1
+agents:
+  author: {model: some/model, IN_DOUBT retry: {attempts: 2, backoff: 1ms}}
+  critic: {model: some/model, retry: {attempts: 1}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: refused}
+      - {revise: draft, feedback: "{{ findings[0].message }}"}
+  accepted: {final: success, result: plan}
+  refused: {final: failure}
+"""
+SCRIPT = scenario(agents={"author": ["p1", "p2"], "critic": [fails("A"), PASS]})
+COST = {"cost_usd": 0.25, "usage": {"input": 10, "output": 10}}
+
+
+def machine(in_doubt: str = "") -> str:
+    return MACHINE.replace("IN_DOUBT ", f"on_in_doubt: {in_doubt}, " if in_doubt else "")
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_a_run_goes_on_where_it_stopped(durable: Desk, calls: int) -> None:
+    whole = durable.play(machine(), SCRIPT)
+    stopped = durable.play(machine(), SCRIPT, limits={"agent_calls": calls})
+    assert stopped.state.status == "suspended"
+    played = durable.resume(stopped.state.run, limits={"agent_calls": 9})
+    assert played.result == {"plan": "p2"}
+    assert len(played.requests) == 4 - calls
+    for part in ("counters", "attempts", "route", "rounds", "visits"):
+        assert getattr(played.state, part) == getattr(whole.state, part)
+
+
+def test_a_stopped_run_is_in_the_journal_exactly_as_it_was(durable: Desk) -> None:
+    stopped = durable.play(machine(), SCRIPT, limits={"agent_calls": 3})
+    assert fold(stopped.events) == stopped.state
+    again = durable.resume(stopped.state.run)
+    assert again.requests == []
+    assert again.state.usage == stopped.state.usage
+    assert again.state.suspended == stopped.state.suspended
+
+
+def test_what_was_answered_is_not_asked_again(durable: Desk) -> None:
+    """The critic has judged, the author's second call hangs: only that one is made again."""
+    aborted = durable.abort(machine(), SCRIPT, in_call=3)
+    played = durable.resume(aborted.state.run)
+    assert played.outcome == "accepted"
+    assert [request.agent for request in played.requests] == ["author", "critic"]
+    assert played.of(Replied)[0].text == "p1"
+
+
+PRICED = scenario(agents={"author": [{"reply": "p1", **COST}], "critic": [{**PASS, **COST}]})
+
+
+def test_a_call_in_doubt_to_a_model_is_made_again_and_stays_charged(durable: Desk) -> None:
+    aborted = durable.abort(machine(), PRICED)
+    played = durable.resume(aborted.state.run)
+    assert [event.policy for event in played.of(InDoubt)] == ["retry"]
+    assert played.outcome == "accepted"
+    assert played.state.usage.agent_calls == 3
+    assert played.state.usage.cost_usd == pytest.approx(0.75)
+    assert len({event.key for event in played.of(Intended)}) == 3
+
+
+def test_a_call_in_doubt_spends_the_retry_budget(durable: Desk) -> None:
+    calls: list[Any] = [[{"fault": "timeout"}, "p1"]]
+    aborted = durable.abort(machine(), scenario(agents={"author": calls, "critic": [PASS]}))
+    played = durable.resume(aborted.state.run)
+    assert played.state.suspended is not None
+    assert "2 tries" in played.state.suspended.message
+
+
+def test_a_call_in_doubt_counts_in_the_limits(durable: Desk) -> None:
+    aborted = durable.abort(machine(), PRICED)
+    played = durable.resume(aborted.state.run, limits={"cost_usd": 0.3})
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "limit"
+    assert played.requests == []
+
+
+def test_a_call_in_doubt_can_count_as_failed(durable: Desk) -> None:
+    played = durable.resume(durable.abort(machine("fail"), SCRIPT).state.run)
+    assert played.requests == []
+    assert played.state.suspended is not None
+    assert (played.state.suspended.reason, played.state.suspended.state) == ("fatal", "draft")
+    assert "in doubt" in played.state.suspended.message
+
+
+def test_after_a_failed_doubt_a_resume_makes_the_call_again(durable: Desk) -> None:
+    """Nothing but a person's `resume` does."""
+    failed = durable.resume(durable.abort(machine("fail"), SCRIPT).state.run)
+    assert durable.resume(failed.state.run).outcome == "accepted"
+
+
+@pytest.mark.parametrize(("choice", "outcome"), [("retry", "accepted"), ("fail", None)])
+def test_a_person_can_be_asked_about_a_call_in_doubt(
+    durable: Desk, choice: str, outcome: str | None
+) -> None:
+    asked = durable.resume(durable.abort(machine("ask"), SCRIPT).state.run)
+    assert asked.state.status == "waiting"
+    assert "`author`" in asked.questions[-1].text
+    assert [option.name for option in asked.questions[-1].choices] == ["retry", "fail"]
+    assert asked.requests == []
+    played = durable.answer(asked.state.run, choice)
+    assert [event.choice for event in played.of(Settled)] == [choice]
+    assert played.outcome == outcome
+
+
+def test_a_doubt_has_no_other_answers(durable: Desk) -> None:
+    asked = durable.resume(durable.abort(machine("ask"), SCRIPT).state.run)
+    with pytest.raises(AnswerRefused, match="`retry`, `fail`"):
+        durable.answer(asked.state.run, "maybe")
+
+
+COMMANDS = """
+loopkit: 1
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., on_error: {content: failed}, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_program_in_doubt_is_not_started_again_without_asking(durable: Desk) -> None:
+    """External sessions are never retried blindly."""
+    aborted = durable.abort(COMMANDS, scenario(agents={"author": ["plan"]}))
+    asked = durable.resume(aborted.state.run)
+    assert [event.policy for event in asked.of(InDoubt)] == ["ask"]
+    assert (asked.state.status, asked.requests) == ("waiting", [])
+
+
+def test_a_retry_goes_on_inside_its_budget_after_a_restart(durable: Desk) -> None:
+    """A failed try before the abort is one of the two."""
+    calls: list[Any] = [[{"fault": "timeout"}, {"fault": "connection"}, "p1"]]
+    script = scenario(agents={"author": calls, "critic": [PASS]})
+    aborted = durable.abort(machine("fail"), script, in_call=2)
+    assert [event.error_class for event in aborted.of(Failed)] == ["transient"]
+    assert len(aborted.of(Intended)) == 2
+
+
+SLEEPER = """
+loopkit: 1
+agents:
+  author: {command: [sh, -c, 'echo $$ > started; exec sleep 60'], on_in_doubt: ask}
+states:
+  draft: {agent: author, prompt: Write., on_error: {content: failed}, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "LOOPKIT_STATE": str(folder / ".loopkit"), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "loopkit", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def waited_for(path: Path) -> str:
+    for _ in range(1500):
+        if path.exists() and path.read_text(encoding="utf-8"):
+            return path.read_text(encoding="utf-8")
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was not written")
+
+
+async def only_run(durable: Desk) -> str:
+    """The id of the run in the desk's journal."""
+    app = App.open(durable.state_folder)
+    try:
+        [known] = await app.journal.runs(["started"])
+        return known.run
+    finally:
+        await app.close()
+
+
+@contextmanager
+def running(durable: Desk) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that drives a run whose only call takes a minute, and the run's id."""
+    durable.write("machine.yaml", SLEEPER)
+    owner = command(durable.folder, "run", "machine.yaml")
+    try:
+        agent = int(waited_for(durable.folder / "started"))
+        try:
+            yield owner, asyncio.run(only_run(durable))
+        finally:
+            os.kill(agent, signal.SIGKILL)
+    finally:
+        owner.kill()
+        owner.communicate()
+
+
+def test_a_second_process_on_one_run_is_refused_clearly(durable: Desk) -> None:
+    with running(durable) as (owner, run):
+        second = command(durable.folder, "resume", run)
+        _, said = second.communicate(timeout=60)
+        assert second.returncode not in (0, 70)
+        assert run in said
+        assert str(owner.pid) in said
+        assert "Traceback" not in said
+        assert owner.poll() is None
+
+
+def test_after_kill_9_the_run_can_be_taken_over(durable: Desk) -> None:
+    with running(durable) as (owner, run):
+        owner.send_signal(signal.SIGKILL)
+        owner.wait(timeout=30)
+        taken: Played = durable.resume(run)
+        assert taken.state.status == "waiting"
+        assert len(taken.of(Intended)) == 1
+        assert {stored.epoch for stored in taken.stored} > {taken.stored[0].epoch}
