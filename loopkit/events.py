@@ -90,7 +90,7 @@ class HumanAnswer(BaseModel):
 class Event(BaseModel):
     """What every record of a run has in common."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
     type: str
     version: int = EVENT_VERSION
 

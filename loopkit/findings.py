@@ -14,7 +14,7 @@ Status = Literal["new", "recurring", "regressed", "resolved"]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Finding(_Record):

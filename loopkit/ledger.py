@@ -120,7 +120,7 @@ def best_round(run: RunState, of: str | None) -> Round | None:
 
 def _rank(entry: Round) -> tuple[bool, int, int, int]:
     report = entry.report
-    deterministic = sum(f.blocking and not f.rule.startswith("judge") for f in report.findings)
+    deterministic = sum(f.blocking and f.rule != "judge" for f in report.findings)
     is_none = bool(entry.judged.fault)
     return is_none, deterministic, len(report.blocking), len(report.warnings)
 

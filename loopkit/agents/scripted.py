@@ -13,7 +13,7 @@ from loopkit.findings import ErrorClass
 from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.runstate import RunState
 from loopkit.scenario import Attempts, Played, PlayedAnswer, PlayedCommand
-from loopkit.workspace import confined, prepare
+from loopkit.workspace import OutsideWorkspace, UnusableWorkspace, confined, prepare
 
 FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "rate_limit": ("transient", "429: rate limit reached"),
@@ -87,12 +87,15 @@ class ScriptedAgent:
 
 
 def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
-    """Write what a scenario's agent writes, confined to its workspace."""
+    """Write what a scenario's agent writes, confined to its workspace; raises AgentError."""
     for relative, text in files.items():
-        root = prepare(folder or Path.cwd())
-        path = confined(root, relative)
-        prepare(path.parent)
-        path.write_text(text, encoding="utf-8")
+        try:
+            path = confined(prepare(folder or Path.cwd()), relative)
+            prepare(path.parent)
+            path.write_text(text, encoding="utf-8")
+        except (OutsideWorkspace, UnusableWorkspace, OSError) as error:
+            message = f"the scenario's file `{relative}` can't be written: {error}"
+            raise AgentError("fatal", message) from error
 
 
 class PlayedResults:

@@ -34,7 +34,6 @@ class Noun(BaseModel):
         strict=True,
         populate_by_name=True,
         defer_build=True,
-        use_attribute_docstrings=True,
     )
 
 

@@ -135,14 +135,16 @@ def _played(active: ActiveRun, validator: str, setting: Setting) -> Setting:
 @dataclass(frozen=True, slots=True)
 class _Judge:
     validator: str
+    index: int
+    """Its place among the validator's rules."""
     rule: JudgeRule
 
 
 def _judges(validators: Mapping[str, Sequence[Rule]]) -> list[_Judge]:
     return [
-        _Judge(validator, rule)
+        _Judge(validator, index, rule)
         for validator, rules in validators.items()
-        for rule in rules
+        for index, rule in enumerate(rules)
         if isinstance(rule, JudgeRule)
     ]
 
@@ -223,7 +225,7 @@ def _work(active: ActiveRun, name: str, judge: _Judge) -> Work:
     agent = active.program.machine.agents[judge.rule.judge]
     port = active.agents[judge.rule.judge]
     return Work(
-        task=f"{name}:{active.state.visit}:judge:{judge.validator}",
+        task=f"{name}:{active.state.visit}:judge:{judge.validator}:{judge.index}",
         agent=judge.rule.judge,
         place=judge.validator,
         role="judge",

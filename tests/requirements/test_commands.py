@@ -1,0 +1,332 @@
+"""Commands: `run` states, `command` rules and command agents, really started."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from loopkit.events import Failed, Replied
+from tests.support import Desk, Played, scenario
+
+RUN = """
+loopkit: 1
+states:
+  work:
+    run: COMMAND
+    OPTIONS
+    transitions:
+      - {guard: exit_code == 0, target: done}
+      - {guard: exit_code == 3, target: three}
+      - {target: other}
+  done: {final: success, result: work}
+  three: {final: failure, result: work}
+  other: {final: failure, result: work}
+"""
+
+
+def run(desk: Desk, shell: str, options: str = "timeout: 20s") -> Played:
+    machine = RUN.replace("COMMAND", json.dumps(["sh", "-c", shell])).replace("OPTIONS", options)
+    return desk.play(machine)
+
+
+@pytest.mark.parametrize(
+    ("shell", "outcome", "text"),
+    [
+        ("echo fine", "done", "fine\n"),
+        ("echo half; exit 3", "three", "half\n"),
+        ("exit 1", "other", ""),
+        ("kill -9 $$", "other", ""),
+    ],
+)
+def test_the_exit_code_of_a_command_routes_and_stdout_is_the_artifact(
+    desk: Desk, shell: str, outcome: str, text: str
+) -> None:
+    played = run(desk, shell)
+    assert played.outcome == outcome
+    assert played.result == {"work": text}
+
+
+CAUGHT = "on_error: {transient: late, fatal: broken}"
+ENDINGS = "  late: {final: failure}\n  broken: {final: failure}\n"
+
+
+def test_a_command_that_takes_too_long_is_ended_and_transient(desk: Desk) -> None:
+    machine = RUN.replace("COMMAND", "[sleep, '30']")
+    machine = machine.replace("OPTIONS", f"timeout: 100ms\n    {CAUGHT}")
+    played = desk.play(machine + ENDINGS)
+    assert played.outcome == "late"
+    assert played.state.usage.time_s < 10
+
+
+def test_a_command_that_cannot_start_is_fatal(desk: Desk) -> None:
+    machine = RUN.replace("COMMAND", "[no_such_program]").replace("OPTIONS", CAUGHT)
+    played = desk.play(machine + ENDINGS)
+    assert played.outcome == "broken"
+    assert "no_such_program" in played.of(Failed)[0].message
+
+
+def test_a_command_works_in_its_workspace_with_its_input(desk: Desk) -> None:
+    options = 'workspace: {path: "out/a"}\n    stdin: "{{ attempt }}. try"'
+    played = run(desk, "cat > got; pwd", options)
+    assert (desk.folder / "out/a/got").read_text(encoding="utf-8") == "1. try"
+    assert played.result == {"work": f"{(desk.folder / 'out/a').resolve()}\n"}
+
+
+def test_a_command_sees_only_the_variables_it_is_given(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    monkeypatch.setenv("GIVEN", "given")
+    played = run(desk, "env", "env: [GIVEN]")
+    printed = played.result["work"]
+    assert "GIVEN=given" in printed
+    assert "PATH=" in printed
+    assert "secret" not in printed
+
+
+FILED = """
+loopkit: 1
+patterns: {failed: '^FAILED (.*)$'}
+states:
+  work:
+    run: [sh, -c, 'SHELL']
+    output: {name: log, file: report.txt, fields: {broken: {all: failed}, count: {count: failed}}}
+    next: say
+  say: {render: "{{ log.count }}: {{ log.broken | join(', ') }}", next: done}
+  done: {final: success, result: [log, say]}
+"""
+
+
+def test_a_command_leaves_a_file_and_fields_of_it(desk: Desk) -> None:
+    shell = 'printf "FAILED a\\nok b\\nFAILED c\\nFAILED a\\n" > report.txt; echo done'
+    played = desk.play(FILED.replace("SHELL", shell))
+    assert played.result == {"log": "FAILED a\nok b\nFAILED c\nFAILED a\n", "say": "3: a, c"}
+
+
+RULE = """
+loopkit: 1
+agents: {author: {command: [none]}}
+limits: {revisions: 1}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{command: COMMAND, fail_codes: [1, 2], timeout: TIMEOUT}]
+    on_error: {transient: late, fatal: broken}
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: refused}
+      - {revise: draft}
+  accepted: {final: success}
+  refused: {final: failure}
+  late: {final: failure}
+  broken: {final: failure}
+"""
+
+
+def ruled(desk: Desk, shell: str, timeout: str = "20s") -> Played:
+    machine = RULE.replace("COMMAND", json.dumps(["sh", "-c", shell])).replace("TIMEOUT", timeout)
+    return desk.play(machine, scenario(agents={"author": ["a bad plan", "a good plan"]}))
+
+
+@pytest.mark.parametrize(
+    ("shell", "outcome", "verdicts"),
+    [
+        ("cat > /dev/null", "accepted", ["pass"]),
+        ("grep -q good || { echo not good; exit 1; }", "accepted", ["fail", "pass"]),
+        ("echo never; exit 2", "refused", ["fail", "fail"]),
+        ("exit 7", "broken", ["incomplete"]),
+        ("kill -9 $$", "broken", ["incomplete"]),
+    ],
+)
+def test_a_program_judges_by_its_exit_code_and_any_other_end_is_no_verdict(
+    desk: Desk, shell: str, outcome: str, verdicts: list[str]
+) -> None:
+    played = ruled(desk, shell)
+    assert played.outcome == outcome
+    assert [report.verdict for report in played.reports] == verdicts
+
+
+def test_what_a_program_prints_reaches_the_author(desk: Desk) -> None:
+    played = ruled(desk, "grep -q good || { echo 'line 3: not good' >&2; exit 1; }")
+    assert "line 3: not good" in played.prompts("author")[1]
+
+
+def test_a_program_that_judges_too_long_is_transient(desk: Desk) -> None:
+    assert ruled(desk, "sleep 30", "100ms").outcome == "late"
+
+
+AGENT = """
+loopkit: 1
+agents:
+  author:
+    command: COMMAND
+    OPTIONS
+states:
+  draft:
+    agent: author
+    prompt: |
+      Write "it" with $HOME
+      and a second line.
+    on_error: failed
+    next: done
+  done: {final: success, result: draft}
+  failed: {final: failure}
+"""
+PROMPT = 'Write "it" with $HOME\nand a second line.\n'
+
+
+def agent(desk: Desk, command: list[str], options: str = "timeout: 20s") -> Played:
+    machine = AGENT.replace("COMMAND", json.dumps(command)).replace("OPTIONS", options)
+    return desk.play(machine)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (["cat"], "timeout: 20s"),
+        (["printf", "%s", "{{ prompt }}"], "timeout: 20s"),
+        (["sh", "-c", 'printf "%s" "$1"', "sh", "{{ prompt }}"], "timeout: 20s"),
+        (["sh", "-c", "cat"], 'stdin: "{{ prompt }}"'),
+    ],
+    ids=["stdin-by-itself", "one-argument", "through-a-shell", "stdin-template"],
+)
+def test_the_prompt_goes_in_unharmed(desk: Desk, command: list[str], options: str) -> None:
+    assert agent(desk, command, options).result == {"draft": PROMPT}
+
+
+def test_a_prompt_in_an_argument_is_not_sent_to_stdin_too(desk: Desk) -> None:
+    played = agent(desk, ["sh", "-c", 'cat; echo "-$#"', "sh", "{{ prompt }}"])
+    assert played.result == {"draft": "-1\n"}
+
+
+def test_a_stdin_template_can_add_to_the_prompt(desk: Desk) -> None:
+    played = agent(desk, ["cat"], 'stdin: "Attempt {{ attempt }}: {{ prompt }}"')
+    assert played.result == {"draft": f"Attempt 1: {PROMPT}"}
+
+
+STREAM: list[Any] = [
+    {"type": "system", "subtype": "init", "session_id": "s-1"},
+    {"type": "assistant", "message": {"content": [{"type": "text", "text": "I look."}]}},
+    {"type": "user", "message": {"content": [{"type": "tool_result", "content": "verdict: pass"}]}},
+    {"type": "assistant", "message": {"content": [{"type": "text", "text": "The plan."}]}},
+]
+RESULT = {
+    "type": "result",
+    "result": "The final plan.",
+    "session_id": "s-2",
+    "total_cost_usd": 0.125,
+    "usage": {"input_tokens": 40, "output_tokens": 2},
+}
+
+
+def streamed(desk: Desk, events: list[Any]) -> Played:
+    lines = ["not json", *(json.dumps(event) for event in events)]
+    desk.write("stream.jsonl", "\n".join(lines) + "\n")
+    return agent(desk, ["cat", "stream.jsonl"], "reply: stream_json")
+
+
+def test_the_reply_of_a_transcript_is_its_result_with_cost_and_session(desk: Desk) -> None:
+    played = streamed(desk, [*STREAM, RESULT])
+    assert played.result == {"draft": "The final plan."}
+    [replied] = played.of(Replied)
+    assert (replied.session, replied.usage.tokens, replied.usage.cost_usd) == ("s-2", 42, 0.125)
+
+
+def test_without_a_result_the_last_assistant_text_is_the_reply(desk: Desk) -> None:
+    """Never a tool's text."""
+    assert streamed(desk, STREAM).result == {"draft": "The plan."}
+
+
+def test_a_transcript_that_ends_in_an_error_is_an_error(desk: Desk) -> None:
+    assert streamed(desk, [*STREAM, {**RESULT, "is_error": True}]).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("printed", "outcome", "text"),
+    [
+        ({"answer": {"text": "plan"}}, "done", "plan"),
+        ({"answer": {"text": {"a": 1}}}, "done", '{"a": 1}'),
+        ({"answer": "plan"}, "failed", None),
+        ("plan", "failed", None),
+    ],
+)
+def test_the_reply_can_be_one_field_of_json(
+    desk: Desk, printed: Any, outcome: str, text: str | None
+) -> None:
+    desk.write("out.json", json.dumps(printed))
+    played = agent(desk, ["cat", "out.json"], "reply: {json: answer.text}")
+    assert played.outcome == outcome
+    assert played.result == ({} if text is None else {"draft": text})
+
+
+def test_an_agent_sees_only_the_variables_it_is_given(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    monkeypatch.setenv("MY_KEY", "given")
+    printed = agent(desk, ["env"], "env: [MY_KEY]").result["draft"]
+    assert "MY_KEY=given" in printed
+    assert "secret" not in printed
+
+
+def test_an_agent_that_takes_too_long_is_tried_again_and_then_caught(desk: Desk) -> None:
+    options = "timeout: 100ms\n    retry: {attempts: 2, backoff: 1ms}"
+    played = agent(desk, ["sleep", "30"], options)
+    assert played.outcome == "failed"
+    assert [event.error_class for event in played.of(Failed)] == ["transient", "transient"]
+
+
+def test_an_agent_works_in_its_workspace(desk: Desk) -> None:
+    played = agent(desk, ["pwd"], "workspace: {path: build}")
+    assert played.result == {"draft": f"{(desk.folder / 'build').resolve()}\n"}
+
+
+JUDGES = """
+loopkit: 1
+agents: {author: {command: [none]}, critic: {command: [sh, critic.sh]}}
+limits: {revisions: 1}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic, rubric: [It is good.]}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: refused}
+      - {revise: draft}
+  accepted: {final: success}
+  refused: {final: failure}
+"""
+CRITIC = r"""
+if grep -q 'a good plan'; then echo '{"verdict": "pass", "findings": []}'
+else echo '{"verdict": "fail", "findings": [{"message": "Bad.", "severity": "error"}]}'; fi
+"""
+
+
+def test_a_program_can_be_the_judge(desk: Desk) -> None:
+    desk.write("critic.sh", CRITIC)
+    played = desk.play(JUDGES, scenario(agents={"author": ["a bad plan", "a good plan"]}))
+    assert played.outcome == "accepted"
+    assert played.prompts("author")[1].endswith("- Bad.")
+
+
+def test_played_commands_and_files_stand_for_real_ones(desk: Desk) -> None:
+    """A scenario plays the whole machine: exit codes, output, and files that agents write."""
+    machine = RUN.replace("COMMAND", "[no_such_program]").replace("OPTIONS", "timeout: 1s")
+    files = {"made/a.txt": "x"}
+    result = {"exit_code": 3, "stdout": "played", "files": files}
+    played = desk.play(machine, scenario(commands={"work": [result]}))
+    assert (played.outcome, played.result) == ("three", {"work": "played"})
+    assert (desk.folder / "made/a.txt").read_text(encoding="utf-8") == "x"
+
+
+def test_a_played_file_never_leaves_the_workspace(desk: Desk) -> None:
+    machine = RUN.replace("COMMAND", "[no_such_program]").replace("OPTIONS", "timeout: 1s")
+    result = {"files": {"../outside.txt": "x"}}
+    played = desk.play(machine, scenario(commands={"work": [result]}))
+    assert played.outcome is None
+    assert played.state.suspended is not None
+    assert not (desk.folder.parent / "outside.txt").exists()
