@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loopkit.active import ActiveRun, Stored
+from loopkit.runner.active import ActiveRun, Stored
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check

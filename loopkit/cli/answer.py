@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option

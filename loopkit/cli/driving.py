@@ -13,13 +13,13 @@ from typing import Any
 
 import click
 
-from loopkit.active import ActiveRun, Listener, Stored
+from loopkit.runner.active import ActiveRun, Listener, Stored
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.console import lines, spent
+from loopkit.views.console import lines, spent
 from loopkit.runstate import RunState
-from loopkit.text import printable
+from loopkit.views.text import printable
 
 OUTPUTS = ("auto", "plain", "jsonl", "quiet")
 

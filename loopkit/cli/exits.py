@@ -43,7 +43,7 @@ def told() -> Iterator[None]:
     from loopkit.app import NotRunnable
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.problems import ProblemsFound
-    from loopkit.work.human import AnswerRefused
+    from loopkit.runner.work.human import AnswerRefused
 
     try:
         yield

@@ -14,11 +14,11 @@ from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
-from loopkit.questions import answer_events
-from loopkit.review import review
+from loopkit.runner.questions import answer_events
+from loopkit.views.review import review
 from loopkit.runstate import RunState
-from loopkit.text import printable
-from loopkit.work.human import AnswerRefused
+from loopkit.views.text import printable
+from loopkit.runner.work.human import AnswerRefused
 
 
 def at_terminal() -> bool:

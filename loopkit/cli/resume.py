@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.app import App
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.exits import USAGE, Stop

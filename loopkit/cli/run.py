@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.app import App, Script
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option

@@ -110,9 +110,7 @@ BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `i
 
 Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
 """A name that an author gives: lower case letters, digits, underscores."""
-Ids = Annotated[
-    tuple[Id, ...], BeforeValidator(_one_or_more, json_schema_input_type=Id | list[Id])
-]
+Ids = Annotated[tuple[Id, ...], BeforeValidator(_one_or_more, json_schema_input_type=Id | list[Id])]
 Text = Annotated[
     str,
     Field(max_length=100_000),

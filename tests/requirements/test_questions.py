@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import NotRunnable
-from loopkit.work.human import AnswerRefused
+from loopkit.runner.work.human import AnswerRefused
 from tests.support import Desk, Played, scenario
 
 GATE = """

@@ -10,7 +10,7 @@ from loopkit.engine import Engine
 from loopkit.events import Decided, Entered
 from loopkit.load import load
 from loopkit.program import Program
-from loopkit.review import review
+from loopkit.views.review import review
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}

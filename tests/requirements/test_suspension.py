@@ -18,7 +18,7 @@ import pytest
 from loopkit.app import App
 from loopkit.events import Failed, InDoubt, Intended, Replied, Settled
 from loopkit.runstate import fold
-from loopkit.work.human import AnswerRefused
+from loopkit.runner.work.human import AnswerRefused
 from tests.support import PASS, ROOT, Desk, Played, fails, scenario
 
 MACHINE = """

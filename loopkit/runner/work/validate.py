@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopkit import ledger
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.agents.port import AgentError, Request
-from loopkit.calls import CallFailed, Work, call, conversation, exchanges_of
+from loopkit.runner.calls import CallFailed, Work, call, conversation, exchanges_of
 from loopkit.definition import JudgeRule, ModelAgent, Rule, ValidateState
 from loopkit.events import Artifact, Outcome, Replied, Worked
 from loopkit.findings import Answer, Finding, Report
@@ -21,7 +21,7 @@ from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.identity import finding_id
 from loopkit.validators.judge import judge_prompt, reask_prompt
 from loopkit.validators.judgement import Misread, read_judgement
-from loopkit.work.place import workspace
+from loopkit.runner.work.place import workspace
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:

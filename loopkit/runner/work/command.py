@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
-from loopkit.calls import Work, call, exchanges_of
+from loopkit.runner.calls import Work, call, exchanges_of
 from loopkit.definition import Output, Retry, RunState
 from loopkit.events import Artifact, Replied, Usage, Worked
 from loopkit.extract import extract
 from loopkit.graph import output_of
 from loopkit.names import render
 from loopkit.processes import command_environment, run_command
-from loopkit.work.place import output_reader, workspace
+from loopkit.runner.work.place import output_reader, workspace
 
 ONCE = Retry(attempts=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.definition import RenderState
 from loopkit.events import Artifact, Worked
 from loopkit.extract import extract

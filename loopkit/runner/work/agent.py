@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.agents.port import Request
-from loopkit.artifacts import authored, scalar_fields
-from loopkit.calls import Work, call, conversation, exchanges_of
+from loopkit.runner.artifacts import authored, scalar_fields
+from loopkit.runner.calls import Work, call, conversation, exchanges_of
 from loopkit.datatypes import parse_fields
 from loopkit.definition import (
     Agent,
@@ -20,7 +20,7 @@ from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
 from loopkit.runstate import Exchange
 from loopkit.template import printed
-from loopkit.work.place import output_reader, workspace
+from loopkit.runner.work.place import output_reader, workspace
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from loopkit.active import ActiveRun
-from loopkit.calls import CallFailed, Written
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import CallFailed, Written
 from loopkit.definition import Output, Workspace
 from loopkit.names import render
 from loopkit.workspace import (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, Event, HumanAnswer, Settled, Waiting
 from loopkit.runstate import RunState
-from loopkit.work.human import AnswerRefused, answered
+from loopkit.runner.work.human import AnswerRefused, answered
 
 DOUBT_CHOICES = ("retry", "fail")
 

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from loopkit.active import ActiveRun
+from loopkit.runner.active import ActiveRun
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.definition import Retry
 from loopkit.events import Failed, Intended, Replied, Role, Usage
 from loopkit.findings import ErrorClass
-from loopkit.limits import LimitReached, refuse_beyond, time_left
+from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
 from loopkit.runstate import Exchange, Task
 
 

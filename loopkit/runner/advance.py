@@ -7,8 +7,8 @@ the engine and one durable append.
 
 from __future__ import annotations
 
-from loopkit.active import ActiveRun
-from loopkit.calls import CallFailed
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import CallFailed
 from loopkit.definition import (
     AgentState,
     ChoiceState,
@@ -18,11 +18,11 @@ from loopkit.definition import (
     ValidateState,
 )
 from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
-from loopkit.inbox import consume
-from loopkit.limits import LimitReached
-from loopkit.questions import answer_events, ask_about_doubt
+from loopkit.runner.inbox import consume
+from loopkit.runner.limits import LimitReached
+from loopkit.runner.questions import answer_events, ask_about_doubt
 from loopkit.template import TemplateError
-from loopkit.work import agent, command, render, validate
+from loopkit.runner.work import agent, command, render, validate
 
 INBOX_SECONDS = 1.0
 
