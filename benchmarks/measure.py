@@ -17,10 +17,10 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """What a process found about its loops: the median of their µs a step, commits a loop."""
+    """What a process found: its median loop and its CPU in µs a step, its commits a loop."""
 
     median_us: float
-    best_us: float
+    cpu_us: float
     commits: int
 
 

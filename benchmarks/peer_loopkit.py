@@ -24,9 +24,9 @@ class Writer:
         return Usage(agent_calls=1)
 
     async def ask(self, request: Request) -> Reply:
-        # In a kept session every message after the first is the feedback and nothing else.
-        feedback = request.prompt if len(request.messages) > 1 else ""
-        return Reply(produce(feedback))
+        # A revision is asked for by the prompt, the previous note and the feedback, in this order.
+        _, *before, feedback = ["", *request.prompt.split("\n\n")]
+        return Reply(produce(feedback if before else ""))
 
 
 async def one(app: App, loaded: Loaded) -> object:

@@ -82,7 +82,10 @@ def _options() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    return options
 
 
 if __name__ == "__main__":

@@ -23,16 +23,17 @@ def machine() -> str:
 
 
 def steps_table(results: Results, versions: Mapping[str, str]) -> str:
-    """µs a step of each peer: minimum and median, over the rounds, of a process's median loop."""
+    """µs a step of each peer: minimum and median over the rounds."""
     peers = sorted(versions, key=lambda peer: _least(results[peer, "durable"]))
     rows = [
-        f"| {peer} {versions[peer]} | {_span(results[peer, 'memory'])} "
-        f"| {_span(results[peer, 'durable'])} | {results[peer, 'durable'][-1].commits} |"
+        f"| {peer} {versions[peer]} | {_wall(results[peer, 'memory'])} "
+        f"| {_wall(results[peer, 'durable'])} | {_cpu(results[peer, 'durable'])} "
+        f"| {results[peer, 'durable'][-1].commits} |"
         for peer in peers
     ]
     head = (
-        "| µs a step: minimum, median | in memory | durable | commits a loop |",
-        "|---|---|---|---|",
+        "| µs a step: minimum, median | in memory | durable | CPU, durable | commits a loop |",
+        "|---|---|---|---|---|",
     )
     return "\n".join((*head, *rows))
 
@@ -70,9 +71,16 @@ def _least(measured: Sequence[Measured]) -> float:
     return min(one.median_us for one in measured)
 
 
-def _span(measured: Sequence[Measured]) -> str:
-    medians = [one.median_us for one in measured]
-    return f"{_short(min(medians))}, {_short(statistics.median(medians))}"
+def _wall(measured: Sequence[Measured]) -> str:
+    return _span([one.median_us for one in measured])
+
+
+def _cpu(measured: Sequence[Measured]) -> str:
+    return _span([one.cpu_us for one in measured])
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{_short(min(values))}, {_short(statistics.median(values))}"
 
 
 def _short(microseconds: float) -> str:

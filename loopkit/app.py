@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.port import AgentPort, Person
 from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
 from loopkit.definition import CommandAgent, Machine
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
-from loopkit.runner.inbox import PostedAnswer, consume
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import Loaded, digest_of, load_resolved
 from loopkit.program import Program
-from loopkit.runner.questions import answer_events
+from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
 from loopkit.runner.advance import advance
+from loopkit.runner.inbox import PostedAnswer, consume
+from loopkit.runner.questions import answer_events
 from loopkit.runstate import RunState, fold
 from loopkit.scenario import Scenario, read_resolved
 

@@ -76,9 +76,8 @@ class Engine:
         counted = {"attempt": self._attempt(run)} | self._revisions(run)
         others = {s: f for s, f in run.facts.items() if s != run.state}
         reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
-        return flat_facts(
-            {**others, run.state: own, "reports": reports, "input": run.input, **own, **counted}
-        )
+        known = flat_facts({**others, run.state: own, "reports": reports, "input": run.input})
+        return {**known, **flat_facts(own), **counted}
 
     def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
         """Whether an edge can be taken: guard, room, and whether the verdict allows revising."""

@@ -22,35 +22,6 @@ PLAIN_FINDING = (
     *("id", "message", "severity", "code", "validator", "rule"),
     *("location", "line", "status"),
 )
-RESERVED = frozenset(
-    [
-        "input",
-        "report",
-        "reports",
-        "findings",
-        "warnings",
-        "resolved",
-        "regressed",
-        "feedback",
-        "previous",
-        "history",
-        "schema",
-        "attempt",
-        "revision",
-        "max_revisions",
-        "choice",
-        "comment",
-        "artifact",
-        "item",
-        "index",
-        "value",
-        "prompt",
-        "session",
-        "loop",
-        "range",
-    ]
-)
-"""Names that no artifact and no state may take."""
 
 
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:
@@ -72,8 +43,9 @@ def template_names(
 
 def all_names(program: Program, run: RunState) -> dict[str, object]:
     """Every name that exists now, for rules, whose templates come later."""
-    names = {*BUILDERS, *run.artifacts, *run.answers}
-    return {name: _build(program, run, name) for name in names}
+    names = {*BUILDERS, *run.artifacts, *run.answers, *run.facts}
+    built = ((name, _build(program, run, name)) for name in names)
+    return {name: value for name, value in built if value is not _ABSENT}
 
 
 _ABSENT = object()

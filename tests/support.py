@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loopkit.runner.active import ActiveRun, Stored
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
@@ -19,6 +18,7 @@ from loopkit.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting
 from loopkit.findings import Report
 from loopkit.load import load
 from loopkit.problems import Problem, ProblemsFound
+from loopkit.runner.active import ActiveRun, Stored
 from loopkit.runstate import RunState
 from loopkit.scenario import load_scenario
 

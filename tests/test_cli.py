@@ -283,29 +283,26 @@ def test_no_command_loads_litellm_or_the_engine_for_help_and_check() -> None:
         assert (done.returncode, done.stderr[-200:] if done.returncode else "") == (0, ""), argv
 
 
-def test_a_bug_of_ours_exits_70_without_losing_the_run(
+def test_a_damaged_record_is_told_with_its_kind(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, name = started(HUMAN)
     damaged = Path(".loopkit/journal.db")
-    subprocess.run(
-        [sys.executable, "-c", DAMAGE, str(damaged), name], check=True, capture_output=True
-    )
-    assert run(["runs", "show", name]) in (4, 70)
-    assert "damaged" in capsys.readouterr().err
+    subprocess.run([sys.executable, "-c", DAMAGE, str(damaged)], check=True, capture_output=True)
+    assert run(["runs", "show", name]) == 4
+    assert "a `started` record of the journal is damaged" in capsys.readouterr().err
 
 
 DAMAGE = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-table = [r[0] for r in db.execute("select name from sqlite_master where type='table'") if "record" in r[0]][0]
-db.execute(f"update {table} set data = '{{}}' where type = 'started'")
+db.execute("update records set data = '{}' where type = 'started'")
 db.commit()
 """
 
 
 def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command in a pseudo-terminal, typing a line when a text appears; exit code and screen."""
+    """Run a command in a pseudo-terminal, typing a line when a text appears."""
     child, terminal = pty.fork()
     if child == 0:
         os.execv(sys.executable, [sys.executable, "-m", "loopkit", *argv])
@@ -327,9 +324,14 @@ def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> Non
     Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
     code, screen = in_terminal(
         ["run", "machine.yaml"],
-        [("Your choice: ", "maybe\n"), ("Your choice: ", "again\n"), ("What should change?", "this\n"),
-         ("Your choice: ", "again\n"), ("Your choice: ", "yes\n")],
-    )  # fmt: skip
+        [
+            ("Your choice: ", "maybe\n"),
+            ("Your choice: ", "again\n"),
+            ("What should change?", "this\n"),
+            ("Your choice: ", "again\n"),
+            ("Your choice: ", "yes\n"),
+        ],
+    )
     assert code == 0, screen
     assert "please answer one of: yes, again, no" in screen
     assert "`again` is closed: all 1 revisions are used up" in screen

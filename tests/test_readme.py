@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from loopkit.cli import run
 from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,8 +79,6 @@ def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:
 def test_the_broken_machine_of_the_readme_gives_the_message_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from loopkit.cli import run
-
     monkeypatch.chdir(tmp_path)
     (fragment,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (message,) = re.findall(r"^```\n(error.*?)^```$", README, re.MULTILINE | re.DOTALL)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import regex
@@ -123,18 +124,18 @@ def read_stream_json(stdout: str) -> Reply:
             "fatal", f"the agent reports an error: {text or result.get('subtype', '')}"
         )
     session = next((s for e in reversed(events) if isinstance(s := e.get("session_id"), str)), None)
-    cost = result.get("total_cost_usd")
     usage = result.get("usage")
     return Reply(
         text,
         session=session,
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=_cost(result.get("total_cost_usd")),
         tokens=_tokens(usage if isinstance(usage, dict) else {}),
     )
 
 
 def _json_lines(stdout: str) -> Iterator[dict[str, Any]]:
-    for line in stdout.splitlines():
+    # Not `splitlines`: it also splits at separators that JSON leaves as they are in texts.
+    for line in stdout.split("\n"):
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
@@ -159,6 +160,13 @@ def _assistant_text(event: Mapping[str, Any]) -> str:
         and block.get("type") == "text"
         and isinstance(block.get("text"), str)
     )
+
+
+def _cost(value: object) -> float | None:
+    """An amount of money, else None: what is negative or no number can't be held to a limit."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < inf else None
 
 
 def _tokens(usage: Mapping[str, Any]) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from loopkit.runner.active import ActiveRun
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option
@@ -17,6 +16,7 @@ from loopkit.datatypes import parse_fields
 from loopkit.definition import HumanState
 from loopkit.events import HumanAnswer
 from loopkit.journal import RunBusy
+from loopkit.runner.active import ActiveRun
 
 
 @click.command()

@@ -10,7 +10,7 @@ from loopkit.checks import check
 from loopkit.cli import exits
 from loopkit.cli.machine import loaded_from
 from loopkit.problems import Problem, ProblemsFound
-from loopkit.views.text import plural
+from loopkit.text import plural
 
 
 @click.command()

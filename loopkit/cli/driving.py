@@ -13,13 +13,13 @@ from typing import Any
 
 import click
 
-from loopkit.runner.active import ActiveRun, Listener, Stored
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.views.console import lines, spent
+from loopkit.runner.active import ActiveRun, Listener, Stored
 from loopkit.runstate import RunState
-from loopkit.views.text import printable
+from loopkit.text import printable
+from loopkit.views.console import lines, spent
 
 OUTPUTS = ("auto", "plain", "jsonl", "quiet")
 

@@ -41,6 +41,7 @@ def say(text: str) -> None:
 def told() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
     from loopkit.app import NotRunnable
+    from loopkit.events import UnknownEvent
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.problems import ProblemsFound
     from loopkit.runner.work.human import AnswerRefused
@@ -51,7 +52,7 @@ def told() -> Iterator[None]:
         raise Stop(USAGE, shown(found.problems)) from found
     except (NotRunnable, AnswerRefused, UnknownRun) as error:
         raise Stop(USAGE, f"error: {error}") from error
-    except JournalError as error:
+    except (JournalError, UnknownEvent) as error:
         raise Stop(ERROR, f"error: {error}") from error
 
 

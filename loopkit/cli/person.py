@@ -15,10 +15,10 @@ from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
 from loopkit.runner.questions import answer_events
-from loopkit.views.review import review
-from loopkit.runstate import RunState
-from loopkit.views.text import printable
 from loopkit.runner.work.human import AnswerRefused
+from loopkit.runstate import RunState
+from loopkit.text import printable
+from loopkit.views.review import review
 
 
 def at_terminal() -> bool:

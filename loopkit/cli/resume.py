@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from loopkit.runner.active import ActiveRun
 from loopkit.app import App
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.exits import USAGE, Stop
 from loopkit.definition import Limits
 from loopkit.problems import did_you_mean
+from loopkit.runner.active import ActiveRun
 
 RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
 

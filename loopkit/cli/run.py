@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from loopkit.runner.active import ActiveRun
 from loopkit.app import App, Script
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import checked
+from loopkit.runner.active import ActiveRun
 from loopkit.scenario import load_scenario
 
 

@@ -12,12 +12,12 @@ import click
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.driving import event_line
-from loopkit.views.console import lines, spent
 from loopkit.events import read_event
 from loopkit.journal import RunRow
-from loopkit.views.review import review
 from loopkit.runstate import RunState
-from loopkit.views.text import indented, one_line
+from loopkit.text import indented, one_line
+from loopkit.views.console import lines, spent
+from loopkit.views.review import review
 
 STATUS_TYPES = ("started", "entered", "waiting", "suspended", "resumed", "finished", "cancelled")
 FOLLOW_SECONDS = 0.5

@@ -17,9 +17,9 @@ from loopkit.datatypes import parse_fields
 from loopkit.findings import Report
 from loopkit.load import Loaded
 from loopkit.problems import did_you_mean
-from loopkit.views.review import report_lines
 from loopkit.scenario import load_scenario
 from loopkit.standalone import VERDICT_STATE, judging_machine
+from loopkit.views.review import report_lines
 
 
 @click.command()

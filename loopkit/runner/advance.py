@@ -7,8 +7,6 @@ the engine and one durable append.
 
 from __future__ import annotations
 
-from loopkit.runner.active import ActiveRun
-from loopkit.runner.calls import CallFailed
 from loopkit.definition import (
     AgentState,
     ChoiceState,
@@ -17,12 +15,15 @@ from loopkit.definition import (
     State,
     ValidateState,
 )
+from loopkit.engine import suspension
 from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import CallFailed
 from loopkit.runner.inbox import consume
 from loopkit.runner.limits import LimitReached
 from loopkit.runner.questions import answer_events, ask_about_doubt
-from loopkit.template import TemplateError
 from loopkit.runner.work import agent, command, render, validate
+from loopkit.template import TemplateError
 
 INBOX_SECONDS = 1.0
 
@@ -38,7 +39,7 @@ async def advance(active: ActiveRun) -> None:
 
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state:
-        await active.append(*active.engine.begin(active.state, active.clock.now()))
+        await active.append(*begun(active))
     await settle_open_calls(active)
     looked_at = active.clock.monotonic()
     while active.state.status in ("running", "waiting"):
@@ -95,13 +96,33 @@ async def turn(active: ActiveRun) -> None:
         higher = f"loopkit resume {active.state.run} --set limits.{reached.name}=…"
         work = _unworked(active, "limit", str(reached), f"raise it: {higher}")
     except TemplateError as error:
-        work = _unworked(active, "fatal", f"a template could not be filled in: {error}")
-    events = active.engine.step(active.state, work, active.clock.now())
+        work = _unfilled(active, error)
+    events = stepped(active, work)
     if isinstance(events[-1], Suspended) and resume_at is not None:
         events = [*events[:-1], events[-1].model_copy(update={"resume_at": resume_at})]
     active.stage(*events)
     if not calls_at_once(active):
         await active.append()
+
+
+def begun(active: ActiveRun) -> list[Event]:
+    """The events that make the initial state active, or suspend before it."""
+    try:
+        return active.engine.begin(active.state, active.clock.now())
+    except TemplateError as error:
+        return [suspension(active.program.machine.start, _unfilled(active, error))]
+
+
+def stepped(active: ActiveRun, work: Worked) -> list[Event]:
+    """The macrostep, or a suspension where its feedback or question can't be filled in."""
+    try:
+        return active.engine.step(active.state, work, active.clock.now())
+    except TemplateError as error:
+        return [suspension(active.state.state, _unfilled(active, error))]
+
+
+def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:
+    return _unworked(active, "fatal", f"a template could not be filled in: {error}")
 
 
 def calls_at_once(active: ActiveRun) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +50,7 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         return plain.model_copy(
             update={"fault": f"the answer is not JSON: {found.reason}", "fault_code": "not-json"}
         )
-    data, faults = conform(found, parse_fields(agent.schema_ or {}))
+    data, faults = conform(_storable(found), parse_fields(agent.schema_ or {}))
     if faults:
         told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
         return plain.model_copy(
@@ -57,6 +58,12 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         )
     infeasible = agent.infeasible is not None and _field(data, agent.infeasible) is True
     return plain.model_copy(update={"data": data, "is_data": True, "infeasible": infeasible})
+
+
+def _storable(data: object) -> object:
+    """The data with every half of a surrogate pair, which no file can hold, replaced by `?`."""
+    stored: object = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
+    return stored
 
 
 def _field(data: object, name: str) -> Any:

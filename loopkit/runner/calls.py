@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from loopkit.runner.active import ActiveRun
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.definition import Retry
 from loopkit.events import Failed, Intended, Replied, Role, Usage
 from loopkit.findings import ErrorClass
+from loopkit.runner.active import ActiveRun
 from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
 from loopkit.runstate import Exchange, Task
+from loopkit.validators.answer import storable
 
 
 class CallFailed(Exception):
@@ -170,11 +171,11 @@ async def _make(
     written = work.written()
     return Replied(
         key=request.key,
-        text=reply.text,
+        text=storable(reply.text),
         cut_off=reply.cut_off,
         exit_code=reply.exit_code,
         stderr=reply.stderr,
-        session=reply.session,
+        session=None if reply.session is None else storable(reply.session),
         artifact_text=written.text,
         artifact_fault=written.fault,
         usage=_usage(work, reply.tokens, reply.cost_usd, spent),
@@ -195,7 +196,7 @@ def _failed(active: ActiveRun, work: Work, key: str, spent_s: float, error: Agen
     return Failed(
         key=key,
         error_class=error.error_class,
-        message=error.message,
+        message=storable(error.message),
         retry_at=retry_at,
         usage=_usage(work, error.tokens, error.cost_usd, spent_s),
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loopkit.runner.active import ActiveRun
 from loopkit.events import Cancelled, Event, HumanAnswer, Refused
 from loopkit.journal import InboxMessage
+from loopkit.runner.active import ActiveRun
 from loopkit.runner.questions import answer_events
 from loopkit.runner.work.human import AnswerRefused
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from loopkit.runner.active import ActiveRun
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, Event, HumanAnswer, Settled, Waiting
-from loopkit.runstate import RunState
+from loopkit.runner.active import ActiveRun
 from loopkit.runner.work.human import AnswerRefused, answered
+from loopkit.runstate import RunState
+from loopkit.template import TemplateError
 
 DOUBT_CHOICES = ("retry", "fail")
 
@@ -22,7 +23,11 @@ def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float
     state = engine.program.machine.states[question.state]
     if not isinstance(state, HumanState):
         raise AnswerRefused(f"`{question.state}` asks nobody")
-    return engine.step(run, answered(engine, run, state, answer), now)
+    try:
+        return engine.step(run, answered(engine, run, state, answer), now)
+    except TemplateError as error:
+        message = f"`{answer.choice}` leads to a template that could not be filled in: {error}"
+        raise AnswerRefused(message) from error
 
 
 def _settled(question: Waiting, answer: HumanAnswer) -> list[Event]:

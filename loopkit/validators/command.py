@@ -7,14 +7,13 @@ import re
 from loopkit.definition import CommandRule
 from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout, command_environment
 from loopkit.template import parse
+from loopkit.text import printable
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.subject import Setting, Subject
 
 TAIL_CHARS = 2_000
 """How much of the end of a command's output becomes the message."""
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MEASURED = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 
 
@@ -48,17 +47,12 @@ async def check_command(rule: CommandRule, subject: Subject, setting: Setting) -
 
 def tail(stdout: str, stderr: str, limit: int = TAIL_CHARS) -> str:
     """The end of what was printed, stderr after stdout, without colours and control characters."""
-    printed = "\n".join(part for part in map(_readable, (stdout, stderr)) if part)
+    printed = "\n".join(part for text in (stdout, stderr) if (part := printable(text).strip()))
     if len(printed) <= limit:
         return printed
     # From the start of a line, unless the last line alone is longer.
     _cut, _newline, whole_lines = printed[-limit:].partition("\n")
     return f"…\n{whole_lines or printed[-limit:]}"
-
-
-def _readable(text: str) -> str:
-    lines = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROL.sub("", lines).strip()
 
 
 def _fault(program: str, result: CommandResult) -> Fault:

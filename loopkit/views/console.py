@@ -25,7 +25,7 @@ from loopkit.events import (
     Worked,
 )
 from loopkit.findings import Finding, Report
-from loopkit.views.text import one_line, plural
+from loopkit.text import one_line, plural
 
 NAME_WIDTH = 14
 MAX_LISTED = 10

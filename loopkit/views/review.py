@@ -9,7 +9,7 @@ from loopkit.events import Artifact, Waiting
 from loopkit.findings import Finding, Report
 from loopkit.graph import cap_value
 from loopkit.runstate import RunState
-from loopkit.views.text import indented, plural, printable
+from loopkit.text import indented, plural, printable
 
 RULE = "─" * 72
 

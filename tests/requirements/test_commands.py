@@ -244,6 +244,33 @@ def test_a_transcript_that_ends_in_an_error_is_an_error(desk: Desk) -> None:
     assert streamed(desk, [*STREAM, {**RESULT, "is_error": True}]).outcome == "failed"
 
 
+@pytest.mark.parametrize("cost", [float("nan"), float("inf"), -5, True, "free", None])
+def test_a_cost_that_is_none_counts_as_the_price_of_a_run(desk: Desk, cost: object) -> None:
+    """It must not make a limit void."""
+    desk.write("stream.jsonl", json.dumps({**RESULT, "total_cost_usd": cost}))
+    played = agent(desk, ["cat", "stream.jsonl"], "reply: stream_json\n    price_per_run: 0.5")
+    assert played.state.usage.cost_usd == 0.5
+
+
+def test_line_separators_inside_a_text_do_not_break_a_transcript(desk: Desk) -> None:
+    text = "One.\u2028Two.\x0bThree.\x85"
+    desk.write("stream.jsonl", json.dumps({**RESULT, "result": text}, ensure_ascii=False) + "\n")
+    played = agent(desk, ["cat", "stream.jsonl"], "reply: stream_json")
+    assert played.result == {"draft": text}
+
+
+@pytest.mark.parametrize("options", ["reply: stream_json", "reply: {json: result}"])
+def test_half_a_surrogate_pair_in_a_reply_is_replaced(desk: Desk, options: str) -> None:
+    desk.write("out.json", json.dumps({**RESULT, "result": "odd \ud800 sign"}))
+    assert agent(desk, ["cat", "out.json"], options).result == {"draft": "odd ? sign"}
+
+
+def test_half_a_surrogate_pair_in_data_is_replaced(desk: Desk) -> None:
+    desk.write("out.json", json.dumps({"title": "odd \ud800 sign"}))
+    played = agent(desk, ["cat", "out.json"], "schema: {title: str}")
+    assert played.result == {"draft": {"title": "odd ? sign"}}
+
+
 @pytest.mark.parametrize(
     ("printed", "outcome", "text"),
     [
@@ -311,6 +338,16 @@ def test_a_program_can_be_the_judge(desk: Desk) -> None:
     played = desk.play(JUDGES, scenario(agents={"author": ["a bad plan", "a good plan"]}))
     assert played.outcome == "accepted"
     assert played.prompts("author")[1].endswith("- Bad.")
+
+
+def test_a_program_that_judges_is_asked_again_with_the_whole_question(desk: Desk) -> None:
+    """It starts anew, and knows neither the plan nor what it answered."""
+    again = f"cat > asked\nif grep -q 'could not be used' asked; then ({CRITIC}) < asked; fi\n"
+    desk.write("critic.sh", again)
+    played = desk.play(JUDGES, scenario(agents={"author": ["a good plan"]}))
+    assert played.outcome == "accepted"
+    first, second = played.prompts("critic")
+    assert second.startswith(first.rstrip())
 
 
 def test_played_commands_and_files_stand_for_real_ones(desk: Desk) -> None:

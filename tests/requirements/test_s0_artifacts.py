@@ -77,6 +77,16 @@ def test_a_path_that_leaves_the_workspace_is_refused_before_anybody_is_asked(
     assert list(outside.iterdir()) == []
 
 
+def test_a_link_that_the_attempt_puts_there_leads_nowhere_either(desk: Desk) -> None:
+    """S0.41: an author cannot make somebody else's file its artifact."""
+    desk.write("secret", "The secret is long enough for a plan.")
+    machine = STRICT.replace("[none]", "[sh, -c, 'ln -s ../../secret docs/plan.md; echo done']")
+    played = desk.play(machine)
+    assert "secret is long" not in str(played.events)
+    assert played.reports[0].findings[0].code == "missing"
+    assert "symlink" in played.reports[0].findings[0].message
+
+
 def test_a_file_of_an_earlier_attempt_is_not_taken_for_a_new_one(desk: Desk) -> None:
     """S0.43, S0.32: an author who says nothing does not submit the stale plan again."""
     played = desk.play(

@@ -17,8 +17,8 @@ import pytest
 
 from loopkit.app import App
 from loopkit.events import Failed, InDoubt, Intended, Replied, Settled
-from loopkit.runstate import fold
 from loopkit.runner.work.human import AnswerRefused
+from loopkit.runstate import fold
 from tests.support import PASS, ROOT, Desk, Played, fails, scenario
 
 MACHINE = """
@@ -164,6 +164,58 @@ def test_a_retry_goes_on_inside_its_budget_after_a_restart(durable: Desk) -> Non
     aborted = durable.abort(machine("fail"), script, in_call=2)
     assert [event.error_class for event in aborted.of(Failed)] == ["transient"]
     assert len(aborted.of(Intended)) == 2
+
+
+UNFILLED = """
+loopkit: 1
+input: {parts: {type: int, default: 0, minimum: 0, maximum: 9}}
+limits: {revisions: 1}
+agents: {author: {model: some/model}}
+states:
+  start: {human: "START", choices: [go], next: draft}
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{min_chars: 20}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: cap_reached, target: refused}
+      - {revise: draft, feedback: "FEEDBACK"}
+  accepted: {final: success}
+  refused: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "feedback", "state", "calls"),
+    [
+        ("{{ 12 / input.parts }} parts?", "Again.", "start", 0),
+        ("Go?", "In {{ 12 / input.parts }} parts, please.", "judge", 1),
+    ],
+    ids=["question", "feedback"],
+)
+def test_a_text_that_cannot_be_filled_in_suspends_and_says_why(
+    durable: Desk, start: str, feedback: str, state: str, calls: int
+) -> None:
+    """And what was answered before it is kept."""
+    text = UNFILLED.replace("START", start).replace("FEEDBACK", feedback)
+    script = scenario(agents={"author": ["short"]}, answers={"start": ["go"]})
+    stopped = durable.play(text, script)
+    for played in (stopped, durable.resume(stopped.state.run)):
+        assert played.state.suspended is not None
+        assert (played.state.suspended.reason, played.state.suspended.state) == ("fatal", state)
+        assert "division by zero" in played.state.suspended.message
+        assert len(played.of(Intended)) == calls
+
+
+def test_an_answer_that_leads_to_such_a_text_is_refused(durable: Desk) -> None:
+    sure = '{human: "{{ 1 / input.parts }}", choices: [go], next: draft}'
+    text = UNFILLED.replace("START", "Go?").replace("FEEDBACK", "Again.")
+    text = text.replace("next: draft}\n", f"next: sure}}\n  sure: {sure}\n")
+    waiting = durable.play(text, scenario(agents={"author": []}))
+    with pytest.raises(AnswerRefused, match="division by zero"):
+        durable.answer(waiting.state.run, "go")
+    assert durable.resume(waiting.state.run).state.status == "waiting"
 
 
 SLEEPER = """

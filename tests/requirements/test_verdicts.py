@@ -13,7 +13,7 @@ loopkit: 1
 input: {strict: {type: bool, default: false}}
 limits: {revisions: 9 STALL}
 guards: {settled: attempt > 1, demanding: input.strict and settled}
-agents: {author: {command: [none]}, critic: {command: [none]}, other: {command: [none]}}
+agents: {author: {command: [none]}, critic: {model: some/model}, other: {model: some/model}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
   judge:

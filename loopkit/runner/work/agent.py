@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.runner.active import ActiveRun
 from loopkit.agents.port import Request
-from loopkit.runner.artifacts import authored, scalar_fields
-from loopkit.runner.calls import Work, call, conversation, exchanges_of
 from loopkit.datatypes import parse_fields
 from loopkit.definition import (
     Agent,
@@ -18,9 +15,12 @@ from loopkit.definition import (
 from loopkit.events import Replied, Worked
 from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.artifacts import authored, scalar_fields
+from loopkit.runner.calls import Work, call, conversation, exchanges_of
+from loopkit.runner.work.place import output_reader, workspace
 from loopkit.runstate import Exchange
 from loopkit.template import printed
-from loopkit.runner.work.place import output_reader, workspace
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from loopkit.runner.active import ActiveRun
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
-from loopkit.runner.calls import Work, call, exchanges_of
 from loopkit.definition import Output, Retry, RunState
 from loopkit.events import Artifact, Replied, Usage, Worked
 from loopkit.extract import extract
 from loopkit.graph import output_of
 from loopkit.names import render
 from loopkit.processes import command_environment, run_command
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import Work, call, exchanges_of
 from loopkit.runner.work.place import output_reader, workspace
 
 ONCE = Retry(attempts=1)

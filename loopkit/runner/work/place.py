@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from loopkit.runner.active import ActiveRun
-from loopkit.runner.calls import CallFailed, Written
 from loopkit.definition import Output, Workspace
 from loopkit.names import render
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import CallFailed, Written
 from loopkit.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
@@ -49,8 +49,9 @@ def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[
         if not written_since(path, before):
             return Written(fault=f"{relative} was not written in this attempt")
         try:
-            return Written(read_text(path))
-        except UnreadableArtifact as error:
+            # Once more, because the attempt may have put a link there that leads out.
+            return Written(read_text(confined(folder, relative)))
+        except (OutsideWorkspace, UnreadableArtifact) as error:
             return Written(fault=str(error))
 
     return read

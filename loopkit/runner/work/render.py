@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from loopkit.runner.active import ActiveRun
 from loopkit.definition import RenderState
 from loopkit.events import Artifact, Worked
 from loopkit.extract import extract
 from loopkit.graph import output_of
 from loopkit.names import render, value_of
+from loopkit.runner.active import ActiveRun
 
 
 async def perform(active: ActiveRun, name: str, state: RenderState) -> Worked:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopkit import ledger
-from loopkit.runner.active import ActiveRun
 from loopkit.agents.port import AgentError, Request
-from loopkit.runner.calls import CallFailed, Work, call, conversation, exchanges_of
-from loopkit.definition import JudgeRule, ModelAgent, Rule, ValidateState
+from loopkit.definition import CommandAgent, JudgeRule, ModelAgent, Rule, ValidateState
 from loopkit.events import Artifact, Outcome, Replied, Worked
 from loopkit.findings import Answer, Finding, Report
 from loopkit.names import all_names, attempt_of
 from loopkit.processes import CommandNotStarted, CommandResult, run_command
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import CallFailed, Work, call, conversation, exchanges_of
+from loopkit.runner.work.place import workspace
 from loopkit.runstate import Exchange
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.identity import finding_id
 from loopkit.validators.judge import judge_prompt, reask_prompt
 from loopkit.validators.judgement import Misread, read_judgement
-from loopkit.runner.work.place import workspace
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
@@ -183,8 +183,8 @@ async def _ask(
             if index < len(told):
                 reply = told[index].reply
             else:
-                asked = reask_prompt(misread.reason) if misread else prompt
-                reply = await _call(active, work, judge, told, asked)
+                message = _message(active, judge, prompt, misread)
+                reply = await _call(active, work, judge, told, message)
             read = _read(judge.validator, reply)
             if isinstance(read, Answer):
                 return read
@@ -197,6 +197,16 @@ async def _ask(
             reason=failed.message,
         )
     return _unread(judge.validator, misread)
+
+
+def _message(active: ActiveRun, judge: _Judge, prompt: str, misread: Misread | None) -> str:
+    """What is sent next: the question, or why the answer to it could not be used."""
+    if misread is None:
+        return prompt
+    again = reask_prompt(misread.reason)
+    agent = active.program.machine.agents[judge.rule.judge]
+    # A program starts anew each time, and has not seen the question.
+    return f"{prompt.rstrip()}\n\n{again}" if isinstance(agent, CommandAgent) else again
 
 
 def _read(validator: str, reply: Replied) -> Answer | Misread:
