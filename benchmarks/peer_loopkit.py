@@ -25,8 +25,8 @@ class Writer:
 
     async def ask(self, request: Request) -> Reply:
         # A revision is asked for by the prompt, the previous note and the feedback, in this order.
-        _, *before, feedback = ["", *request.prompt.split("\n\n")]
-        return Reply(produce(feedback if before else ""))
+        parts = request.prompt.split("\n\n")
+        return Reply(produce(parts[-1] if len(parts) > 1 else ""))
 
 
 async def one(app: App, loaded: Loaded) -> object:

@@ -1,0 +1,326 @@
+"""The reference says what this version does: its examples, keys, defaults, options and links."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import click
+import pytest
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from loopkit import definition as d
+from loopkit import scenario as s
+from loopkit.agents.scripted import FAULTS
+from loopkit.checks import check
+from loopkit.checks.collisions import RESERVED
+from loopkit.cli import COMMANDS, exits
+from loopkit.cli.driving import OUTPUTS
+from loopkit.cli.resume import RAISABLE
+from loopkit.definition.agents import JsonReply
+from loopkit.definition.noun import Noun
+from loopkit.definition.states import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
+from loopkit.definition.validators import Count
+from loopkit.load import load_text
+from loopkit.source import read
+from loopkit.template.filters import FILTERS, TESTS
+from tests.support import ROOT, Desk
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+STATE = "Keys of every working state"
+AGENT = "Keys of every agent"
+RULE = "Keys of every rule"
+KEYS: Mapping[type[Noun], tuple[str, ...]] = {
+    d.Machine: ("The file",),
+    d.Limits: ("Limits",),
+    d.AgentState: ("agent", STATE),
+    d.RunState: ("run", STATE),
+    d.RenderState: ("render", STATE),
+    d.ValidateState: ("validate", STATE),
+    d.HumanState: ("human", STATE),
+    d.ChoiceState: (STATE,),
+    d.FinalState: ("final",),
+    d.Output: ("Output",),
+    ExtractSection: ("Fields of a text",),
+    ExtractMatch: ("Fields of a text",),
+    ExtractAll: ("Fields of a text",),
+    ExtractCount: ("Fields of a text",),
+    d.Transition: ("Transitions",),
+    d.ErrorTargets: ("Errors and suspension",),
+    d.ErrorEdge: ("Errors and suspension",),
+    d.ModelAgent: ("Model agent", AGENT),
+    d.CommandAgent: ("Command agent", AGENT),
+    d.KeepTurns: (AGENT, "session."),
+    d.Retry: (AGENT, "retry."),
+    d.ErrorRule: ("Command agent", "errors[]."),
+    JsonReply: ("Command agent", "reply."),
+    d.Workspace: ("Workspaces",),
+    d.MatchesRule: ("Rules for text", RULE),
+    Count: ("Rules for text", "count."),
+    d.NotMatchesRule: ("Rules for text", RULE),
+    d.SectionRule: ("Rules for text", RULE),
+    d.MinCharsRule: ("Rules for text", RULE),
+    d.MaxCharsRule: ("Rules for text", RULE),
+    d.SchemaRule: ("Rules for data", RULE),
+    d.RequireRule: ("Rules for data", RULE),
+    d.CommandRule: ("command", RULE),
+    d.JudgeRule: ("judge", RULE),
+    s.Scenario: ("The file",),
+    s.Played: ("Attempts and calls",),
+    s.SpentTokens: ("Attempts and calls", "usage."),
+    s.PlayedCommand: ("Commands",),
+    s.PlayedAnswer: ("Answers",),
+}
+"""The sections whose tables have the keys of each noun, and what stands before its keys there."""
+PAGE_OF = {noun: "scenarios" if noun.__module__ == s.__name__ else "language" for noun in KEYS}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    text: str
+
+    @property
+    def end(self) -> str | None:
+        """The state in which the example says that its run ends."""
+        said = re.search(r"^# ends in (\w+)$", self.text, re.MULTILINE)
+        return said[1] if said else None
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def blocks(start: str) -> list[Block]:
+    """The YAML blocks of all pages that start with a line."""
+    return [
+        Block(path.name, text.count("\n", 0, found.start()) + 1, found[1])
+        for path in PAGES
+        for text in [path.read_text(encoding="utf-8")]
+        for found in re.finditer(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        if found[1].startswith(start)
+    ]
+
+
+def sections(text: str) -> dict[str, str]:
+    """The text under each heading, up to the next one of any level; code has no headings."""
+    bare = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    _, *parts = re.split(r"^#+ (.*)\n", bare, flags=re.MULTILINE)
+    titles = parts[::2]
+    assert len(set(titles)) == len(titles), "two sections of one page have the same title"
+    return dict(zip(titles, parts[1::2], strict=True))
+
+
+def rows(section: str, first: str = "") -> list[list[str]]:
+    """The cells of every row of the tables, or of those whose first column is called `first`."""
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for table in re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)
+        if table.startswith(f"| {first}")
+        for line in table.splitlines()[2:]
+    ]
+
+
+def code(text: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+def key_tables(name: str) -> dict[str, dict[str, str]]:
+    """For each section of a page with a table of keys, each key with its default as written."""
+    keyed = {title: rows(section, "key") for title, section in sections(page(name)).items()}
+    return {
+        title: {cells[0].strip("`"): cells[2] for cells in body}
+        for title, body in keyed.items()
+        if body
+    }
+
+
+TABLES = {name: key_tables(name) for name in ("language", "scenarios")}
+
+
+def nouns_from(root: type[Noun]) -> set[type[Noun]]:
+    """Every noun that a file of a kind can contain."""
+    found: set[type[Noun]] = set()
+    waiting: list[Any] = [root]
+    while waiting:
+        annotation = waiting.pop()
+        if isinstance(annotation, type) and issubclass(annotation, Noun):
+            if annotation not in found:
+                found.add(annotation)
+                waiting += [info.annotation for _, info in fields(annotation)]
+        else:
+            waiting += get_args(annotation)
+    return found
+
+
+def fields(noun: type[Noun]) -> list[tuple[str, FieldInfo]]:
+    return [(info.alias or name, info) for name, info in noun.model_fields.items()]
+
+
+def place(noun: type[Noun]) -> tuple[list[str], str]:
+    """The titles of the sections that document a noun, and what its keys start with there."""
+    *titles, last = KEYS[noun]
+    return ([*titles, last], "") if last[-1] != "." else (titles, last)
+
+
+DOCUMENTED = [
+    pytest.param(noun, key, info, id=f"{noun.__name__}.{key}")
+    for noun in KEYS
+    for key, info in fields(noun)
+]
+
+
+@pytest.mark.parametrize("block", blocks("loopkit: 1"), ids=lambda b: f"{b.page}:{b.line}")
+def test_every_whole_machine_in_the_docs_passes_the_checks(block: Block) -> None:
+    problems = check(load_text(block.text, block.page, DOCS))
+    assert [p.message for p in problems if p.severity != "note"] == []
+
+
+RUNNABLE = [block for block in blocks("loopkit: 1") if block.end]
+
+
+@pytest.mark.parametrize("block", RUNNABLE, ids=lambda b: f"{b.page}:{b.line}")
+def test_every_machine_that_needs_nobody_ends_where_the_docs_say(block: Block, desk: Desk) -> None:
+    assert desk.play(block.text).outcome == block.end
+
+
+@pytest.mark.parametrize("block", blocks("scenario: 1"), ids=lambda b: f"{b.page}:{b.line}")
+def test_every_scenario_in_the_docs_plays_the_machine_above_it(block: Block, desk: Desk) -> None:
+    above = [m for m in blocks("loopkit: 1") if m.page == block.page and m.line < block.line]
+    assert desk.play(above[-1].text, block.text).outcome == block.end
+
+
+def test_the_docs_have_an_example_of_every_kind_of_state_and_rule() -> None:
+    shown = "".join(block.text for block in blocks("loopkit: 1"))
+    kinds = {*d.states.STATE_KINDS, *d.validators.RULE_KINDS} - {"choice"}
+    assert {kind for kind in kinds if not re.search(rf"\b{kind}:", shown)} == set()
+    plain = [read(block.text, block.page).plain() for block in blocks("loopkit: 1")]
+    assert any(
+        d.state_kind(state) == "choice" for machine in plain for state in machine["states"].values()
+    )
+
+
+def test_every_noun_of_the_language_has_a_section() -> None:
+    assert nouns_from(d.Machine) | nouns_from(s.Scenario) == set(KEYS)
+
+
+@pytest.mark.parametrize(("noun", "key", "info"), DOCUMENTED)
+def test_every_key_is_documented_with_its_default(
+    noun: type[Noun], key: str, info: FieldInfo
+) -> None:
+    titles, prefix = place(noun)
+    tables = TABLES[PAGE_OF[noun]]
+    written = [tables[title][prefix + key] for title in titles if prefix + key in tables[title]]
+    assert len(written) == 1, f"`{prefix + key}` belongs into the table of {' or '.join(titles)}"
+    assert_default(written[0], info)
+
+
+def assert_default(written: str, info: FieldInfo) -> None:
+    if info.is_required():
+        assert written == "required"
+    elif written == "–":
+        assert info.default in (None, "", (), {})
+    else:
+        plain = read(f"value: {written.strip('`')}", "docs").plain()["value"]
+        declared: Any = Annotated[info.annotation, info]
+        assert TypeAdapter(declared).validate_python(plain) == info.default
+
+
+@pytest.mark.parametrize(
+    ("name", "title"), [(name, title) for name, tables in TABLES.items() for title in tables]
+)
+def test_no_table_has_a_key_that_does_not_exist(name: str, title: str) -> None:
+    known = {
+        place(noun)[1] + key
+        for noun in KEYS
+        if PAGE_OF[noun] == name and title in KEYS[noun]
+        for key, _ in fields(noun)
+    }
+    assert TABLES[name][title].keys() - known == set()
+
+
+def test_the_filters_and_tests_of_templates_are_exactly_those_that_are_documented() -> None:
+    section = sections(page("language"))["Filters and tests"]
+    filters, tests = re.split(r"(?=^\| what \| tests \|)", section, flags=re.MULTILINE)
+    for table, known in ((filters, FILTERS), (tests, TESTS)):
+        assert set().union(*(code(cells[1]) for cells in rows(table))) == set(known)
+
+
+def test_every_reserved_name_is_told() -> None:
+    assert RESERVED - code(sections(page("language"))["Names"]) == set()
+
+
+def test_the_faults_are_exactly_those_that_are_documented() -> None:
+    named = set().union(*(code(cells[0]) for cells in rows(sections(page("scenarios"))["Faults"])))
+    assert named == set(FAULTS)
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Each command with the title of its section."""
+    for name, (module, _) in COMMANDS.items():
+        command: click.Command = importlib.import_module(module).command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {sub}", inner) for sub, inner in command.commands.items())
+        else:
+            yield name, command
+
+
+@pytest.mark.parametrize(
+    ("title", "command"), [pytest.param(*named, id=named[0]) for named in commands()]
+)
+def test_each_command_is_documented_with_all_its_options(
+    title: str, command: click.Command
+) -> None:
+    section = sections(page("command-line"))[title]
+    known = {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
+    told = " ".join(cells[0] for cells in rows(section))
+    assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told)) == known
+    usage = re.search(rf"`loopkit {title}(.*?)`", section)
+    arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
+    assert usage is not None
+    assert len(usage[1].split()) == len(arguments)
+
+
+def test_the_exit_codes_are_exactly_those_that_commands_give() -> None:
+    told = {cells[0] for cells in rows(sections(page("command-line"))["Exit codes"])}
+    known = {str(v) for k, v in vars(exits).items() if k.isupper() and type(v) is int}
+    assert told == known
+
+
+def test_the_forms_of_output_and_the_limits_that_can_be_raised_are_told() -> None:
+    told = sections(page("command-line"))
+    assert set(OUTPUTS) - code(told["Output"]) == set()
+    assert set(RAISABLE) - code(told["resume"]) == set()
+    assert "LOOPKIT_STATE" in code(told["Where state lives"])
+
+
+def links() -> list[tuple[Path, str]]:
+    return [
+        (path, target)
+        for path in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+        if not re.match(r"[a-z]+:", target)
+    ]
+
+
+@pytest.mark.parametrize(("path", "target"), links(), ids=lambda value: Path(value).name)
+def test_every_link_leads_somewhere(path: Path, target: str) -> None:
+    file, _, anchor = target.partition("#")
+    goal = path.parent / file if file else path
+    assert goal.exists()
+    if anchor:
+        assert anchor in {slug(title) for title in sections(goal.read_text(encoding="utf-8"))}
+
+
+def slug(title: str) -> str:
+    """The anchor that GitHub gives to a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
