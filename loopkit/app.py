@@ -14,12 +14,13 @@ from typing import Any
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.port import AgentPort, Person
 from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
-from loopkit.definition import CommandAgent, Machine
+from loopkit.definition import CommandAgent, CommandState, HumanState, Machine
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import Loaded, digest_of, load_resolved
+from loopkit.problems import did_you_mean
 from loopkit.program import Program
 from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
 from loopkit.runner.advance import advance
@@ -235,6 +236,26 @@ def refuse_over(state: RunState) -> None:
         raise NotRunnable(f"run `{state.run}` is over: {state.finished.outcome}")
     if state.status == "cancelled":
         raise NotRunnable(f"run `{state.run}` was cancelled")
+
+
+def refuse_misnamed(machine: Machine, scenario: Scenario) -> None:
+    """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
+    commands = [
+        *(name for name, state in machine.states.items() if isinstance(state, CommandState)),
+        *machine.validators,
+    ]
+    asking = [name for name, state in machine.states.items() if isinstance(state, HumanState)]
+    for section, played, known in (
+        ("agents", scenario.agents, list(machine.agents)),
+        ("commands", scenario.commands, commands),
+        ("answers", scenario.answers, asking),
+    ):
+        for name in played:
+            if name not in known:
+                hint = did_you_mean(name, known) or "the machine has none"
+                raise NotRunnable(
+                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
+                )
 
 
 def agents_of(machine: Machine, scenario: Scenario | None) -> dict[str, AgentPort]:

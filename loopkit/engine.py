@@ -26,6 +26,7 @@ from loopkit.events import (
 )
 from loopkit.findings import Report
 from loopkit.graph import TOTAL, Edge, cap_value
+from loopkit.guard.kleene import truth
 from loopkit.ledger import best_round
 from loopkit.names import open_findings, plain_answer, plain_artifact, render
 from loopkit.program import DEFAULT_FEEDBACK, Program, flat_facts
@@ -110,17 +111,18 @@ class Engine:
         return "no transition of the state takes this answer"
 
     def _choice(self, run: RunState, state: HumanState, name: str) -> Choice:
-        facts = self.facts(run, None) | {"choice": name}
+        facts = {k: v for k, v in self.facts(run, None).items() if k not in state.form}
+        facts["choice"] = name
         closed, needs_comment = "", False
         for edge in self.program.graph.on(run.state, "done"):
-            reads_form = bool(self.program.guard_names.get(edge.id, frozenset()) & set(state.form))
-            predicate = self.program.predicates.get(edge.id)
-            if not reads_form and predicate is not None and not predicate(facts):
+            guard = self.program.guards.get(edge.id)
+            holds = True if guard is None else truth(guard.tree, facts)
+            if holds is False:
                 continue
             needs_comment = needs_comment or self._asks_comment(edge)
             closed = self._no_room(run, edge)
             # A guard that reads the form may hold or not: the choice is open where it may lead on.
-            if not reads_form or not closed:
+            if holds or not closed:
                 break
         return Choice(name=name, closed=closed, needs_comment=needs_comment)
 

@@ -106,7 +106,7 @@ class Started(Event):
     script: str | None = None
     """Digest of the scenario that plays the agents."""
     folder: str
-    """Where the machine file lies; workspaces are inside."""
+    """The project folder; workspaces are inside."""
     input: dict[str, Any]
     limits: dict[str, Any] = {}
     """Limits that the command line set over the machine's."""
@@ -274,7 +274,7 @@ class Suspended(Event):
 
     type: Literal["suspended"] = "suspended"
     state: str
-    reason: Literal["limit", "transient", "content", "fatal", "in_doubt", "interrupted"]
+    reason: Literal["limit", "transient", "content", "fatal", "interrupted"]
     message: str
     remedy: str = ""
     resume_at: float | None = None

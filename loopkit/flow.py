@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit import guard as guards
-from loopkit.definition import AgentState, HumanState, RenderState, RunState, ValidateState
+from loopkit.definition import AgentState, CommandState, HumanState, RenderState, ValidateState
 from loopkit.graph import Edge, Graph, artifact_of
 from loopkit.guard.kleene import truth
 
@@ -100,7 +100,7 @@ class Flow:
             case AgentState():
                 made = {("artifact", self._artifact(name))}
                 return frozenset(made if self._may_be_faulty(name) else made | self._whole(name))
-            case RunState() | RenderState():
+            case CommandState() | RenderState():
                 return frozenset({("artifact", self._artifact(name)), *self._whole(name)})
             case ValidateState():
                 judged = (

@@ -15,12 +15,12 @@ from loopkit.definition import (
     AgentState,
     AuthorState,
     Bound,
+    CommandState,
     ErrorEdge,
     ErrorTargets,
     FinalState,
     Machine,
     Output,
-    RunState,
     State,
     Transition,
     ValidateState,
@@ -75,7 +75,7 @@ class Graph:
         state = self.states[edge.source]
         if edge.event != "content" or edge.path[-1] == "content":
             return False
-        return isinstance(state, AgentState) and self.judging_follows(edge.source)
+        return isinstance(state, AgentState | CommandState) and self.judging_follows(edge.source)
 
     @cached_property
     def outgoing(self) -> dict[str, tuple[Edge, ...]]:
@@ -204,7 +204,7 @@ def _edges(machine: Machine) -> Iterator[Edge]:
             continue
         yield from _transitions(machine, name, state)
         yield from _error_edges(machine, name, state)
-        if machine.limits.then and isinstance(state, AgentState | RunState | ValidateState):
+        if machine.limits.then and isinstance(state, AgentState | CommandState | ValidateState):
             yield Edge(f"{name}.limit", name, machine.limits.then, "limit", ("limits", "then"))
 
 

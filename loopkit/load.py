@@ -209,7 +209,7 @@ def _read_included(folder: Path, relative: str) -> str:
         raise _CannotInclude(f"`{relative}` can't be read: {error.strerror}", "") from error
     if data is None:
         raise _CannotInclude(
-            f"there is no file `{relative}`", "paths start at the machine file's folder"
+            f"there is no file `{relative}`", "paths start at the folder of this file"
         )
     if len(data) > MAX_INCLUDED_BYTES:
         raise _CannotInclude(f"`{relative}` is larger than 1 MB", "split it")

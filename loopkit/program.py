@@ -28,21 +28,27 @@ class Program:
         return {name: guards.parse(text) for name, text in self.machine.guards.items()}
 
     @cached_property
-    def predicates(self) -> dict[str, Predicate]:
-        """The compiled guard of each edge that has one."""
-        return {e.id: self.predicate(e.guard) for e in self.graph.edges if e.guard is not None}
-
-    def predicate(self, text: str) -> Predicate:
-        return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
-
-    @cached_property
-    def guard_names(self) -> dict[str, frozenset[str]]:
-        """The names that each edge's guard reads, named guards resolved."""
+    def guards(self) -> dict[str, guards.Guard]:
+        """The guard of each edge that has one, named guards put in."""
         return {
-            e.id: guards.expand(guards.parse(e.guard), self.named_guards).names
+            e.id: guards.expand(guards.parse(e.guard), self.named_guards)
             for e in self.graph.edges
             if e.guard is not None
         }
+
+    @cached_property
+    def predicates(self) -> dict[str, Predicate]:
+        """The same, compiled."""
+        return {edge: guards.compile_guard(guard) for edge, guard in self.guards.items()}
+
+    @cached_property
+    def guard_names(self) -> dict[str, frozenset[str]]:
+        """The names that each edge's guard reads."""
+        return {edge: guard.names for edge, guard in self.guards.items()}
+
+    def predicate(self, text: str) -> Predicate:
+        """A guard that stands on no edge, compiled."""
+        return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
 
     @cached_property
     def rows_named(self) -> dict[str, frozenset[str]]:

@@ -315,7 +315,7 @@ def _suspended(state: RunState, event: Suspended) -> RunState:
 
 def _resumed(state: RunState, event: Resumed) -> RunState:
     tasks = {
-        key: replace(task, tries=0, retry_at=None, failed=None, renewed=len(task.exchanges))
+        key: replace(task, tries=0, retry_at=None, failed=None, renewed=_renewed(state, task))
         for key, task in state.tasks.items()
     }
     return replace(
@@ -326,6 +326,12 @@ def _resumed(state: RunState, event: Resumed) -> RunState:
         refused=frozenset(),
         limits={**state.limits, **event.limits},
     )
+
+
+def _renewed(state: RunState, task: Task) -> int:
+    """Replies that could not be used are asked for again; all others stay paid and are used."""
+    unusable = state.suspended is not None and state.suspended.reason == "content"
+    return len(task.exchanges) if unusable else task.renewed
 
 
 def _finished(state: RunState, event: Finished) -> RunState:

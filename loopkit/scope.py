@@ -11,10 +11,10 @@ from functools import cached_property
 from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import (
     AgentState,
+    CommandState,
     Extract,
     HumanState,
     RenderState,
-    RunState,
     ValidateState,
 )
 from loopkit.definition.states import ExtractAll
@@ -132,7 +132,7 @@ class Scope:
             if isinstance(state, HumanState):
                 fields = {"choice": Scalar(), "comment": Scalar(), "by": Scalar()}
                 fields |= _form_shapes(state)
-            elif isinstance(state, RunState):
+            elif isinstance(state, CommandState):
                 fields = {"exit_code": Scalar()}
             if kind == "facts" and fields:
                 shape = Fields(fields)
@@ -161,11 +161,11 @@ class Scope:
             agent = self.graph.machine.agents.get(state.agent)
             if agent is not None and agent.schema_ is not None:
                 return _weakened(shape_of(parse_fields(agent.schema_)), whole=whole)
-        if not isinstance(state, AgentState | RunState | RenderState):
+        if not isinstance(state, AgentState | CommandState | RenderState):
             return Scalar()
         extracted = output_of(state, author).fields
         fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
-        if isinstance(state, RunState) and output_of(state, author).name == author:
+        if isinstance(state, CommandState) and output_of(state, author).name == author:
             fields["exit_code"] = Scalar()
         if isinstance(state, RenderState) and self._passes_data(state):
             return Anything()
@@ -230,7 +230,7 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
             agent = graph.machine.agents.get(agent_name)
             schema = parse_fields(agent.schema_) if agent and agent.schema_ else None
             return dict(_required_scalars(schema)) if schema else {}
-        case RunState():
+        case CommandState():
             return {"exit_code": INT}
         case ValidateState():
             return dict(OF_VALIDATE)

@@ -40,7 +40,7 @@ KEYS: Mapping[type[Noun], tuple[str, ...]] = {
     d.Machine: ("The file",),
     d.Limits: ("Limits",),
     d.AgentState: ("agent", STATE),
-    d.RunState: ("run", STATE),
+    d.CommandState: ("run", STATE),
     d.RenderState: ("render", STATE),
     d.ValidateState: ("validate", STATE),
     d.HumanState: ("human", STATE),

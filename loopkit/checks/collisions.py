@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES
-from loopkit.definition import AgentState, AuthorState, HumanState, Output, RunState
+from loopkit.definition import AgentState, AuthorState, CommandState, HumanState, Output
 from loopkit.graph import DocPath, artifact_of, output_of
 from loopkit.guard import KEYWORDS
 from loopkit.problems import Problem
@@ -72,7 +72,7 @@ def check_fields(subject: Subject) -> Iterator[Problem]:
                 own = own_names(subject.graph, name)
                 path: DocPath = ("agents", state.agent, "schema")
                 yield from _shadowing(subject, path, own, OF_EVERY_STATE)
-            case RunState() if artifact_of(subject.machine, name) == name:
+            case CommandState() if artifact_of(subject.machine, name) == name:
                 path = ("states", name, "output", "fields")
                 fields = output_of(state, name).fields
                 yield from _shadowing(subject, path, fields, frozenset({"exit_code"}))

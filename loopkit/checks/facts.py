@@ -10,9 +10,9 @@ from loopkit.checks.rows import ROOM, Dimension, Exit, Row, Table
 from loopkit.checks.subject import Subject
 from loopkit.definition import (
     AgentState,
+    CommandState,
     HumanState,
     JudgeRule,
-    RunState,
     State,
     ValidateState,
 )
@@ -156,7 +156,7 @@ def _may_be_faulty(subject: Subject, name: str) -> bool:
     for author, state in _authors(subject, name).items():
         if isinstance(state, AgentState) and not subject.graph.on(author, "content"):
             return True
-        if isinstance(state, RunState) and output_of(state, author).file is not None:
+        if isinstance(state, CommandState) and output_of(state, author).file is not None:
             return True
     return False
 

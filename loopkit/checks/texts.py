@@ -12,10 +12,11 @@ from loopkit.definition import (
     AuthorState,
     CommandAgent,
     CommandRule,
+    CommandState,
+    FixedRule,
     HumanState,
     JudgeRule,
     RenderState,
-    RunState,
     ValidateState,
     Workspace,
 )
@@ -61,7 +62,7 @@ def _texts_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
     match state:
         case AgentState():
             yield ("prompt",), state.prompt
-        case RunState():
+        case CommandState():
             yield from _listed(("run",), state.run)
             if state.stdin is not None:
                 yield ("stdin",), state.stdin
@@ -83,7 +84,7 @@ def _listed(path: DocPath, texts: tuple[str, ...]) -> Iterator[tuple[DocPath, st
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
     """The paths of workspaces, which are filled whenever a state works there."""
     for name, state in subject.machine.states.items():
-        if isinstance(state, AgentState | RunState | ValidateState):
+        if isinstance(state, AgentState | CommandState | ValidateState):
             place = _workspace_of(subject, state)
             if place is not None:
                 path, workspace = (("states", name), state.workspace) if state.workspace else place
@@ -92,7 +93,7 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
 
 
 def _workspace_of(
-    subject: Subject, state: AgentState | RunState | ValidateState
+    subject: Subject, state: AgentState | CommandState | ValidateState
 ) -> tuple[DocPath, Workspace] | None:
     agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
     if isinstance(state, AgentState) and agent is not None and agent.workspace is not None:
@@ -135,7 +136,7 @@ def _of_rules(subject: Subject) -> Iterator[Use]:
 def _texts_of_rule(placed: PlacedRule) -> Iterator[tuple[DocPath, str, Names]]:
     """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
-    if rule.message is not None:
+    if isinstance(rule, FixedRule) and rule.message is not None:
         yield (*path, "message"), rule.message, OF_MESSAGES
     match rule:
         case CommandRule():

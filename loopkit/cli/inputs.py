@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,20 @@ def read_inputs(
     filled, faults = conform(given, datatype)
     if faults:
         raise Stop(USAGE, _told(faults, given, datatype))
+    return filled if isinstance(filled, dict) else {}
+
+
+def partial_inputs(
+    machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
+) -> dict[str, Any]:
+    """What is given of the input, with defaults, where nothing is required; raises Stop."""
+    datatype = parse_fields(machine.input)
+    lenient = replace(datatype, schema={**datatype.schema, "required": []})
+    given = given_inputs(datatype, input_file, sets, set_json)
+    filled, faults = conform(given, lenient)
+    if faults:
+        unrequired = {n: replace(t, optional=True) for n, t in (datatype.fields or {}).items()}
+        raise Stop(USAGE, _told(faults, given, replace(datatype, fields=unrequired)))
     return filled if isinstance(filled, dict) else {}
 
 

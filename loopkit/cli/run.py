@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from loopkit.app import App, Script
+from loopkit.app import App, Script, refuse_misnamed
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.inputs import input_options, read_inputs
@@ -34,6 +34,8 @@ def command(
     with exits.told():
         loaded = checked(machine)
         played = Script(*load_scenario(script)) if script else None
+        if played is not None:
+            refuse_misnamed(loaded.machine, played.scenario)
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
 
     async def start(app: App) -> ActiveRun:

@@ -11,9 +11,8 @@ import click
 
 from loopkit.app import App, Script
 from loopkit.cli import exits
-from loopkit.cli.inputs import given_inputs, input_options
+from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import checked
-from loopkit.datatypes import parse_fields
 from loopkit.findings import Report
 from loopkit.load import Loaded
 from loopkit.problems import did_you_mean
@@ -44,15 +43,15 @@ def command(
         loaded = checked(machine)
         known = loaded.machine.validators
         if validator not in known:
-            hint = did_you_mean(validator, known)
+            hint = did_you_mean(validator, known) or "the machine has none"
             raise exits.Stop(exits.USAGE, f"error: unknown validator `{validator}`; {hint}")
-        inputs = given_inputs(parse_fields(loaded.machine.input), input_file, sets, set_json)
+        inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
         played = Script(*load_scenario(script)) if script else None
         report = asyncio.run(_judged(loaded, validator, _read(file), inputs, played))
     if as_json:
         click.echo(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False))
     else:
-        for line in report_lines(report):
+        for line in report_lines(report, validator):
             click.echo(line)
     return exits.OK if report.valid else exits.FAILURE if report.verdict == "fail" else exits.ERROR
 

@@ -45,7 +45,7 @@ class Workspace(Noun):
     """The folder in which an agent or a command works."""
 
     path: str
-    """A template; relative to the folder of the machine file, and inside it."""
+    """A template; relative to the project folder, and inside it."""
 
 
 class _AgentBase(Noun):

@@ -123,7 +123,7 @@ class AgentState(_Working):
     workspace: Workspace | None = None
 
 
-class RunState(_Working):
+class CommandState(_Working):
     """Run a command; its stdout is the artifact. A non-zero exit is no error."""
 
     run: Argv
@@ -172,8 +172,8 @@ class ChoiceState(_Working):
     """No work: decides at once."""
 
 
-WorkingState = AgentState | RunState | RenderState | ValidateState | HumanState | ChoiceState
-AuthorState = AgentState | RunState | RenderState
+WorkingState = AgentState | CommandState | RenderState | ValidateState | HumanState | ChoiceState
+AuthorState = AgentState | CommandState | RenderState
 
 
 class FinalState(Noun):
@@ -189,7 +189,7 @@ class FinalState(Noun):
 
 STATE_KINDS: dict[str, type[Noun]] = {
     "agent": AgentState,
-    "run": RunState,
+    "run": CommandState,
     "render": RenderState,
     "validate": ValidateState,
     "human": HumanState,
@@ -208,7 +208,7 @@ def state_kind(value: Any) -> str:
 
 State = Annotated[
     Annotated[AgentState, Tag("<agent>")]
-    | Annotated[RunState, Tag("<run>")]
+    | Annotated[CommandState, Tag("<run>")]
     | Annotated[RenderState, Tag("<render>")]
     | Annotated[ValidateState, Tag("<validate>")]
     | Annotated[HumanState, Tag("<human>")]

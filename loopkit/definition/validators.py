@@ -16,16 +16,23 @@ class Count(Noun):
     max: int | None = Field(None, ge=0)
 
 
-class _RuleBase(Noun):
-    message: Text | None = None
-    """A template that sees `item`, `index`, `value`, `artifact`; each rule has a default."""
+class RuleBase(Noun):
+    """What every rule may say."""
+
     severity: Literal["error", "warning"] = "error"
     code: str = ""
     guard: str | None = None
     """Where it is false, the rule does not apply."""
 
 
-class MatchesRule(_RuleBase):
+class FixedRule(RuleBase):
+    """A rule that judges without a model."""
+
+    message: Text | None = None
+    """A template that sees `item`, `index`, `value`, `artifact`; each rule has a default."""
+
+
+class MatchesRule(FixedRule):
     """The pattern is found in the text."""
 
     matches: str
@@ -35,14 +42,14 @@ class MatchesRule(_RuleBase):
     count: Count = Count()
 
 
-class NotMatchesRule(_RuleBase):
+class NotMatchesRule(FixedRule):
     """The pattern is not found; each match is a finding with its line."""
 
     not_matches: str
     outside_code: bool = False
 
 
-class SectionRule(_RuleBase):
+class SectionRule(FixedRule):
     """A heading or a bold label of this name stands in the Markdown, with text under it."""
 
     section: str
@@ -50,19 +57,19 @@ class SectionRule(_RuleBase):
     """The document's title with text under it will do."""
 
 
-class MinCharsRule(_RuleBase):
+class MinCharsRule(FixedRule):
     """The text, outer white space removed, has at least so many characters."""
 
     min_chars: int = Field(ge=0)
 
 
-class MaxCharsRule(_RuleBase):
+class MaxCharsRule(FixedRule):
     """The text, outer white space removed, has at most so many characters."""
 
     max_chars: int = Field(ge=0)
 
 
-class SchemaRule(_RuleBase):
+class SchemaRule(FixedRule):
     """JSON or YAML data of this shape."""
 
     schema_: Notation = Field(alias="schema")
@@ -70,7 +77,7 @@ class SchemaRule(_RuleBase):
     """Take the data out of a code fence or the prose around it."""
 
 
-class RequireRule(_RuleBase):
+class RequireRule(FixedRule):
     """A condition on data, in the guard language."""
 
     require: str
@@ -78,7 +85,7 @@ class RequireRule(_RuleBase):
     """A path such as `nodes[]`; the condition is tried on every item."""
 
 
-class CommandRule(_RuleBase):
+class CommandRule(FixedRule):
     """A program judges: exit 0 passes, one of `fail_codes` fails, all else is an error."""
 
     command: Argv
@@ -89,7 +96,7 @@ class CommandRule(_RuleBase):
     env: Texts = ()
 
 
-class JudgeRule(_RuleBase):
+class JudgeRule(RuleBase):
     """A model judges, with a structured report."""
 
     judge: Id
@@ -105,7 +112,7 @@ class JudgeRule(_RuleBase):
     """Asked also where a deterministic rule blocks already."""
 
 
-RULE_KINDS: dict[str, type[_RuleBase]] = {
+RULE_KINDS: dict[str, type[RuleBase]] = {
     "matches": MatchesRule,
     "not_matches": NotMatchesRule,
     "section": SectionRule,
@@ -120,7 +127,7 @@ RULE_KINDS: dict[str, type[_RuleBase]] = {
 
 def rule_kind(value: object) -> str | None:
     """The tag of the rule that a mapping or a rule object is."""
-    if isinstance(value, _RuleBase):
+    if isinstance(value, RuleBase):
         return next(f"<{kind}>" for kind, noun in RULE_KINDS.items() if isinstance(value, noun))
     if isinstance(value, dict):
         return next((f"<{kind}>" for kind in RULE_KINDS if kind in value), None)

@@ -64,7 +64,7 @@ class ActiveRun:
 
     @property
     def folder(self) -> Path:
-        """Where the machine file lies."""
+        """The project folder, in which workspaces lie."""
         return Path(self.state.folder)
 
     @property

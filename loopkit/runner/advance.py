@@ -10,8 +10,8 @@ from __future__ import annotations
 from loopkit.definition import (
     AgentState,
     ChoiceState,
+    CommandState,
     RenderState,
-    RunState,
     State,
     ValidateState,
 )
@@ -132,7 +132,7 @@ def calls_at_once(active: ActiveRun) -> bool:
     for both, and still before anything is spent or judged.
     """
     state = active.program.machine.states[active.state.state]
-    return active.state.status == "running" and isinstance(state, AgentState | RunState)
+    return active.state.status == "running" and isinstance(state, AgentState | CommandState)
 
 
 async def perform(active: ActiveRun, name: str, state: State) -> Worked:
@@ -140,7 +140,7 @@ async def perform(active: ActiveRun, name: str, state: State) -> Worked:
     match state:
         case AgentState():
             return await agent.perform(active, name, state)
-        case RunState():
+        case CommandState():
             return await command.perform(active, name, state)
         case RenderState():
             return await render.perform(active, name, state)

@@ -31,6 +31,13 @@ def authored(
     return plain.model_copy(update={"fields": extract(text, output.fields, patterns)})
 
 
+def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
+    """What stands for an artifact that never came."""
+    return Artifact(
+        name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
+    )
+
+
 def _text_of(reply: Replied, output: Output) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply."""
     wrote_file = reply.artifact_text is not None

@@ -64,6 +64,13 @@ def exchanges_of(active: ActiveRun, work: Work) -> tuple[Exchange, ...]:
     return task.exchanges if task else ()
 
 
+def usable_reply(active: ActiveRun, work: Work) -> Replied | None:
+    """The reply that an earlier life of the run got and stored, if it is still to be used."""
+    task = active.state.tasks.get(work.task)
+    unused = task.exchanges[task.renewed :] if task else ()
+    return unused[-1].reply if unused else None
+
+
 async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = False) -> Replied:
     """The reply to a request, after as many tries as the retry budget has left.
 

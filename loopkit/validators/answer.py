@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loopkit.definition import Rule
+from loopkit.definition import FixedRule, Rule
 from loopkit.findings import Answer, AnswerVerdict, Finding
 from loopkit.template import parse
 from loopkit.validators.fault import CannotJudge, Fault
@@ -85,7 +85,7 @@ def storable(text: str) -> str:
 
 
 def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) -> str:
-    if rule.message is None:
+    if not isinstance(rule, FixedRule) or rule.message is None:
         return fault.message
     seen = {"item": fault.item, "index": fault.index, "value": fault.value}
     message = parse(rule.message).render({**names, **seen}).strip()

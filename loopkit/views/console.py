@@ -51,7 +51,7 @@ def _intended(event: Intended) -> Iterator[str]:
 
 
 def _failed(event: Failed) -> Iterator[str]:
-    again = " · tries again" if event.retry_at is not None else ""
+    again = " · to be tried again" if event.retry_at is not None else ""
     yield _row("", f"failed ({event.error_class}): {one_line(event.message)}{again}")
 
 
@@ -94,6 +94,7 @@ def _cancelled(_: Cancelled) -> Iterator[str]:
 
 def _worked(event: Worked) -> Iterator[str]:
     if event.outcome not in ("done", "content") and event.report is None:
+        yield _row(event.state, f"{event.outcome}: {one_line(event.error, 200)}")
         return
     if event.report is not None:
         yield from _report(event.state, event.report)

@@ -37,14 +37,14 @@ def _artifacts(artifacts: dict[str, Artifact]) -> Iterator[str]:
         yield RULE
 
 
-def report_lines(report: Report | None) -> Iterator[str]:
-    """A report as lines: the verdict, then every finding."""
+def report_lines(report: Report | None, judged_by: str = "") -> Iterator[str]:
+    """A report as lines: the verdict of a state or validator, then every finding."""
     if report is None:
         return
     counts = [plural(len(report.blocking), "blocking finding")] if report.blocking else []
     counts += [plural(len(report.warnings), "warning")] if report.warnings else []
     counts += ["the last revisions made no progress"] if report.stalled else []
-    yield f"Verdict of {report.state}: " + ", ".join([report.verdict, *counts])
+    yield f"Verdict of {judged_by or report.state}: " + ", ".join([report.verdict, *counts])
     yield from (_finding(finding) for finding in report.findings)
     if report.reason:
         yield indented(report.reason, "  ")

@@ -188,6 +188,15 @@ def test_time_is_work_and_ends_the_call_in_flight(desk: Desk) -> None:
     assert 0.2 <= played.state.usage.time_s < 5
 
 
+def test_no_call_is_made_when_the_time_is_used_up(desk: Desk) -> None:
+    """Checks are work, too."""
+    slow = "[{min_chars: 20}, {command: [sleep, '0.2']}]"
+    machine = THEN.replace("LIMIT", "time: 150ms").replace("[{min_chars: 20}]", slow)
+    played = desk.play(machine, scenario(agents={"author": ["short", "never"]}))
+    assert played.outcome == "enough"
+    assert len(played.of(Intended)) == len(played.requests) == 1
+
+
 ASKED_FIRST = """
 loopkit: 1
 limits: {time: 100ms}

@@ -53,9 +53,9 @@ def test_the_artifact_is_the_file_that_the_input_names(desk: Desk) -> None:
     "given",
     [
         {"file": "../plan.md"},
-        {"file": "/tmp/plan.md"},
+        {"file": "/srv/plan.md"},
         {"folder": "../elsewhere"},
-        {"folder": "/tmp"},
+        {"folder": "/srv"},
         {"file": "a/../../plan.md"},
         {"file": "way_out/plan.md"},
     ],

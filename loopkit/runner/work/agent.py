@@ -16,11 +16,10 @@ from loopkit.events import Replied, Worked
 from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.artifacts import authored, scalar_fields
-from loopkit.runner.calls import Work, call, conversation, exchanges_of
+from loopkit.runner.artifacts import authored, faulty, scalar_fields
+from loopkit.runner.calls import CallFailed, Work, call, conversation, usable_reply
 from loopkit.runner.work.place import output_reader, workspace
 from loopkit.runstate import Exchange
-from loopkit.template import printed
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
@@ -28,9 +27,15 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     agent = active.program.machine.agents[state.agent]
     output = output_of(state, name)
     attempt = active.state.attempts.get(name, 0) + 1
-    reply = await _reply(active, name, state, agent, output)
     patterns = active.program.machine.patterns
-    artifact = authored(reply, agent, output, name, attempt, patterns)
+    try:
+        reply = await _reply(active, name, state, agent, output)
+        artifact = authored(reply, agent, output, name, attempt, patterns)
+    except CallFailed as failed:
+        if failed.error_class != "content":
+            raise
+        # The agent itself says that it has no answer: a content fault like an empty one.
+        artifact = faulty(output, name, attempt, "refused", failed.message)
     is_caught = artifact.fault and active.program.graph.on(name, "content")
     return Worked(
         state=name,
@@ -58,8 +63,8 @@ async def _reply(
         ask=port.ask,
         written=output_reader(active, folder, output),
     )
-    if answered := exchanges_of(active, work):
-        return answered[-1].reply
+    if (answered := usable_reply(active, work)) is not None:
+        return answered
     told = told_before(active, name, agent)
     prompt = author_prompt(active, name, state, kept=bool(told))
     system = agent.system if isinstance(agent, ModelAgent) else ""
@@ -106,7 +111,11 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     named = program.template(state.prompt).names
     parts = [prompt.rstrip("\n")]
     if "previous" not in named and not kept:
-        parts.append(printed(previous(program, run)).strip("\n"))
+        parts.append(
+            program.template("{{ previous }}")
+            .render({"previous": previous(program, run)})
+            .strip("\n")
+        )
     if "feedback" not in named:
         parts.append(feedback)
     return "\n\n".join(part for part in parts if part)

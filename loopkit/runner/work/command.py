@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
-from loopkit.definition import Output, Retry, RunState
+from loopkit.definition import CommandState, Output, Retry
 from loopkit.events import Artifact, Replied, Usage, Worked
 from loopkit.extract import extract
 from loopkit.graph import output_of
 from loopkit.names import render
 from loopkit.processes import command_environment, run_command
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.calls import Work, call, exchanges_of
+from loopkit.runner.calls import Work, call, usable_reply
 from loopkit.runner.work.place import output_reader, workspace
 
 ONCE = Retry(attempts=1)
 
 
-async def perform(active: ActiveRun, name: str, state: RunState) -> Worked:
+async def perform(active: ActiveRun, name: str, state: CommandState) -> Worked:
     """Run the command; a non-zero exit is a result, not an error."""
     output = output_of(state, name)
     reply = await _reply(active, name, state, output)
+    artifact = _artifact(active, name, state, output, reply)
+    graph = active.program.graph
+    is_lost = artifact.fault and (graph.on(name, "content") or not graph.judging_follows(name))
     return Worked(
         state=name,
         visit=active.state.visit,
-        outcome="done",
+        outcome="content" if is_lost else "done",
         facts={"exit_code": reply.exit_code},
-        artifact=_artifact(active, name, state, output, reply),
+        artifact=artifact,
+        error=artifact.fault,
     )
 
 
 def _artifact(
-    active: ActiveRun, name: str, state: RunState, output: Output, reply: Replied
+    active: ActiveRun, name: str, state: CommandState, output: Output, reply: Replied
 ) -> Artifact:
     is_missing = output.file is not None and output.else_ is None and reply.artifact_text is None
     text = reply.text if reply.artifact_text is None else reply.artifact_text
@@ -48,7 +52,7 @@ def _artifact(
     )
 
 
-async def _reply(active: ActiveRun, name: str, state: RunState, output: Output) -> Replied:
+async def _reply(active: ActiveRun, name: str, state: CommandState, output: Output) -> Replied:
     folder = workspace(active, state.workspace)
     program, run = active.program, active.state
     argv = [render(program, run, element) for element in state.run]
@@ -75,7 +79,7 @@ async def _reply(active: ActiveRun, name: str, state: RunState, output: Output) 
         ask=ask,
         written=output_reader(active, folder, output),
     )
-    if answered := exchanges_of(active, work):
-        return answered[-1].reply
+    if (answered := usable_reply(active, work)) is not None:
+        return answered
     request = Request(name, name, "run", " ".join(argv), folder=folder)
     return await call(active, work, request, hold=True)

@@ -187,7 +187,7 @@ async def _ask(
                 reply = await _call(active, work, judge, told, message)
             read = _read(judge.validator, reply)
             if isinstance(read, Answer):
-                return read
+                return _weighed(judge.rule, read)
             misread = read
     except CallFailed as failed:
         return Answer(
@@ -196,7 +196,23 @@ async def _ask(
             error_class=failed.error_class,
             reason=failed.message,
         )
-    return _unread(judge.validator, misread)
+    return _weighed(judge.rule, _unread(judge.validator, misread))
+
+
+def _weighed(rule: JudgeRule, answer: Answer) -> Answer:
+    """The answer with the rule's severity and code; `severity: warning` makes a judge advise."""
+    findings = tuple(
+        finding.model_copy(
+            update={
+                "code": finding.code or rule.code,
+                "severity": "warning" if rule.severity == "warning" else finding.severity,
+            }
+        )
+        for finding in answer.findings
+    )
+    advises = rule.severity == "warning" and answer.verdict == "fail"
+    verdict = "warn" if advises else answer.verdict
+    return answer.model_copy(update={"findings": findings, "verdict": verdict})
 
 
 def _message(active: ActiveRun, judge: _Judge, prompt: str, misread: Misread | None) -> str:
