@@ -13,7 +13,7 @@ from functools import cached_property
 
 from loopkit import guard as guards
 from loopkit.definition import AgentState, CommandState, HumanState, RenderState, ValidateState
-from loopkit.graph import Edge, Graph, artifact_of
+from loopkit.graph import Edge, Graph, artifact_of, may_leave_none
 from loopkit.guard.kleene import truth
 
 Token = tuple[str, str]
@@ -92,16 +92,15 @@ class Flow:
 
     def _gains(self, edge: Edge) -> frozenset[Token]:
         name, state = edge.source, self._graph.states[edge.source]
-        if edge.event == "content" and isinstance(state, AgentState):
+        if edge.event == "content" and may_leave_none(state):
             return frozenset({("artifact", self._artifact(name))})
         if edge.event != "done":
             return frozenset()
         match state:
-            case AgentState():
-                made = {("artifact", self._artifact(name))}
-                return frozenset(made if self._may_be_faulty(name) else made | self._whole(name))
-            case CommandState() | RenderState():
-                return frozenset({("artifact", self._artifact(name)), *self._whole(name)})
+            case AgentState() | CommandState() | RenderState():
+                whole = set() if self._may_be_faulty(name) else self._whole(name)
+                ended = {("facts", name)} if isinstance(state, CommandState) else set()
+                return frozenset({("artifact", self._artifact(name)), *whole, *ended})
             case ValidateState():
                 judged = (
                     self._authors_whole(state.validate_) if self._refuses_faults(edge) else set()
@@ -115,7 +114,7 @@ class Flow:
 
     def _losses(self, edge: Edge) -> frozenset[Token]:
         name, state = edge.source, self._graph.states[edge.source]
-        faulty = isinstance(state, AgentState) and (
+        faulty = may_leave_none(state) and (
             edge.event == "content" or (edge.event == "done" and self._may_be_faulty(name))
         )
         if faulty:
@@ -126,7 +125,7 @@ class Flow:
 
     def _may_be_faulty(self, name: str) -> bool:
         """Whether an author goes on with a content fault, for the judging state to find."""
-        return not self._graph.on(name, "content")
+        return may_leave_none(self._graph.states[name]) and not self._graph.on(name, "content")
 
     def _refuses_faults(self, edge: Edge) -> bool:
         """Whether an edge is never taken on the report of an answer that is no artifact."""

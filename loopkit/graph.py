@@ -178,6 +178,13 @@ def artifact_of(machine: Machine, name: str) -> str | None:
             return name
 
 
+def may_leave_none(state: State) -> bool:
+    """Whether work may leave no artifact: an agent's answer, a file that is not written."""
+    if isinstance(state, CommandState) and isinstance(state.output, Output):
+        return state.output.file is not None and state.output.else_ is None
+    return isinstance(state, AgentState)
+
+
 def output_of(state: AuthorState, name: str) -> Output:
     """The output of an authoring state in its long form."""
     match state.output:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks import ways
 from loopkit.checks.subject import Subject
-from loopkit.definition import AgentState, CommandState, Output, State
-from loopkit.graph import artifact_of
+from loopkit.graph import artifact_of, may_leave_none
 from loopkit.guard import Guard
 from loopkit.problems import Problem
 from loopkit.scope import own_names
@@ -21,15 +20,8 @@ def check_content(subject: Subject) -> Iterator[Problem]:
         # What the unknown artifact stands for may be what is judged; that is told first.
         return
     for name, state in subject.machine.states.items():
-        if _may_be_none(state) and not subject.graph.on(name, "content"):
+        if may_leave_none(state) and not subject.graph.on(name, "content"):
             yield from _unhandled(subject, name)
-
-
-def _may_be_none(state: State) -> bool:
-    """Whether work may leave no artifact: an agent's answer, a file that is not written."""
-    if isinstance(state, CommandState) and isinstance(state.output, Output):
-        return state.output.file is not None and state.output.else_ is None
-    return isinstance(state, AgentState)
 
 
 def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:

@@ -1,0 +1,133 @@
+"""Faults that were found by reading and by using; each came back as a test first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from loopkit.app import NotRunnable, refuse_misnamed
+from loopkit.load import load
+from loopkit.scenario import load_scenario
+from tests.support import Desk, scenario
+
+DATA = """
+loopkit: 1
+agents: {author: {model: m/x, schema: {title: str, tags: [str]}}}
+states:
+  draft: {agent: author, prompt: Name it., output: entry, next: judge}
+  judge:
+    validate: entry
+    by: [{require: tags.count >= 2, message: Two tags are needed.}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: cap_reached, target: failed}
+      - {revise: draft}
+  done: {final: success, result: entry}
+  failed: {final: failure}
+"""
+
+
+def test_a_fresh_author_of_data_is_sent_its_previous_data_and_the_feedback(desk: Desk) -> None:
+    drafts = [{"title": "a", "tags": ["x"]}, {"title": "a", "tags": ["x", "y"]}]
+    played = desk.play(DATA, scenario(agents={"author": [{"data": d} for d in drafts]}))
+    assert played.result == {"entry": drafts[1]}
+    second = played.prompts("author")[1]
+    assert second.startswith("Name it.\n\n")
+    assert json.loads(second.split("\n\n")[1]) == drafts[0]
+    assert second.endswith("\n\n- Two tags are needed.")
+
+
+REFUSING = """
+loopkit: 1
+agents:
+  author:
+    command: [sh, -c, 'test -e seen && echo a good text || { touch seen; exit 9; }']
+    errors: [{exit: 9, class: content}]
+states:
+  draft: {agent: author, prompt: Write., output: text, next: judge}
+  judge:
+    validate: text
+    by: [{min_chars: 3}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: cap_reached, target: failed}
+      - {revise: draft}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def test_an_error_that_counts_as_content_goes_to_the_judging_state(desk: Desk) -> None:
+    played = desk.play(REFUSING)
+    assert played.outcome == "done"
+    assert [report.verdict for report in played.reports] == ["fail", "pass"]
+    assert "exit code 9" in played.reports[0].findings[0].message
+
+
+ADVISING = """
+loopkit: 1
+agents: {author: {model: m/x}, critic: {model: m/y}}
+states:
+  draft: {agent: author, prompt: Write., output: text, next: judge}
+  judge:
+    validate: text
+    by: [{judge: critic, severity: warning, code: TONE}]
+    transitions:
+      - {guard: valid and "TONE" in codes, target: advised}
+      - {target: failed}
+  advised: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_judge_of_severity_warning_advises_and_its_findings_carry_its_code(desk: Desk) -> None:
+    found = {"verdict": "fail", "findings": [{"message": "Too loud.", "severity": "error"}]}
+    played = desk.play(ADVISING, scenario(agents={"author": ["text"], "critic": [{"data": found}]}))
+    assert played.outcome == "advised"
+    assert [f.severity for f in played.reports[0].findings] == ["warning"]
+
+
+FORM = """
+loopkit: 1
+limits: {revisions: 0}
+states:
+  note: {render: A note., next: ask}
+  ask:
+    human: Which way?
+    choices: [go, again]
+    form: {urgent: bool}
+    transitions:
+      - {guard: urgent and choice == "go", target: done}
+      - {guard: choice == "again", revise: note, feedback: Again.}
+      - {target: done}
+  done: {final: success}
+"""
+
+
+def test_a_choice_is_closed_whatever_the_form_of_another_choice_says(desk: Desk) -> None:
+    (question,) = desk.play(FORM).questions
+    closed = {choice.name: choice.closed for choice in question.choices}
+    assert closed == {"go": "", "again": "no revisions are granted"}
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (
+            "agents: {critc: []}",
+            "`agents` name `critc`, which the machine lacks; did you mean `critic`?",
+        ),
+        (
+            "answers: {judge: []}",
+            "`answers` name `judge`, which the machine lacks; the machine has none",
+        ),
+        ("commands: {tests: []}", "`commands` name `tests`, which the machine lacks"),
+    ],
+)
+def test_a_scenario_that_speaks_for_nobody_is_told(desk: Desk, section: str, message: str) -> None:
+    machine = load(desk.write("machine.yaml", ADVISING)).machine
+    played, _, _ = load_scenario(desk.write("s.yaml", f"scenario: 1\n{section}\n"))
+    with pytest.raises(NotRunnable) as refused:
+        refuse_misnamed(machine, played)
+    assert message in str(refused.value)
