@@ -13,15 +13,6 @@ from envs import Environment, environments
 from measure import Measured, cpu_ms, steps
 from table import cpu_table, machine, ratio_table, steps_table
 
-# What stands together in a group is measured back to back, so that a ratio compares like with like.
-GROUPS: tuple[tuple[tuple[str, str], ...], ...] = (
-    (("raw", "durable"), ("loopkit", "durable")),
-    (("raw", "memory"), ("loopkit", "memory")),
-    (("burr", "memory"),),
-    (("burr", "durable"),),
-    (("langgraph", "memory"),),
-    (("langgraph", "durable"),),
-)
 LOOPS = {"memory": 200, "durable": 80}
 QUICK_LOOPS = {"memory": 40, "durable": 20}
 STARTS_A_ROUND = 4
@@ -55,8 +46,9 @@ def _measure_steps(
     folder: Path,
     results: dict[tuple[str, str], list[Measured]],
 ) -> None:
-    for group in random.sample(GROUPS, len(GROUPS)):
-        for peer, mode in group:
+    for mode in random.sample(sorted(loops), len(loops)):
+        # All peers of one mode back to back, so that a ratio compares like with like.
+        for peer in random.sample(sorted(envs), len(envs)):
             results[peer, mode].append(steps(envs[peer], peer, mode, loops[mode], folder))
 
 
