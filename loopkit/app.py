@@ -95,6 +95,7 @@ class App:
         self.person = person or NobodyThere()
         self.listeners = listeners
         self._engines: dict[str, Engine] = {}
+        self._stored: set[str] = set()
 
     @classmethod
     def open(cls, state: Path | None, **parts: Any) -> App:
@@ -112,9 +113,9 @@ class App:
         """A new run, claimed and not yet driven; raises NotRunnable."""
         scenario = script.scenario if script else None
         refuse_unplayable(loaded.machine, scenario, limits or {})
-        await self.journal.store_definition(loaded.digest, loaded.resolved)
+        await self._store(loaded.digest, loaded.resolved)
         if script is not None:
-            await self.journal.store_definition(script.digest, script.resolved)
+            await self._store(script.digest, script.resolved)
         name = loaded.machine.name or "machine"
         run = f"{name}-{secrets.token_hex(3)}"
         started = Started(
@@ -135,6 +136,11 @@ class App:
         active.tell(Stored(claim.seq, claim.epoch, at, started))
         return active
 
+    async def _store(self, digest: str, text: str) -> None:
+        if digest not in self._stored:
+            await self.journal.store_definition(digest, text)
+            self._stored.add(digest)
+
     async def resume(self, run: str, limits: Mapping[str, Any] | None = None) -> ActiveRun:
         """A stored run, claimed, in exactly the state in which it stopped."""
         refuse_over(await self.state_of(run))
@@ -153,6 +159,8 @@ class App:
         Raises AnswerRefused, and NotRunnable where nothing is asked.
         """
         state = await self.state_of(run)
+        if state.status != "waiting" and answer in state.answers.values():
+            return False
         refuse_over(state)
         if state.question is None or state.status != "waiting":
             raise NotRunnable(f"run `{run}` waits for nobody; it is {state.status}")
@@ -207,6 +215,10 @@ class App:
 
     async def close(self) -> None:
         await self.journal.close()
+
+    async def is_over(self, run: str) -> bool:
+        state = await self.state_of(run)
+        return state.finished is not None or state.status == "cancelled"
 
     def engine(self, machine: Machine, digest: str) -> Engine:
         """The engine of a definition; made once, because compiled classes are never freed."""

@@ -84,6 +84,19 @@ def parse_fields(notation: Mapping[str, object]) -> DataType:
     return _object_of(notation)
 
 
+def described(datatype: DataType) -> str:
+    """A type in a few words for a person who fills in a form: `print|web, default web`."""
+    low, high = datatype.minimum, datatype.maximum
+    words = ["|".join(datatype.values) or datatype.scalar or "JSON"]
+    words += [f"at least {low:g}"] if low is not None else []
+    words += [f"at most {high:g}"] if high is not None else []
+    words += [f"default {json.dumps(datatype.default)}"] if datatype.has_default else []
+    words += ["optional"] if datatype.optional else []
+    if about := datatype.schema.get("description"):
+        words.append(str(about))
+    return ", ".join(words)
+
+
 def is_field_mapping(notation: object) -> bool:
     """Whether a mapping is `{field: T}` rather than a described type or JSON Schema."""
     return (

@@ -31,6 +31,7 @@ from loopkit.ledger import best_round
 from loopkit.names import open_findings, plain_answer, plain_artifact, render
 from loopkit.program import DEFAULT_FEEDBACK, Program, flat_facts
 from loopkit.runstate import RunState, fold
+from loopkit.template import Anything, Scalar, Shape, check
 
 Facts = dict[str, object]
 COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
@@ -113,23 +114,32 @@ class Engine:
     def _choice(self, run: RunState, state: HumanState, name: str) -> Choice:
         facts = {k: v for k, v in self.facts(run, None).items() if k not in state.form}
         facts["choice"] = name
-        closed, needs_comment = "", False
+        closed, takes_comment, needs_comment = "", False, False
         for edge in self.program.graph.on(run.state, "done"):
             guard = self.program.guards.get(edge.id)
             holds = True if guard is None else truth(guard.tree, facts)
             if holds is False:
                 continue
-            needs_comment = needs_comment or self._asks_comment(edge)
+            takes_comment = takes_comment or self._takes_comment(edge)
+            needs_comment = needs_comment or self._needs_comment(edge)
             closed = self._no_room(run, edge)
             # A guard that reads the form may hold or not: the choice is open where it may lead on.
             if holds or not closed:
                 break
-        return Choice(name=name, closed=closed, needs_comment=needs_comment)
-
-    def _asks_comment(self, edge: Edge) -> bool:
-        return (
-            edge.back and "comment" in self.program.template(self.program.feedback_of(edge)).names
+        return Choice(
+            name=name, closed=closed, takes_comment=takes_comment, needs_comment=needs_comment
         )
+
+    def _takes_comment(self, edge: Edge) -> bool:
+        template = self.program.template(self.program.feedback_of(edge))
+        return edge.back and "comment" in template.names
+
+    def _needs_comment(self, edge: Edge) -> bool:
+        """Whether the feedback uses the comment otherwise than behind `{% if comment %}`."""
+        template = self.program.template(self.program.feedback_of(edge))
+        shapes: dict[str, Shape] = dict.fromkeys(template.names, Anything())
+        shapes["comment"] = Scalar(optional=True)
+        return edge.back and bool(check(template, shapes))
 
     def _no_room(self, run: RunState, edge: Edge) -> str:
         if not edge.back or self.has_room(run, edge):
@@ -263,6 +273,8 @@ class Engine:
             choices=self.closed_choices(run),
             expires_at=None if state.timeout is None else now + state.timeout,
             otherwise=state.otherwise,
+            form=state.form,
+            edit=state.edit,
         )
 
     def shown(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:

@@ -60,6 +60,8 @@ class Artifact(BaseModel):
     fault_code: str = ""
     infeasible: bool = False
     fallback: bool = False
+    edited: bool = False
+    """A person has changed it since the author wrote it."""
 
 
 class Feedback(BaseModel):
@@ -250,7 +252,10 @@ class Choice(BaseModel):
     name: str
     closed: str = ""
     """Why it can't be chosen now; empty when it can."""
+    takes_comment: bool = False
+    """The feedback uses a comment."""
     needs_comment: bool = False
+    """It can't do without one."""
 
 
 class Waiting(Event):
@@ -265,6 +270,10 @@ class Waiting(Event):
     expires_at: float | None = None
     """Unix time at which `otherwise` answers."""
     otherwise: str | None = None
+    form: dict[str, Any] = {}
+    """The fields that an answer fills in, in the notation of types."""
+    edit: str | None = None
+    """The artifact that an answer may replace by an edited version."""
     call: str | None = None
     """The key of a call in doubt, where that is what is asked about."""
 

@@ -24,6 +24,11 @@ class Program:
         self.graph = Graph(machine)
 
     @cached_property
+    def limits(self) -> dict[str, Any]:
+        """The limits as the machine declares them, by name."""
+        return self.machine.limits.model_dump()
+
+    @cached_property
     def named_guards(self) -> dict[str, guards.Guard]:
         return {name: guards.parse(text) for name, text in self.machine.guards.items()}
 

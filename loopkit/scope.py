@@ -167,6 +167,8 @@ class Scope:
         fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
         if isinstance(state, CommandState) and output_of(state, author).name == author:
             fields["exit_code"] = Scalar()
+        if isinstance(state, CommandState):
+            fields.setdefault("stderr", Scalar())
         if isinstance(state, RenderState) and self._passes_data(state):
             return Anything()
         return _weakened(Fields(fields), whole=whole) if fields else Scalar()

@@ -149,8 +149,15 @@ def test_a_closed_choice_is_shown_with_its_reason_and_refused(
 def test_a_run_that_is_over_takes_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     _, name = started(HUMAN)
     assert run(["answer", name, "yes"]) == 0
-    assert run(["answer", name, "yes"]) == 2
+    assert run(["answer", name, "no"]) == 2
     assert f"run `{name}` is over: done" in capsys.readouterr().err
+
+
+def test_the_same_answer_twice_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    _, name = started(HUMAN)
+    assert run(["answer", name, "yes"]) == 0
+    assert run(["answer", name, "yes"]) == 0
+    assert "the same answer was given before" in capsys.readouterr().err
 
 
 def test_a_cancelled_run_stays_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,7 +259,7 @@ def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[
     code, name = started(machine, "--script", SCENARIO, "--set", "issue=x")
     assert code == 3
     told = capsys.readouterr().err
-    assert "limit `agent_calls` reached: 2 of 2 used" in told
+    assert "`agent_calls` reached: 2 of 2 used" in told
     assert f"loopkit resume {name} --set limits.agent_calls=…" in told
     assert run(["resume", name, "--set", "limits.agent_calls=9"]) == 0
 

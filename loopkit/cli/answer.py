@@ -34,6 +34,9 @@ def command(
         delivered = asyncio.run(_deliver(run, choice, comment, form, edit))
     if not delivered:
         exits.say("the same answer was given before")
+        with exits.told():
+            if asyncio.run(_is_over(run)):
+                return exits.OK
 
     async def start(app: App) -> ActiveRun:
         return await app.resume(run)
@@ -61,16 +64,25 @@ async def _deliver(
         await app.close()
 
 
+async def _is_over(run: str) -> bool:
+    app = App.open(state_folder())
+    try:
+        return await app.is_over(run)
+    finally:
+        await app.close()
+
+
 async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, Any]:
     state = await app.state_of(run)
     machine = await app.machine_of(state)
     asked = machine.states.get(state.state)
     fields = parse_fields(asked.form if isinstance(asked, HumanState) else {})
-    return given_inputs(fields, None, form, ())
+    return given_inputs(fields, None, form, (), option="--form")
 
 
 def _edited(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise exits.Stop(exits.USAGE, f"error: `{path}` can't be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise exits.Stop(exits.USAGE, f"error: `{path}` can't be read: {reason}") from error

@@ -149,13 +149,11 @@ def outcome_of(state: RunState) -> dict[str, Any]:
 
 def _print_result(state: RunState) -> None:
     result = state.finished.result if state.finished else {}
-    if len(result) == 1:
-        (value,) = result.values()
-        click.echo(
-            value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-        )
+    if len(result) == 1 and isinstance(text := next(iter(result.values())), str):
+        click.echo(text, nl=not text.endswith("\n"))
     elif result:
-        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        value = next(iter(result.values())) if len(result) == 1 else result
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _print_end(state: RunState) -> None:
@@ -165,8 +163,6 @@ def _print_end(state: RunState) -> None:
         exits.say(f"see what is asked: loopkit runs show {state.run}")
         exits.say(f"answer it:         loopkit answer {state.run} CHOICE   ({choices})")
     elif state.suspended is not None:
-        if state.suspended.remedy:
-            exits.say(printable(state.suspended.remedy))
-        exits.say(f"go on: loopkit resume {state.run}")
+        exits.say(printable(state.suspended.remedy) or f"go on: loopkit resume {state.run}")
     elif state.status == "running":
         exits.say(f"stopped; go on: loopkit resume {state.run}")

@@ -57,12 +57,16 @@ def partial_inputs(
 
 
 def given_inputs(
-    datatype: DataType, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
+    datatype: DataType,
+    input_file: str | None,
+    sets: Iterable[str],
+    set_json: Iterable[str],
+    option: str = "--set",
 ) -> dict[str, Any]:
     """What the command line gives, each text turned into its field's type."""
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
-        path, value = _split(written, "--set")
+        path, value = _split(written, option)
         text = _file_text(value[1:]) if value.startswith("@") else value
         _put(given, path, _typed(text, _field(datatype, path)))
     for written in set_json:
@@ -91,7 +95,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
 
 def _file_text(name: str) -> str:
     try:
-        return Path(name).read_text(encoding="utf-8-sig")
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise Stop(USAGE, f"error: `{name}` can't be read: {reason}") from error

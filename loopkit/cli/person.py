@@ -6,11 +6,12 @@ import json
 import select
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import click
 
-from loopkit.datatypes import DataType, parse_fields
+from loopkit.datatypes import DataType, described, parse_fields, schema_faults
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
@@ -55,13 +56,17 @@ class PersonAtTerminal:
             self.is_asking = False
 
     def _ask(self, engine: Engine, run: RunState, question: Waiting, form: DataType) -> HumanAnswer:
-        left_s = None if question.expires_at is None else question.expires_at - time.time()
+        until = question.expires_at
         while True:
-            choice = _chosen(question, _line("Your choice: ", left_s))
+            choice = _chosen(question, _line("Your choice: ", until))
             if choice is None:
                 continue
-            comment = _comment(choice, left_s)
-            answer = HumanAnswer(choice=choice.name, comment=comment, form=_form(form, left_s))
+            answer = HumanAnswer(
+                choice=choice.name,
+                comment=_comment(choice, until),
+                form=_form(form, until),
+                edit=_edit(question, until),
+            )
             try:
                 answer_events(engine, run, answer, time.time())
             except AnswerRefused as refused:
@@ -84,38 +89,61 @@ def _chosen(question: Waiting, said: str) -> Choice | None:
     return chosen
 
 
-def _comment(choice: Choice, left_s: float | None) -> str:
-    if not choice.needs_comment:
+def _comment(choice: Choice, until: float | None) -> str:
+    if not choice.takes_comment:
         return ""
-    return _line("What should change? ", left_s)
+    while not (said := _line("What should change? ", until)) and choice.needs_comment:
+        click.echo("  a comment is needed: it becomes the feedback", err=True)
+    return said
 
 
-def _form(form: DataType, left_s: float | None) -> dict[str, Any]:
+def _form(form: DataType, until: float | None) -> dict[str, Any]:
+    """Every field of the form, each asked for until it fits."""
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
-        said = _line(f"{name}{_hint(field)}: ", left_s)
-        if not said and not field.required:
-            continue
-        if field.scalar == "str":
-            answers[name] = said
-            continue
-        try:
-            answers[name] = json.loads(said)
-        except ValueError:
-            answers[name] = said
+        while said := _line(f"{name}{_hint(field)}: ", until) or field.required:
+            value = "" if said is True else _typed(str(said), field)
+            faults = schema_faults(value, field.schema) if value != "" else [("", "it is needed")]
+            if not faults:
+                answers[name] = value
+                break
+            click.echo(f"  {printable(faults[0][1])}", err=True)
     return answers
 
 
+def _typed(said: str, field: DataType) -> object:
+    if field.scalar == "str":
+        return said
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said
+
+
+def _edit(question: Waiting, until: float | None) -> str | None:
+    """The edited artifact, from a file that the person names; none where there is none."""
+    while question.edit is not None:
+        said = _line(
+            f"File with your version of {question.edit} (empty: leave it as it is): ", until
+        )
+        if not said:
+            return None
+        try:
+            return Path(said).expanduser().read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            click.echo(f"  `{said}` can't be read: {error}", err=True)
+    return None
+
+
 def _hint(field: DataType) -> str:
-    kind = " | ".join(field.values) if field.values else (field.scalar or "JSON")
-    default = f", default {field.default}" if field.has_default else ""
-    return f" ({kind}{default})"
+    return f" ({described(field)})"
 
 
-def _line(prompt: str, left_s: float | None) -> str:
+def _line(prompt: str, until: float | None) -> str:
     """One line that the person types; raises Expired, EOFError, KeyboardInterrupt."""
     click.echo(prompt, nl=False, err=True)
-    if left_s is not None and not select.select([sys.stdin], [], [], max(0.0, left_s))[0]:
+    left_s = None if until is None else max(0.0, until - time.time())
+    if left_s is not None and not select.select([sys.stdin], [], [], left_s)[0]:
         raise Expired
     line = sys.stdin.readline()
     if not line:

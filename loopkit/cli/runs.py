@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -39,7 +40,7 @@ def ls(machine: str | None, limit: int) -> int:
 
     found = _with_app(rows)
     if not found:
-        exits.say("no runs yet")
+        exits.say(f"no runs of `{machine}`" if machine else "no runs yet")
         return exits.OK
     table = [("run", "status", "where", "updated"), *(_row(row) for row in found)]
     widths = [max(len(cells[i]) for cells in table) for i in range(4)]
@@ -115,13 +116,26 @@ def _shown(state: RunState) -> Iterator[str]:
     where = state.finished.outcome if state.finished else state.state
     yield f"{state.run}: {state.status} at {where}" if where else f"{state.run}: {state.status}"
     yield f"spent: {spent(state.usage)}, {state.usage.time_s:.1f} s of work"
+    for name, answer in state.answers.items():
+        filled = ", ".join(f"{field} {value}" for field, value in answer.form.items())
+        edited = "edited" if answer.edit is not None else ""
+        told = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
+        yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
     for name, value in state.input.items():
         yield f"input {name}: {one_line(str(value), 80)}"
-    yield "route: " + " ".join(state.route)
+    yield "route: " + " → ".join(_route(state))
     if state.suspended is not None:
         yield f"suspended ({state.suspended.reason}): {one_line(state.suspended.message, 300)}"
         yield f"go on: loopkit resume {state.run}"
     if state.finished is not None:
         for name, value in state.finished.result.items():
             label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
-            yield f"result {name}{label}:\n{indented(str(value), '  ')}"
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield f"result {name}{label}:\n{indented(shown, '  ')}"
+
+
+def _route(state: RunState) -> Iterator[str]:
+    """The states in the order in which they were entered."""
+    for edge in state.route:
+        yield edge.partition("[")[0].partition(".")[0]
+    yield state.state

@@ -70,7 +70,7 @@ class ActiveRun:
     @property
     def limits(self) -> Mapping[str, Any]:
         """The limits in force: the machine's, and those raised since."""
-        return {**self.program.machine.limits.model_dump(), **self.state.limits}
+        return {**self.program.limits, **self.state.limits}
 
     def stage(self, *events: Event) -> None:
         """Take events in; they are written with the next append, and nothing is spent before."""

@@ -39,7 +39,9 @@ async def advance(active: ActiveRun) -> None:
 
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state:
-        await active.append(*begun(active))
+        active.stage(*begun(active))
+        if not calls_at_once(active):
+            await active.append()
     await settle_open_calls(active)
     looked_at = active.clock.monotonic()
     while active.state.status in ("running", "waiting"):
@@ -131,7 +133,7 @@ def calls_at_once(active: ActiveRun) -> bool:
     Then the macrostep that entered it is written with that intent: one commit
     for both, and still before anything is spent or judged.
     """
-    state = active.program.machine.states[active.state.state]
+    state = active.program.machine.states.get(active.state.state)
     return active.state.status == "running" and isinstance(state, AgentState | CommandState)
 
 

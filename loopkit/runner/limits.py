@@ -15,7 +15,7 @@ class LimitReached(Exception):
 
     def __init__(self, name: str, limit: float, spent: float) -> None:
         self.name = name
-        super().__init__(f"limit `{name}` reached: {_plain(spent)} of {_plain(limit)} used")
+        super().__init__(f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used")
 
 
 def refuse_beyond(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> None:

@@ -39,7 +39,9 @@ from loopkit.source.text import SourceText
 
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
-_PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*\s*(?:(?<=\s)#[^\r\n]*\s*)*)*")
+_PROPERTIES = re.compile(
+    r"(?:[&!][^ \t\r\n,\[\]{}]*[ \t\r\n]*(?:(?<=[ \t\r\n])#[^\r\n]*[ \t\r\n]*)*)*"
+)
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 

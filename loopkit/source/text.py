@@ -14,7 +14,8 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 # YAML 1.2 takes U+0085, U+2028 and U+2029 for ordinary characters; many editors, and parts of
 # the parser, take them for line ends. Nobody can see them, so they have to be written as escapes.
 _FORBIDDEN = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    # What is forbidden, not what is allowed: a class of 50,000 characters takes 5 ms to compile.
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _REPORTED = 20
 _BEFORE_CONTENT = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)|%[^\r\n]*(?:\r\n|\r|\n|\Z))*+")

@@ -85,7 +85,7 @@ def storable(text: str) -> str:
 
 
 def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) -> str:
-    if not isinstance(rule, FixedRule) or rule.message is None:
+    if fault.is_unreadable or not isinstance(rule, FixedRule) or rule.message is None:
         return fault.message
     seen = {"item": fault.item, "index": fault.index, "value": fault.value}
     message = parse(rule.message).render({**names, **seen}).strip()

@@ -28,6 +28,8 @@ class Fault:
     item: object = None
     index: int | None = None
     """For `message:`, the number of the item or the match, from 0."""
+    is_unreadable: bool = False
+    """The rule could not be tried on this at all, so that its `message:` would mislead."""
 
 
 class CannotJudge(Exception):

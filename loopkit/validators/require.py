@@ -22,7 +22,7 @@ async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [Fault(data.reason, "no data")]
+        return [Fault(data.reason, "no data", is_unreadable=True)]
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
     names = {**setting.names, subject.artifact: data, "artifact": data}

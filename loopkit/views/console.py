@@ -104,6 +104,8 @@ def _worked(event: Worked) -> Iterator[str]:
     elif event.artifact is not None:
         artifact = event.artifact
         size = artifact.fault or plural(len(artifact.text), "character")
+        if "exit_code" in event.facts:
+            size = f"exit {event.facts['exit_code']}, {size}"
         yield _row(event.state, f"{artifact.name}, attempt {artifact.attempt}: {size}")
 
 

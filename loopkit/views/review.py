@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.datatypes import described, parse_fields
 from loopkit.engine import Engine
 from loopkit.events import Artifact, Waiting
 from loopkit.findings import Finding, Report
@@ -87,5 +88,9 @@ def _question(question: Waiting) -> Iterator[str]:
     yield printable(question.text)
     for choice in question.choices:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
-        comment = "  (with a comment)" if choice.needs_comment else ""
+        comment = "  (with a comment)" if choice.takes_comment else ""
         yield f"  {choice.name}{comment}{closed}"
+    for name, field in (parse_fields(question.form).fields or {}).items():
+        yield f"  --form {name}=…   ({described(field)})"
+    if question.edit is not None:
+        yield f"  --edit FILE   (your version of {question.edit})"

@@ -103,22 +103,29 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     run, program = active.state, active.program
     feedback = run.feedback_for(name)
     entered = program.graph.by_id.get(run.entered_by or "")
+    # A kept session knows its own last version, but not what a person has made of it.
+    is_known = kept and not _is_edited(active, name, state)
+    before = "" if is_known else _printed_previous(active)
     if kept and feedback and entered is not None and entered.back:
-        return feedback
+        return "\n\n".join(part for part in (before, feedback) if part)
     prompt = render(program, run, state.prompt)
     if not feedback:
         return prompt
     named = program.template(state.prompt).names
     parts = [prompt.rstrip("\n")]
-    if "previous" not in named and not kept:
-        parts.append(
-            program.template("{{ previous }}")
-            .render({"previous": previous(program, run)})
-            .strip("\n")
-        )
-    if "feedback" not in named:
-        parts.append(feedback)
+    parts += [] if "previous" in named else [before]
+    parts += [] if "feedback" in named else [feedback]
     return "\n\n".join(part for part in parts if part)
+
+
+def _printed_previous(active: ActiveRun) -> str:
+    names = {"previous": previous(active.program, active.state)}
+    return active.program.template("{{ previous }}").render(names).strip("\n")
+
+
+def _is_edited(active: ActiveRun, name: str, state: AgentState) -> bool:
+    artifact = active.state.artifacts.get(output_of(state, name).name)
+    return artifact is not None and artifact.edited
 
 
 def _command_names(active: ActiveRun, agent: Agent) -> dict[str, object]:

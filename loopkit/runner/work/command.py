@@ -45,7 +45,9 @@ def _artifact(
         author=name,
         attempt=active.state.attempts.get(name, 0) + 1,
         text="" if is_missing else text,
-        fields={} if is_missing else extract(text, output.fields, patterns),
+        fields={}
+        if is_missing
+        else {"stderr": reply.stderr} | extract(text, output.fields, patterns),
         fallback=state.fallback,
         fault=reply.artifact_fault if is_missing else "",
         fault_code="missing" if is_missing else "",

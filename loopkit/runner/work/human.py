@@ -65,5 +65,5 @@ def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact |
     before = run.artifacts.get(state.edit)
     if before is None:
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit)
-    cleared = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
-    return before.model_copy(update={"text": answer.edit, **cleared})
+    plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
+    return before.model_copy(update={**plain, "text": answer.edit, "edited": True})
