@@ -424,3 +424,56 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     )  # fmt: skip
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+FORM = """
+loopkit: 1
+states:
+  text: {render: The text., next: ask}
+  ask:
+    human: Publish?
+    choices: [yes, no]
+    edit: text
+    form: {channel: print|web, rating: {type: int, minimum: 1, maximum: 5}, note: optional str}
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {target: stopped}
+  done: {final: success, result: text}
+  stopped: {final: failure}
+"""
+
+
+def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None:
+    Path("machine.yaml").write_text(FORM, encoding="utf-8")
+    Path("mine.md").write_text("My text.", encoding="utf-8")
+    code, screen = in_terminal(
+        ["run", "machine.yaml"],
+        [
+            ("Your choice: ", "y\n"),
+            ("channel (print|web): ", "radio\n"),
+            ("channel (print|web): ", "web\n"),
+            ("rating (int, at least 1, at most 5): ", "9\n"),
+            ("rating (int, at least 1, at most 5): ", "4\n"),
+            ("note (str, optional): ", "\n"),
+            ("leave it as it is): ", "nowhere.md\n"),
+            ("leave it as it is): ", "mine.md\n"),
+        ],
+    )
+    assert code == 0, screen
+    assert "'radio' is not one of ['print', 'web']" in screen
+    assert "9 is greater than the maximum of 5" in screen
+    assert "`nowhere.md` can't be read" in screen
+    assert "My text." in screen
+
+
+def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(FORM)
+    assert run(["runs", "show", name]) == 0
+    shown = capsys.readouterr().out
+    assert "--form rating=…   (int, at least 1, at most 5)" in shown
+    assert "--edit FILE   (your version of text)" in shown
+    assert run(["answer", name, "yes", "--form", "channel"]) == 2
+    assert "`--form channel` is not of the form" in capsys.readouterr().err
+    assert run(["answer", name, "yes", "--form", "channel=web", "--form", "rating=5"]) == 0

@@ -49,7 +49,8 @@ async def ask_about_doubt(active: ActiveRun) -> None:
             question=f"doubt:{key}",
             text=(
                 f"The process ended while `{intent.agent}` was being called, so the call may have "
-                f"been made. Make it again, or let it count as failed?"
+                f"been made, and a program may still be at work. Make it again, or let it count "
+                f"as failed?"
             ),
             choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
             call=key,

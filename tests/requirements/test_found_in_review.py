@@ -131,3 +131,88 @@ def test_a_scenario_that_speaks_for_nobody_is_told(desk: Desk, section: str, mes
     with pytest.raises(NotRunnable) as refused:
         refuse_misnamed(machine, played)
     assert message in str(refused.value)
+
+
+LOUD = """
+loopkit: 1
+agents: {author: {model: m/x}}
+limits: {revisions: 1}
+states:
+  draft:
+    agent: author
+    prompt: "Write. {{ feedback }}"
+    output: code
+    on_error: {content: failed}
+    next: tests
+  tests:
+    run: [sh, -c, "echo two failures >&2; exit 1"]
+    transitions:
+      - {guard: exit_code == 0, target: done}
+      - {guard: cap_reached, target: failed}
+      - {revise: draft, feedback: "The tests say: {{ tests.stderr }}"}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_what_a_command_says_on_stderr_can_be_fed_back(desk: Desk) -> None:
+    played = desk.play(LOUD, scenario(agents={"author": ["one", "two"]}))
+    assert played.prompts("author")[1] == "Write. The tests say: two failures\n\none"
+
+
+EDITING = """
+loopkit: 1
+agents: {author: {model: m/x, session: keep}}
+states:
+  draft: {agent: author, prompt: Write., output: text, on_error: {content: failed}, next: ask}
+  ask:
+    human: Good?
+    choices: [yes, change]
+    edit: text
+    form: {tone: {type: calm|loud, default: calm}, stars: {type: int, minimum: 1, maximum: 5}}
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - guard: choice == "change"
+        revise: draft
+        feedback: "Go on from here{% if comment %}: {{ comment }}{% endif %}"
+      - {target: failed}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def test_an_author_with_a_kept_session_is_sent_what_a_person_edited(durable: Desk) -> None:
+    asked = durable.play(EDITING, scenario(agents={"author": ["my words", "new words"]}))
+    edited = durable.answer(asked.state.run, "change", form={"stars": 2}, edit="our words")
+    assert edited.prompts("author")[1] == "our words\n\nGo on from here"
+
+
+def test_a_comment_behind_a_condition_may_be_left_out_and_the_question_tells_its_form(
+    desk: Desk,
+) -> None:
+    (question,) = desk.play(EDITING, scenario(agents={"author": ["my words"]})).questions
+    change = next(choice for choice in question.choices if choice.name == "change")
+    assert (change.takes_comment, change.needs_comment) == (True, False)
+    assert question.edit == "text"
+    assert question.form["stars"] == {"type": "int", "minimum": 1, "maximum": 5}
+
+
+COUNTED = """
+loopkit: 1
+states:
+  make: {render: plain words, output: text, next: judge}
+  judge:
+    validate: text
+    by: [{require: text.count < 300, message: Too long.}]
+    transitions:
+      - {guard: valid, target: done}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_the_message_of_a_rule_does_not_hide_that_it_could_not_be_tried(desk: Desk) -> None:
+    (report,) = desk.play(COUNTED).reports
+    assert report.findings[0].message != "Too long."
+    assert "JSON" in report.findings[0].message
