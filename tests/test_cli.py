@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.cli import run
+from loopkit.cli import invoke as run
 from tests.support import ROOT
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
@@ -281,7 +281,7 @@ def test_no_command_loads_litellm_or_the_engine_for_help_and_check() -> None:
         (RUN_PLAN, ("litellm",)),
     ):
         code = (
-            "import sys, loopkit.cli as c; c.run(sys.argv[1:]); "
+            "import sys, loopkit.cli as c; c.invoke(sys.argv[1:]); "
             f"sys.exit([m for m in {absent!r} if m in sys.modules] or 0)"
         )
         done = subprocess.run(

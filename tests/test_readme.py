@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.cli import run
+from loopkit.cli import invoke as run
 from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -58,10 +58,10 @@ def app() -> None:
 
 def main() -> None:
     """The program: runs one command and ends the process with its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(invoke(sys.argv[1:]))
 
 
-def run(argv: list[str]) -> int:
+def invoke(argv: list[str]) -> int:
     """The exit code of one command line."""
     try:
         result = app.main(argv, prog_name="loopkit", standalone_mode=False)
