@@ -216,3 +216,24 @@ def test_the_message_of_a_rule_does_not_hide_that_it_could_not_be_tried(desk: De
     (report,) = desk.play(COUNTED).reports
     assert report.findings[0].message != "Too long."
     assert "JSON" in report.findings[0].message
+
+
+WARNED = """
+loopkit: 1
+agents: {author: {model: m/x}}
+states:
+  draft: {agent: author, prompt: Write., output: text, next: judge}
+  judge:
+    validate: text
+    by: [{max_chars: 3, severity: warning}]
+    transitions:
+      - {revise: draft}
+      - {target: done}
+  done: {final: success}
+"""
+
+
+def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
+    played = desk.play(WARNED, scenario(agents={"author": ["too long", "short"]}))
+    assert played.route == ["draft", "judge", "done"]
+    assert played.reports[0].verdict == "warn"
