@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -237,3 +238,29 @@ def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
     played = desk.play(WARNED, scenario(agents={"author": ["too long", "short"]}))
     assert played.route == ["draft", "judge", "done"]
     assert played.reports[0].verdict == "warn"
+
+
+LOOKING = """
+loopkit: 1
+agents: {author: {model: m/x}}
+states:
+  draft: {agent: author, prompt: Write., output: text, next: judge}
+  judge:
+    validate: text
+    by: [{command: LOOK}]
+    transitions:
+      - {guard: valid, target: done}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+LOOK = """
+import sqlite3, sys
+records = sqlite3.connect(".loopkit/journal.db").execute("select type from records order by seq")
+sys.exit([kind for (kind,) in records][-4:] != ["replied", "worked", "decided", "entered"])
+"""
+
+
+def test_a_reply_is_durable_before_it_is_judged(durable: Desk) -> None:
+    machine = LOOKING.replace("LOOK", json.dumps([sys.executable, "-c", LOOK]))
+    assert durable.play(machine, scenario(agents={"author": ["text"]})).outcome == "done"
