@@ -264,3 +264,31 @@ sys.exit([kind for (kind,) in records][-4:] != ["replied", "worked", "decided", 
 def test_a_reply_is_durable_before_it_is_judged(durable: Desk) -> None:
     machine = LOOKING.replace("LOOK", json.dumps([sys.executable, "-c", LOOK]))
     assert durable.play(machine, scenario(agents={"author": ["text"]})).outcome == "done"
+
+
+SELF = """
+loopkit: 1
+input: {parts: {type: int, default: 0, minimum: 0, maximum: 9}}
+agents: {author: {model: m/x, schema: {good: bool}}}
+states:
+  draft:
+    agent: author
+    prompt: Write.
+    on_error: {content: failed}
+    transitions:
+      - {guard: good, target: done}
+      - {revise: draft, feedback: "In {{ 12 / input.parts }} parts, please."}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_reply_whose_step_could_not_be_taken_is_not_asked_for_again(durable: Desk) -> None:
+    stopped = durable.play(SELF, scenario(agents={"author": [{"data": {"good": False}}]}))
+    assert stopped.state.suspended is not None
+    assert "division by zero" in stopped.state.suspended.message
+    again = durable.resume(stopped.state.run)
+    assert len(again.prompts("author")) == 1
+    assert again.state.suspended is not None
+    assert "division by zero" in again.state.suspended.message
