@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 
 import pytest
 
-from loopkit.app import NotRunnable, refuse_misnamed
+from loopkit.app import App, NotRunnable, refuse_misnamed
+from loopkit.events import HumanAnswer, Refused
 from loopkit.load import load
 from loopkit.scenario import load_scenario
 from tests.support import Desk, scenario
@@ -292,3 +294,30 @@ def test_a_reply_whose_step_could_not_be_taken_is_not_asked_for_again(durable: D
     assert len(again.prompts("author")) == 1
     assert again.state.suspended is not None
     assert "division by zero" in again.state.suspended.message
+
+
+TWICE = """
+loopkit: 1
+states:
+  first: {human: One?, choices: [yes, no], next: second}
+  second: {human: Two?, choices: [yes, no], next: done}
+  done: {final: success}
+"""
+
+
+async def posted(desk: Desk, run: str, *answers: HumanAnswer) -> None:
+    """Leave answers in the inbox, as other processes do while nobody drives the run."""
+    app = App.open(desk.state_folder)
+    for answer in answers:
+        await app.post_answer(run, answer)
+    await app.close()
+
+
+def test_an_answer_to_a_question_that_is_over_does_not_answer_the_next_one(durable: Desk) -> None:
+    asked = durable.play(TWICE)
+    late = HumanAnswer(choice="yes", comment="posted second")
+    asyncio.run(posted(durable, asked.state.run, HumanAnswer(choice="yes"), late))
+    played = durable.resume(asked.state.run)
+    assert played.state.status == "waiting"
+    assert played.state.state == "second"
+    assert "question `first:1` is not open any more" in played.of(Refused)[0].reason
