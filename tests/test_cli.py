@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -477,3 +478,23 @@ def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
     assert run(["answer", name, "yes", "--form", "channel"]) == 2
     assert "`--form channel` is not of the form" in capsys.readouterr().err
     assert run(["answer", name, "yes", "--form", "channel=web", "--form", "rating=5"]) == 0
+
+
+def test_a_run_needs_no_standard_input() -> None:
+    argv = shlex.join([sys.executable, "-m", "loopkit", *RUN_PLAN])
+    closed = subprocess.run(f"{argv} <&-", shell=True, capture_output=True, text=True, check=False)
+    assert (closed.returncode, closed.stdout[:7]) == (0, "# Quote")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "loopkit", *RUN_PLAN, "--output", "quiet"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: No space left on device")

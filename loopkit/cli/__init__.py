@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from loopkit import __version__
-from loopkit.cli.exits import BUG, SIGINT, USAGE, Stop, report_bug
+from loopkit.cli.exits import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
 
 COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits, or is suspended."),
@@ -80,6 +80,10 @@ def invoke(argv: list[str]) -> int:
         # The reader of our output went away, as `head` does; nothing is wrong.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # The journal tells its own failures; what is left is our output or a file of the user's.
+        click.echo(f"error: {error.strerror or error}", err=True)
+        return ERROR
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
         report_bug(error)
         return BUG

@@ -24,7 +24,9 @@ from loopkit.views.review import review
 
 def at_terminal() -> bool:
     """Whether a person can be asked here."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    streams = (sys.stdin, sys.stderr)
+    # A closed stream is None.
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 class Expired(Exception):
