@@ -19,6 +19,7 @@ COMMANDS = {
     "runs": ("loopkit.cli.runs", "List runs, show one, print its events."),
     "check": ("loopkit.cli.check", "Find what is wrong with machine files."),
     "validate": ("loopkit.cli.validate", "Judge a file with one validator of a machine."),
+    "diagram": ("loopkit.cli.diagram", "Draw a machine, and the way that a run took."),
     "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors."),
 }
 

@@ -1,0 +1,99 @@
+"""`loopkit diagram`."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+
+import click
+
+from loopkit.cli import exits
+from loopkit.cli.machine import checked
+from loopkit.definition import Machine
+from loopkit.diagram import FORMATS, drawing
+from loopkit.graph import Graph
+from loopkit.runstate import RunState
+
+
+@click.command()
+@click.argument("machine", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="mermaid",
+    show_default=True, help="The language of the diagram.",
+)  # fmt: skip
+@click.option("-o", "out", type=click.Path(path_type=Path), help="Write to a file.")
+@click.option(
+    "--check", "committed", type=click.Path(path_type=Path),
+    help="Write nothing; exit 1 where this file is out of date.",
+)  # fmt: skip
+@click.option("--run", metavar="RUN", help="Mark the way that a run took, in its own machine.")
+def command(
+    machine: Path | None, form: str, out: Path | None, committed: Path | None, run: str | None
+) -> int:
+    """Draw MACHINE as a diagram: its states, and every transition with its guard and budgets."""
+    if machine is None and run is None:
+        raise click.UsageError("name a MACHINE, or a run with `--run RUN`")
+    if out is not None and committed is not None:
+        raise click.UsageError("`-o` writes and `--check` compares; give one of them")
+    with exits.told():
+        text = FORMATS[form](drawing(*_drawn(machine, run)))
+    if committed is not None:
+        again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
+        return _compared(committed, text, shlex.join([*again, *(["--run", run] if run else [])]))
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        _write(out, text)
+    return exits.OK
+
+
+def _drawn(path: Path | None, run: str | None) -> tuple[Graph, RunState | None]:
+    """What is drawn: a file's machine, or the stored one of a run and how far the run has come."""
+    loaded = checked(path) if path else None
+    if run is None:
+        assert loaded is not None
+        return Graph(loaded.machine), None
+    machine, state = asyncio.run(_stored(run))
+    if loaded is not None and loaded.digest != state.definition:
+        exits.say(f"note: {path} is not what run {run} was started with; that is drawn")
+    return Graph(machine), state
+
+
+async def _stored(run: str) -> tuple[Machine, RunState]:
+    from loopkit.app import App, state_folder
+
+    app = App.open(state_folder())
+    try:
+        state = await app.state_of(run)
+        return await app.machine_of(state), state
+    finally:
+        await app.close()
+
+
+def _compared(committed: Path, text: str, again: str) -> int:
+    try:
+        stale = committed.read_text(encoding="utf-8", errors="replace") != text
+    except FileNotFoundError:
+        exits.say(f"{committed} is not there; make it with\n  {again}")
+        return exits.FAILURE
+    except OSError as error:
+        raise exits.Stop(
+            exits.USAGE, f"error: cannot read {committed}: {error.strerror}"
+        ) from error
+    if stale:
+        exits.say(f"{committed} is out of date; draw it again with\n  {again}")
+        return exits.FAILURE
+    exits.say(f"{committed} is up to date")
+    return exits.OK
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise _refused("write", path, error) from error
+
+
+def _refused(verb: str, path: Path, error: OSError) -> exits.Stop:
+    return exits.Stop(exits.USAGE, f"error: cannot {verb} {path}: {error.strerror}")

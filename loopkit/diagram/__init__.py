@@ -1,0 +1,14 @@
+"""Diagrams of a machine, and of the way that a run took through it.
+
+`drawing` says what is drawn, as data; each format makes a text of it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from loopkit.diagram.mermaid import mermaid
+from loopkit.diagram.model import Arrow, Drawing, Node, drawing
+
+FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid}
+"""What makes the text of each format."""
+
+__all__ = ["FORMATS", "Arrow", "Drawing", "Node", "drawing", "mermaid"]

@@ -1,0 +1,396 @@
+"""Diagrams: what they show of a machine and of a run, and the command that draws them."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from loopkit.cli import invoke as run
+from loopkit.diagram import Arrow, Drawing, Node, drawing, mermaid
+from loopkit.diagram.mermaid import label
+from loopkit.graph import Graph
+from loopkit.load import load, load_text
+from loopkit.text import one_line
+from tests.support import PLAN_REVIEW, ROOT, Desk, scenario
+
+MACHINES = sorted((ROOT / "machines").glob("*.yaml"))
+CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
+SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
+ISSUE = f"issue=@{ROOT / 'machines/plan_review/issue.md'}"
+PATIENT = """
+loopkit: 1
+limits: {revisions: 1}
+states:
+  note: {render: "A note. {{ feedback }}", next: ask}
+  ask:
+    human: Go on?
+    choices: [yes, again, no]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {guard: choice == "again", revise: note, feedback: "{{ comment }}"}
+      - {target: stopped}
+  done: {final: success}
+  stopped: {final: failure}
+"""
+LIMITED = """
+loopkit: 1
+agents:
+  writer: {model: openai/gpt-5-mini}
+limits: {agent_calls: 1, time: 90s, then: spent}
+states:
+  first: {agent: writer, prompt: Write., on_error: {content: spent}, next: second}
+  second: {agent: writer, prompt: "Write on: {{ first }}", next: judge}
+  judge:
+    validate: second
+    by: [{min_chars: 2}, {max_chars: 9, severity: warning}]
+    transitions: [{guard: valid, target: done}, {target: spent}]
+  done: {final: success}
+  spent: {final: failure}
+"""
+
+
+def drawn(machine: Path | str) -> Drawing:
+    loaded = load(machine) if isinstance(machine, Path) else load_text(machine, "m.yaml", ROOT)
+    return drawing(Graph(loaded.machine))
+
+
+def node(picture: Drawing, name: str) -> Node:
+    (found,) = (node for node in picture.nodes if node.name == name)
+    return found
+
+
+def arrows(picture: Drawing, source: str, target: str) -> list[str]:
+    """The texts of the arrows from one node to another, blanks all alike."""
+    return [
+        " / ".join(text.replace("\u00a0", " ") for text in arrow.texts)
+        for arrow in picture.arrows
+        if (arrow.source, arrow.target) == (source, target)
+    ]
+
+
+def shown(machine: str | Path, name: str) -> list[str]:
+    return [text.replace("\u00a0", " ") for text in node(drawn(machine), name).texts]
+
+
+@pytest.mark.parametrize("path", [*MACHINES, *CASES], ids=lambda path: path.stem)
+def test_every_edge_of_a_machine_is_in_exactly_one_arrow(path: Path) -> None:
+    graph = Graph(load(path).machine)
+    inside = [edge for arrow in drawing(graph).arrows for edge in arrow.edges]
+    assert sorted(inside) == sorted(edge.id for edge in graph.edges)
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_every_machine_has_its_diagram_beside_it_and_it_is_up_to_date(path: Path) -> None:
+    assert run(["diagram", str(path), "--check", str(path.with_suffix(".mmd"))]) == 0
+
+
+def test_the_readme_shows_the_diagram_of_its_machine() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```mermaid\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert block == mermaid(drawn(PLAN_REVIEW))
+
+
+def test_each_kind_of_state_says_what_it_is_and_who_works_there() -> None:
+    every = ROOT / "tests/cases/ok/every_kind.yaml"
+    assert shown(every, "entry") == ["choice"]
+    assert shown(every, "context") == ["run git log -n 5 -- {{ input.issue }} → log"]
+    assert shown(every, "draft_freely") == ["render → log"]
+    assert shown(every, "draft") == ["agent writer → plan"]
+    assert shown(every, "check") == ["validate plan", "by section Goal, judge critic"]
+    assert shown(every, "ask") == ["human", "start, change, stop"]
+    assert shown(every, "done") == ["success"]
+    assert shown(every, "failed") == ["failure"]
+    kinds = {node.name: node.kind for node in drawn(every).nodes}
+    assert kinds["draft"] == "agent"
+    assert kinds["done"] == "success"
+    assert kinds["failed"] == "failure"
+
+
+def test_a_validate_state_says_which_of_its_validators_ask_whom() -> None:
+    assert shown(PLAN_REVIEW, "validate") == [
+        "validate plan", "by structure, quality", "quality asks critic",
+    ]  # fmt: skip
+
+
+def test_rules_without_a_name_are_told_by_what_they_demand() -> None:
+    assert shown(LIMITED, "judge")[1] == "by min_chars 2, max_chars 9 (warning)"
+    with_schema = LIMITED.replace("{min_chars: 2}", "{schema: {a: str}}")
+    assert shown(with_schema, "judge")[1] == "by schema, max_chars 9 (warning)"
+
+
+def test_a_question_says_what_answers_for_an_absent_person() -> None:
+    assert shown(ROOT / "tests/cases/ok/person_only.yaml", "second") == [
+        "human", "ship, hold", "after 24h: hold",
+    ]  # fmt: skip
+
+
+def test_each_transition_has_its_number_and_its_guard() -> None:
+    plan = drawn(PLAN_REVIEW)
+    assert arrows(plan, "draft", "validate") == ["1"]
+    assert arrows(plan, "start", "import") == ["1 · input.external_plan != none"]
+    assert arrows(plan, "validate", "escalated") == ["2 · cap_reached or stalled"]
+    assert arrows(plan, "approval", "rejected") == ["3 · otherwise"]
+
+
+def test_two_edges_between_the_same_states_are_two_arrows() -> None:
+    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
+    assert arrows(nested, "check_plan", "stuck") == ["2 · stalled", "4 · otherwise"]
+
+
+def test_a_revise_edge_shows_every_budget_that_it_spends() -> None:
+    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
+    assert arrows(nested, "check_code", "code") == ["3 · otherwise / revise, max 3, total 12"]
+    assert arrows(nested, "check_plan", "plan") == [
+        "3 · otherwise / revise, budget planning: input.rounds shared, total 12"
+    ]
+    assert arrows(drawn(ROOT / "tests/cases/ok/minimal.yaml"), "check", "draft") == [
+        "2 · otherwise / revise, max 2"
+    ]
+    assert arrows(drawn(PLAN_REVIEW), "validate", "draft") == [
+        "3 · otherwise / revise, max input.max_revisions"
+    ]
+
+
+def test_a_revise_edge_shows_which_counters_it_resets() -> None:
+    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
+    (text,) = arrows(nested, "check_code", "plan")
+    assert text.startswith('2 · "design" in codes / revise, budget planning')
+    assert text.endswith(" / resets check_code 3")
+
+
+def test_errors_that_lead_to_one_state_are_one_arrow_and_a_revising_one_has_its_budget() -> None:
+    tables = drawn(ROOT / "tests/cases/ok/error_tables.yaml")
+    assert arrows(tables, "outline", "from_memory") == [
+        "2 · ready", "3 · otherwise", "on transient or fatal error",
+    ]  # fmt: skip
+    assert arrows(tables, "outline", "outline") == ["on content error / revise, max 1"]
+    assert arrows(tables, "article", "failed") == ["on any error"]
+
+
+def test_limits_lead_from_one_place_however_many_states_they_hold_for() -> None:
+    limited = drawn(LIMITED)
+    place = node(limited, "(limit)")
+    assert place.title == "limit reached"
+    assert place.texts == ("in any agent, run or validate state", "agent_calls 1", "time 90s")
+    (arrow,) = (arrow for arrow in limited.arrows if arrow.source == "(limit)")
+    assert arrow.target == "spent"
+    assert arrow.edges == ("first.limit", "second.limit", "judge.limit")
+
+
+def test_a_machine_without_a_way_out_of_its_limits_has_no_place_for_them() -> None:
+    assert "(limit)" not in {node.name for node in drawn(PLAN_REVIEW).nodes}
+
+
+def test_the_run_starts_at_the_initial_state_and_ends_at_the_final_ones() -> None:
+    picture = drawn(ROOT / "tests/cases/ok/choice_first.yaml")
+    assert picture.arrows[0] == Arrow(None, "entry")
+    assert [arrow.source for arrow in picture.arrows if arrow.target is None] == ["done"]
+
+
+def test_states_that_are_revised_come_first_so_that_layouts_draw_the_way_back_upwards() -> None:
+    assert drawn(PLAN_REVIEW).nodes[0].name == "draft"
+    names = [node.name for node in drawn(ROOT / "tests/cases/ok/nested_loops.yaml").nodes]
+    assert names[:2] == ["plan", "code"]
+
+
+def test_the_same_machine_gives_the_same_text_in_every_process() -> None:
+    texts = {
+        subprocess.run(
+            [sys.executable, "-m", "loopkit", "diagram", PLAN_REVIEW],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(texts) == 1
+
+
+@given(st.text())
+@example('"#;:%%<b>[*]-->{}`_*~|&')
+@example("direction TB and Direction lr")
+@example("www.example.org 1. one")
+def test_a_label_is_its_text_and_nothing_in_it_is_a_sign_of_mermaid(text: str) -> None:
+    text = one_line(text, 200)
+    written = label(text, 26)
+    lines = written.split("<br/>")
+    outside = re.sub(r"#\d+;", "", "".join(lines))
+    assert not re.search(r"""["#;:%<>\[\]{}`*|&~@/\\'()-]""", outside)
+    assert not re.search(r"(?i)direction\s|www\.|^\d+\.\s", written)
+    read = html.unescape("".join(re.sub(r"#(\d+);", r"&#\1;", line) for line in lines))
+    assert "".join(read.replace("\u200c", "").split()) == "".join(
+        text.replace("\u200c", "").split()
+    )
+
+
+def test_diagram_prints_the_text_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagram", str(PLAN_REVIEW), "-f", "mermaid"]) == 0
+    told = capsys.readouterr()
+    assert told.out == mermaid(drawn(PLAN_REVIEW))
+    assert told.err == ""
+
+
+def test_o_writes_the_file_that_check_then_finds_up_to_date(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.mmd"
+    assert run(["diagram", str(PLAN_REVIEW), "-o", str(file)]) == 0
+    assert capsys.readouterr().out == ""
+    assert file.read_text(encoding="utf-8") == mermaid(drawn(PLAN_REVIEW))
+    assert run(["diagram", str(PLAN_REVIEW), "--check", str(file)]) == 0
+
+
+def test_check_fails_where_the_machine_has_changed_and_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine, file = tmp_path / "a machine.yaml", tmp_path / "plan.mmd"
+    machine.write_text(PATIENT, encoding="utf-8")
+    assert run(["diagram", str(machine), "-o", str(file)]) == 0
+    before = file.read_text(encoding="utf-8")
+    machine.write_text(PATIENT.replace("revisions: 1", "revisions: 4"), encoding="utf-8")
+    assert run(["diagram", str(machine), "--check", str(file)]) == 1
+    told = capsys.readouterr()
+    assert "out of date" in told.err
+    assert f"loopkit diagram '{machine}' -o {file}" in told.err
+    assert told.out == ""
+    assert file.read_text(encoding="utf-8") == before
+
+
+def test_check_fails_where_there_is_no_diagram_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "none.mmd"
+    assert run(["diagram", str(PLAN_REVIEW), "--check", str(file)]) == 1
+    assert f"-o {file}" in capsys.readouterr().err
+    assert not file.exists()
+
+
+def test_a_machine_with_errors_is_not_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = tmp_path / "broken.yaml"
+    machine.write_text(PATIENT.replace("revise: note", "revise: nota"), encoding="utf-8")
+    assert run(["diagram", str(machine)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{machine}:11:44" in told.err
+    assert "did you mean `note`?" in told.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "--run RUN"),
+        (["no_such.yaml"], "no_such.yaml"),
+        ([str(PLAN_REVIEW), "-o", "a", "--check", "b"], "one of them"),
+        ([str(PLAN_REVIEW), "-f", "crayon"], "mermaid"),
+        ([str(PLAN_REVIEW), "-o", "no/such/folder"], "cannot write no/such/folder"),
+        ([str(PLAN_REVIEW), "--check", "."], "cannot read ."),
+        (["--run", "nobody-000000"], "nobody-000000"),
+    ],
+)
+def test_wrong_usage_is_told_with_its_remedy(
+    argv: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+    assert run(["diagram", *argv]) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_drawing_loads_no_client_of_models() -> None:
+    code = (
+        "import sys; from loopkit.cli import invoke;"
+        f"invoke(['diagram', {str(PLAN_REVIEW)!r}]);"
+        "sys.exit('litellm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"%% The machine plan_review")
+
+
+class TestRuns:
+    """Diagrams with the way of a run."""
+
+    @pytest.fixture(autouse=True)
+    def _here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+
+    def test_a_finished_run_shows_its_way_and_how_often_it_went_there(
+        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        issue = (ROOT / "machines/plan_review/issue.md").read_text(encoding="utf-8")
+        played = durable.play(PLAN_REVIEW, SCENARIO, {"issue": issue})
+        assert run(["diagram", "--run", played.state.run]) == 0
+        text = capsys.readouterr().out
+        assert f"run {played.state.run} of machine plan_review" in text
+        assert "s_draft : visited 3×" in text
+        assert "s_accepted : the run is finished here" in text
+        taken = re.findall(r"^    (\S+) --> (\S+) : .*<b>taken (\d+)×</b>$", text, re.MULTILINE)
+        assert taken == [
+            ("s_start", "s_draft", "1"),
+            ("s_draft", "s_validate", "3"),
+            ("s_validate", "s_approval", "1"),
+            ("s_validate", "s_draft", "2"),
+            ("s_approval", "s_accepted", "1"),
+        ]
+        assert "class s_draft,s_start,s_validate,s_approval visited" in text
+        assert "class s_accepted here" in text
+        assert "class s_import,s_escalated,s_accepted_as_is,s_rejected unvisited" in text
+
+    def test_a_waiting_run_shows_where_it_waits(
+        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        played = durable.play(PATIENT)
+        assert run(["diagram", "--run", played.state.run]) == 0
+        assert "s_ask : the run is waiting here" in capsys.readouterr().out
+
+    def test_a_limit_that_was_reached_shows_where(
+        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        script = scenario(agents={"writer": [{"reply": "One."}, {"reply": "Two."}]})
+        played = durable.play(LIMITED, script)
+        assert played.outcome == "spent"
+        assert run(["diagram", "--run", played.state.run]) == 0
+        text = capsys.readouterr().out
+        assert "limit --> s_spent : at most once<br/>in second<br/><b>taken 1×</b>" in text
+
+    def test_what_is_drawn_is_the_machine_that_the_run_was_started_with(
+        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        played = durable.play(PATIENT)
+        file = durable.write("machine.yaml", PATIENT.replace("revisions: 1", "revisions: 4"))
+        assert run(["diagram", str(file), "--run", played.state.run]) == 0
+        told = capsys.readouterr()
+        assert "revise, max 1" in told.out
+        assert "is not what run" in told.err
+        durable.write("machine.yaml", PATIENT)
+        assert run(["diagram", str(file), "--run", played.state.run]) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_a_diagram_without_a_run_has_no_marks(self) -> None:
+        text = mermaid(drawn(PLAN_REVIEW))
+        assert not re.search(r"visited|taken| here", text)
+
+    def test_a_diagram_of_a_run_goes_out_of_date_when_the_run_goes_on(
+        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        name = durable.play(PATIENT).state.run
+        assert run(["diagram", "--run", name, "-o", "run.mmd"]) == 0
+        assert run(["diagram", "--run", name, "--check", "run.mmd"]) == 0
+        durable.answer(name, "yes")
+        capsys.readouterr()
+        assert run(["diagram", "--run", name, "--check", "run.mmd"]) == 1
+        assert f"loopkit diagram -o run.mmd --run {name}" in capsys.readouterr().err

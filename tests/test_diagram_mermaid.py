@@ -1,0 +1,242 @@
+"""What the real Mermaid makes of the diagrams: states, edges and labels as they were meant."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.definition import FinalState, Machine, ValidateState, state_kind
+from loopkit.diagram import Drawing, drawing, mermaid
+from loopkit.graph import Graph
+from loopkit.load import load, load_text
+from loopkit.runstate import RunState
+from loopkit.text import one_line
+from tests.support import ROOT
+from tests.support_node import run_node
+
+FILES = [
+    *sorted((ROOT / "machines").glob("*.yaml")),
+    *sorted((ROOT / "tests/cases/ok").glob("*.yaml")),
+]
+IDS = [
+    "end", "root", "state", "note", "choice", "fork", "join", "direction", "class", "classdef",
+    "style", "default", "click", "href", "as", "scale", "hide", "left", "right", "constructor",
+    "tostring", "valueof", "hasownproperty", "prototype", "proto__", "proto", "limit", "start",
+    "s_end", "s_s", "root_start", "root_end", "statediagram", "graph", "subgraph", "tb", "lr",
+    "link", "title", "acctitle", "accdescr", "init", "true", "none", "undefined", "null", "nan",
+    "x_", "a__b", "a1", "if0", "e",
+]  # fmt: skip
+BITS = [
+    '"', "'", "`", ";", ":", ":::", "#", "#35;", "&amp;", "%%", "%%{init: {}}%%", "\n", "\t",
+    "\\n", "[*]", "[*] --> s_end", "-->", "--", "---", "<<fork>>", "<<choice>>", "[[join]]", "{",
+    "}", "<b>", "</b>", "<br/>", "<script>alert(1)</script>", '<img src="x" onerror="a()">', "&",
+    "&#60;", "direction TB", "direction LR", "Direction  rl", "direction\nBT", "as s_x",
+    "state x", "note left of", "end note", "class s_a b", "classDef x fill:#fff;", "style: #34;",
+    "click s_a href", "end", "root", "constructor", "__proto__", "toString", "hasOwnProperty",
+    "1. one", "2) two", "- item", "+ item", "* item", "> quote", "# head", "==", "***", "_a_",
+    "__b__", "~~c~~", "a_b", "_", ".", "1.5", "..", "www.example.org", "http://example.org/?a=b",
+    "me@example.org", "fa:fa-bell", "$$x$$", "|", "!", "![a](b)", "(", ")", "[", "]", "=", "!=",
+    "ﬂ°°60¶ß", "ﬂ°amp¶ß", "ß", "é", "日本語", "العربية", "עברית", "\u202eabc", "\u200f", "\u200d",
+    "\u00a0", "\u2028", "\ufeff", "😀", "👩‍👩‍👧", "e\u0301", "\x07", "\x1b[31m", "x" * 300,
+    "a " * 90,
+]  # fmt: skip
+COUNT = 400
+WAY = RunState(
+    run="plan_review-000000",
+    status="waiting",
+    state="approval",
+    visits={"start": 1, "draft": 2, "validate": 2, "approval": 1},
+    route=("start[1]", "draft[0]", "validate[2]", "draft[0]", "validate[0]"),
+)
+
+
+def hostile_texts() -> list[str]:
+    """400 texts: each sign that could mean something by itself, then mixtures of them."""
+    chance = random.Random(20)
+    mixed = (
+        "".join(chance.choices([*BITS, " ", " "], k=chance.randint(2, 9))) for _ in range(COUNT)
+    )
+    return [*BITS, *mixed][:COUNT]
+
+
+def hostile_machines() -> Iterator[tuple[Machine, dict[str, list[str]]]]:
+    """Machines of states with hostile ids, and the guards of each state's transitions."""
+    texts, ids = hostile_texts(), itertools.cycle(IDS)
+    guards = [texts[at : at + 5] for at in range(0, COUNT, 5)]
+    # Mermaid takes long for large diagrams: twice the states are four times the work.
+    for at in range(0, len(guards), 20):
+        named = {next(ids): some for some in guards[at : at + 20]}
+        yield load_text(_yaml(_hostile(named)), "hostile.yaml", Path()).machine, named
+
+
+def _hostile(named: Mapping[str, list[str]]) -> dict[str, Any]:
+    states: dict[str, Any] = {}
+    for name, texts in named.items():
+        rules = [{"section": texts[1]}, {"matches": texts[2], "severity": "warning"}]
+        run = {"run": ["sh", texts[0]], "output": "plan"}
+        judge = {"validate": "plan", "by": [*rules, "constructor"]}
+        transitions = [{"guard": text, "target": "over"} for text in texts]
+        states[name] = {**({}, run, judge)[len(states) % 3], "transitions": transitions}
+    return {
+        "loopkit": 1,
+        "limits": {"agent_calls": 3, "then": "over"},
+        "validators": {"constructor": {"judge": "proto__"}},
+        "states": {**states, "over": {"final": "failure"}},
+    }
+
+
+def _yaml(data: object) -> str:
+    """JSON that YAML can read: what it takes for no character stands by its number."""
+    text = json.dumps(data, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda c: f"\\u{ord(c[0]):04x}", text)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A machine, what is drawn of it, and what Mermaid reads in that."""
+
+    graph: Graph
+    drawing: Drawing
+    read: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def pictures() -> dict[str, Picture]:
+    """The pictures of all files and of the hostile machines; one process reads them all."""
+    machines = {path.stem: load(path).machine for path in FILES}
+    machines |= {f"hostile {i}": machine for i, (machine, _) in enumerate(hostile_machines())}
+    graphs = {name: Graph(machine) for name, machine in machines.items()}
+    drawn = {name: drawing(graph) for name, graph in graphs.items()}
+    graphs["run"] = graphs["plan_review"]
+    drawn["run"] = drawing(graphs["run"], WAY)
+    read = run_node("parse_diagrams.mjs", [mermaid(picture) for picture in drawn.values()])
+    return {
+        name: Picture(graphs[name], picture, one)
+        for (name, picture), one in zip(drawn.items(), read, strict=True)
+    }
+
+
+def squeezed(text: str) -> str:
+    """The text without blanks and without what nobody sees: where lines end may differ."""
+    return "".join(text.replace("\u200c", "").split())
+
+
+def shortened(text: str) -> str:
+    return squeezed(one_line(text, 200))
+
+
+def meant_states(graph: Graph) -> dict[str, tuple[str, str]]:
+    """The title and the class of each node, by its id in the diagram."""
+    meant = {}
+    for name, state in graph.states.items():
+        kind = state.final if isinstance(state, FinalState) else state_kind(state)
+        meant[f"s_{name}"] = (name, kind)
+    if graph.machine.limits.then:
+        meant["limit"] = ("limitreached", "limit")
+    return meant
+
+
+def meant_edges(graph: Graph) -> list[tuple[str, str, str]]:
+    """The source, the target and how the text begins, for all that leads from a state."""
+    meant = [("root_start", f"s_{graph.machine.start}", "")]
+    meant += [(f"s_{name}", "root_end", "") for name in graph.machine.finals]
+    for name, state in graph.states.items():
+        if isinstance(state, FinalState):
+            continue
+        if state.next:
+            meant.append((f"s_{name}", f"s_{state.next}", "1"))
+        for number, way in enumerate(state.transitions or (), 1):
+            guard = way.guard or ("otherwise" if number > 1 else "")
+            begin = shortened(f"{number} · {guard}" if guard else str(number))
+            begin += "revise," if way.revise else ""
+            meant.append((f"s_{name}", f"s_{way.target or way.revise}", begin))
+    return meant
+
+
+def test_mermaid_reads_every_state_with_its_name_and_kind(pictures: dict[str, Picture]) -> None:
+    for name, picture in pictures.items():
+        assert "error" not in picture.read, f"{name}: {picture.read}"
+        nodes = {n["id"]: (squeezed(n["title"]), n["classes"][0]) for n in picture.read["nodes"]}
+        meant = meant_states(picture.graph)
+        assert nodes.keys() - meant.keys() == {"root_start", "root_end"}, name
+        assert {key: nodes[key] for key in meant} == meant, name
+
+
+def test_mermaid_reads_every_transition_with_its_number_and_guard(
+    pictures: dict[str, Picture],
+) -> None:
+    for name, picture in pictures.items():
+        edges = picture.read["edges"]
+        left = [(e["source"], e["target"], squeezed(e["text"])) for e in edges]
+        for source, target, begin in meant_edges(picture.graph):
+            found = [e for e in left if e[:2] == (source, target) and e[2].startswith(begin)]
+            assert found, f"{name}: {source} --> {target} : {begin}"
+            left.remove(min(found, key=lambda edge: len(edge[2])))
+        texts = [text for _, _, text in left]
+        assert all(re.match(r"on(any|transient|content|fatal).*error|atmostonce", t) for t in texts)
+        assert texts.count("atmostonce") == bool(picture.graph.machine.limits.then)
+
+
+def test_mermaid_reads_every_text_of_every_node_and_arrow(pictures: dict[str, Picture]) -> None:
+    for name, picture in pictures.items():
+        nodes = {n["id"]: [squeezed(text) for text in n["texts"]] for n in picture.read["nodes"]}
+        for node in picture.drawing.nodes:
+            texts = nodes["limit" if node.kind == "limit" else f"s_{node.name}"]
+            assert texts[: len(node.texts)] == [squeezed(text) for text in node.texts], name
+        edges = [squeezed(edge["text"]).partition("taken")[0] for edge in picture.read["edges"]]
+        assert edges == [squeezed("".join(arrow.texts)) for arrow in picture.drawing.arrows], name
+
+
+def test_no_guard_however_hostile_is_lost_or_shortened_or_taken_for_formatting(
+    pictures: dict[str, Picture],
+) -> None:
+    hostile = [picture for name, picture in pictures.items() if name.startswith("hostile")]
+    for picture, (_, named) in zip(hostile, hostile_machines(), strict=True):
+        edges = picture.read["edges"]
+        for name, texts in named.items():
+            read = [squeezed(e["text"]) for e in edges if e["source"] == f"s_{name}"]
+            assert read == [shortened(f"{n} · {text}") for n, text in enumerate(texts, 1)]
+        assert picture.read["direction"] == "TB"
+        assert {kind for e in edges for kind in e["markdown"]} <= {"paragraph", "text", "html"}
+
+
+def test_a_hostile_rule_is_read_as_one_line_of_its_state(pictures: dict[str, Picture]) -> None:
+    for name, picture in pictures.items():
+        texts = {node["id"]: node["texts"] for node in picture.read["nodes"]}
+        for state, one in picture.graph.states.items():
+            if name.startswith("hostile") and isinstance(one, ValidateState):
+                validates, by, asks = texts[f"s_{state}"]
+                assert validates == "validate plan"
+                assert squeezed(by).startswith("bysection")
+                assert asks == "constructor asks proto__"
+
+
+def test_mermaid_gives_the_states_and_arrows_of_a_run_their_marks(
+    pictures: dict[str, Picture],
+) -> None:
+    read = pictures["run"].read
+    nodes = {node["id"]: node for node in read["nodes"]}
+    assert "visited" in nodes["s_draft"]["classes"]
+    assert nodes["s_draft"]["texts"][-1] == "visited 2×"
+    assert "here" in nodes["s_approval"]["classes"]
+    assert nodes["s_approval"]["texts"][-1] == "the run is waiting here"
+    assert "unvisited" in nodes["s_escalated"]["classes"]
+    taken = {
+        (edge["source"], edge["target"]): edge["text"].splitlines()[-1]
+        for edge in read["edges"]
+        if "taken" in edge["text"]
+    }
+    assert taken == {
+        ("s_start", "s_draft"): "taken 1×",
+        ("s_draft", "s_validate"): "taken 2×",
+        ("s_validate", "s_draft"): "taken 1×",
+        ("s_validate", "s_approval"): "taken 1×",
+    }
