@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.definition.noun import Argv, Duration, Id, Notation, Noun, Text, Texts, _tuple
+from loopkit.definition.noun import (
+    Argv,
+    Duration,
+    Id,
+    Notation,
+    Noun,
+    Text,
+    Texts,
+    _tuple,
+    fault,
+)
+
+PART_PATTERN = r"^[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?(\.[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?)*$"
 
 
 class Count(Noun):
@@ -96,6 +109,50 @@ class CommandRule(FixedRule):
     env: Texts = ()
 
 
+def _part(path: str) -> str:
+    if not re.fullmatch(PART_PATTERN, path):
+        raise fault(
+            "bad-path",
+            f"`{path}` is no path to a part of a report" if path else "this path is empty",
+            help="write the names of its fields with dots between: `result.verdict`",
+        )
+    return path
+
+
+PartPath = Annotated[str, AfterValidator(_part), Field(json_schema_extra={"pattern": PART_PATTERN})]
+"""Where a part of a report stands: names of fields with dots between them."""
+
+
+class ReportMap(Noun):
+    """How a report of another shape is read. What is not mapped is read under its own name.
+
+    Words are compared without regard to case; true, false, null and numbers of a report by their
+    JSON text. A table is closed: a word that it does not know is the reviewer's mistake.
+    """
+
+    verdict: PartPath | None = None
+    """Without it and without `verdicts`, a report without verdict has that of its findings."""
+    verdicts: dict[str, Literal["pass", "warn", "fail"]] = {}
+    """What the words of the verdict mean; default is `pass`, `warn` and `fail` themselves."""
+    findings: PartPath = "findings"
+    """The list of findings; an item that is a text is a message by itself."""
+    message: PartPath = "message"
+    """Within a finding, as all that follows."""
+    severity: PartPath | None = None
+    """Without it and without `severities`, a finding may have none: it blocks where the verdict
+    is `fail` or is not given."""
+    severities: dict[str, Literal["error", "warning", "none"]] = {}
+    """What the words of a severity mean; `none` is no finding. Default is `error` and `warning`."""
+    code: PartPath = "code"
+    codes: dict[str, str] = {}
+    """The codes of findings by the report's words for them; without it these are the codes."""
+    location: PartPath = "location"
+    line: PartPath = "line"
+    error_count: PartPath = "error_count"
+    """A number in the report that has to be that of its errors, where it is there."""
+    warning_count: PartPath = "warning_count"
+
+
 class JudgeRule(RuleBase):
     """A model judges, with a structured report."""
 
@@ -106,6 +163,8 @@ class JudgeRule(RuleBase):
     """What the judge is shown besides the artifact, such as `input.issue`."""
     prompt: Text | None = None
     """Instead of the prompt made from `rubric` and `sees`."""
+    map: ReportMap | None = None
+    """How its report is read, where that has another shape than ours."""
     reask: int = Field(2, ge=0, le=10)
     """How often it is asked again when its answer can't be read or contradicts itself."""
     always: bool = False

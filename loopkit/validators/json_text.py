@@ -39,6 +39,8 @@ class JsonInText:
     values: tuple[object, ...]
     alone: tuple[bool, ...]
     """For each value, whether nothing else stands on its first and its last line."""
+    spans: tuple[tuple[int, int], ...]
+    """Where each value starts and ends."""
     broken: tuple[NoJson, ...]
 
 
@@ -81,21 +83,23 @@ def json_in(text: str) -> JsonInText:
     """All outermost objects and lists in a text, fenced or not, in order."""
     values: list[object] = []
     alone: list[bool] = []
+    spans: list[tuple[int, int]] = []
     broken: list[NoJson] = []
     at = 0
     for _ in range(MAX_OPENINGS):
         opening = _OPENING.search(text, at)
         if opening is None:
-            return JsonInText(tuple(values), tuple(alone), tuple(broken))
+            return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
         start = opening.start()
         read, at = _read_at(text, start)
         if not isinstance(read, NoJson):
             values.append(read)
             alone.append(_is_alone(text, start, at))
+            spans.append((start, at))
         elif at - start >= _FAR or _MEANT.match(text, start):
             broken.append(read)
     broken.append(NoJson(f"there are more than {MAX_OPENINGS:,} brackets and braces"))
-    return JsonInText(tuple(values), tuple(alone), tuple(broken))
+    return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
 
 
 def _read_at(text: str, start: int) -> tuple[object | NoJson, int]:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import TypeVar
 
+from loopkit.datatypes import conform
 from loopkit.findings import Answer, Finding, Severity
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.identity import finding_ids
-from loopkit.validators.json_text import NoJson, canonical, json_in, parse_json
-
-RULE = "judge"
-"""The rule of all findings of a judge. The codes that it gives vary too much to identify any."""
+from loopkit.validators.only_report import Report, only_report
+from loopkit.validators.report_findings import RULE, report_findings
+from loopkit.validators.report_form import (
+    MISSING,
+    Doubt,
+    ReportForm,
+    VerdictWord,
+    key_of,
+    meaning,
+    part,
+    quoted,
+    shown,
+    words_for,
+)
 
 WORDS_LIMIT = 2_000
 """Characters of a judge's own words that become a finding."""
 
-MAX_LINE = 2**31
-
-_Word = TypeVar("_Word", bound=str)
-_VERDICTS = ("pass", "warn", "fail")
-_SEVERITIES: tuple[Severity, ...] = ("error", "warning")
-_COUNTS: dict[str, Severity] = {"error_count": "error", "warning_count": "warning"}
-_VERDICT_KEY = re.compile(r"""["']verdict["']\s*:""", re.IGNORECASE)
-_NO_WORDS = frozenset({"verdict", "severity", "code"})
+MAX_FAULTS = 5
+"""Places at which a report breaks its schema that its judge is told at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,152 +41,125 @@ class Misread:
     again gives nothing better."""
 
 
-class _Doubt(Exception):
-    """Why the report is not taken, in sentences for the judge."""
-
-
-def read_judgement(validator: str, text: str) -> Answer | Misread:
-    """The verdict and the findings of a judge's report, `{"verdict": …, "findings": […]}`.
+def read_judgement(validator: str, text: str, form: ReportForm) -> Answer | Misread:
+    """The verdict and the findings of a judge's report in this form.
 
     The report may stand in a fence or in prose; equal ones are one. Words may have any case, and
     unknown keys are ignored. Whatever leaves a doubt is Misread: no JSON, several different
-    reports, a second "verdict" anywhere, an unknown word, a finding without message, `pass` with
-    an error, `fail` without one, `warn` with none or with an error, counts that do not match.
-    `pass` with warnings is read as `warn`. Total, and never a pass by default.
+    reports, a second verdict anywhere, an unknown word, a finding without message, `pass` with
+    an error, `fail` without one, `warn` with none or with an error, counts that do not match,
+    and what breaks the schema of a mapped report. `pass` with warnings is read as `warn`. Total,
+    and never a pass by default.
     """
     try:
-        report = _only_report(text)
-        verdict = _word(report, "verdict", _VERDICTS)
-    except _Doubt as doubt:
+        report, faults = _typed(only_report(text, form), form)
+        verdict = _verdict(report, form)
+    except Doubt as doubt:
         return Misread(storable(str(doubt)))
     try:
-        findings = _findings(validator, report)
-        _refuse_contradiction(verdict, report, findings)
-    except _Doubt as doubt:
-        last_resort = _in_own_words(validator, report, text) if verdict == "fail" else None
+        _refuse_faults(faults)
+        findings = report_findings(validator, report, verdict, form)
+        _refuse_counts(report, findings, form)
+        _refuse_contradiction(verdict, report, findings, form)
+    except Doubt as doubt:
+        last_resort = _in_own_words(validator, report, text, form) if verdict == "fail" else None
         return Misread(storable(str(doubt)), last_resort)
     return answer_with(validator, findings)
 
 
-def _only_report(text: str) -> Mapping[str, object]:
-    whole = parse_json(text)
-    found = json_in(text)
-    values = found.values if isinstance(whole, NoJson) else (whole,)
-    reports = [value for value in values if isinstance(value, dict) and "verdict" in value]
-    if not reports and found.broken:
-        raise _Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
-    if not reports:
-        raise _Doubt('The answer holds no JSON object with the key "verdict".')
-    if len({canonical(report) for report in reports}) > 1:
-        raise _Doubt("The answer holds several different reports. Give exactly one.")
-    if len(_VERDICT_KEY.findall(text)) > len(reports):
-        raise _Doubt('The answer has "verdict" in other places too. Give the report alone.')
-    return reports[0]
+def _typed(report: Report, form: ReportForm) -> tuple[Report, Sequence[tuple[str, str]]]:
+    """The report with the defaults of its schema, and where it breaks it."""
+    if form.datatype is None:
+        return report, ()
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with jsonschema
+
+    try:
+        filled, faults = conform(report, form.datatype)
+    except Unresolvable as error:
+        raise Doubt(f"A `$ref` of the report's schema leads nowhere: {error}.") from error
+    return (filled if isinstance(filled, dict) else report), faults
 
 
-def _word(record: Mapping[str, object], key: str, words: Sequence[_Word], at: str = "") -> _Word:
-    value = record.get(key)
-    said = value.strip().casefold() if isinstance(value, str) else None
-    found = next((word for word in words if word == said), None)
-    if found is None:
-        allowed = ", ".join(f'"{word}"' for word in words)
-        was = f"not {_shown(value)}" if key in record else "and is missing"
-        raise _Doubt(f'"{key}"{at} must be one of {allowed}, {was}.')
-    return found
+def _refuse_faults(faults: Sequence[tuple[str, str]]) -> None:
+    told = [f"{where}: {what}" if where else what for where, what in faults[:MAX_FAULTS]]
+    if told:
+        raise Doubt(f"The report breaks its schema: {'; '.join(told)}.")
 
 
-def _findings(validator: str, report: Mapping[str, object]) -> list[Finding]:
-    listed = report.get("findings")
-    if not isinstance(listed, list | None):
-        raise _Doubt(f'"findings" must be a list of objects, not {_shown(listed)}.')
-    parts = [_parts(item, f" of finding {number}") for number, item in enumerate(listed or [], 1)]
-    defects = [(RULE, str(part["location"]), str(part["message"])) for part in parts]
-    return [
-        Finding.model_validate({"id": identity, "validator": validator, "rule": RULE, **part})
-        for identity, part in zip(finding_ids(validator, defects), parts, strict=True)
-    ]
-
-
-def _parts(item: object, at: str) -> dict[str, object]:
-    if not isinstance(item, dict):
-        raise _Doubt(
-            f'Each finding must be an object with "message" and "severity", not {_shown(item)}.'
-        )
-    message = _text(item, "message", at)
-    if not message:
-        raise _Doubt(f'"message"{at} is missing or blank. Say what is wrong and what is expected.')
-    return {
-        "message": message,
-        "severity": _word(item, "severity", _SEVERITIES, at),
-        "code": _text(item, "code", at),
-        "location": _text(item, "location", at),
-        "line": _line(item, at),
-    }
-
-
-def _text(item: Mapping[str, object], key: str, at: str) -> str:
-    value = item.get(key)
-    if not isinstance(value, str | None):
-        raise _Doubt(f'"{key}"{at} must be text, not {_shown(value)}.')
-    return storable(value or "").strip()
-
-
-def _line(item: Mapping[str, object], at: str) -> int | None:
-    line = item.get("line")
-    if line is None:
+def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
+    """None where the form leaves it to the findings, and the report does."""
+    said = part(report, form.verdict)
+    if said is MISSING and not form.has_verdict:
         return None
-    if isinstance(line, bool) or not isinstance(line, int) or not 1 <= line <= MAX_LINE:
-        raise _Doubt(f'"line"{at} must be a line number, or be left out; it is {_shown(line)}.')
-    return line
+    return meaning(said, form.verdicts, quoted(form.verdict))
+
+
+def _refuse_counts(report: Report, findings: Sequence[Finding], form: ReportForm) -> None:
+    counts: tuple[tuple[str, Severity], ...] = (
+        (form.parts.error_count, "error"),
+        (form.parts.warning_count, "warning"),
+    )
+    for path, severity in counts:
+        number = sum(finding.severity == severity for finding in findings)
+        said = part(report, path)
+        if said is not MISSING and (isinstance(said, bool) or said != number):
+            raise Doubt(f"{quoted(path)} is {shown(said)}, but there are {number} of them.")
 
 
 def _refuse_contradiction(
-    verdict: str, report: Mapping[str, object], findings: Sequence[Finding]
+    verdict: VerdictWord | None, report: Report, findings: Sequence[Finding], form: ReportForm
 ) -> None:
+    if verdict is None:
+        return
     has_error = any(finding.blocking for finding in findings)
-    for key, severity in _COUNTS.items():
-        number = sum(finding.severity == severity for finding in findings)
-        if report.get(key, number) != number:
-            raise _Doubt(f'"{key}" is {_shown(report[key])}, but there are {number} of them.')
+    said = f"The verdict is {shown(part(report, form.verdict))}, but"
     if verdict == "fail" and not has_error:
-        raise _Doubt(
-            'The verdict is "fail", but no finding has the severity "error". '
+        raise Doubt(
+            f"{said} {_nothing_blocks(findings, form)}. "
             "Name what has to be corrected, or give another verdict."
         )
     if verdict != "fail" and has_error:
-        raise _Doubt(
-            f'The verdict is "{verdict}", but a finding has the severity "error". '
-            'Make the verdict "fail", or the finding a "warning".'
-        )
+        errors = words_for(form.severities, "error")
+        raise Doubt(f"{said} a finding has the severity {errors}. {_to_agree(form)}")
     if verdict == "warn" and not findings:
-        raise _Doubt(
-            'The verdict is "warn", but there are no findings. '
-            'Name at least one "warning", or give the verdict "pass".'
+        raise Doubt(
+            f"{said} there are no findings. Name what should be better, or give another verdict."
         )
 
 
-def _in_own_words(validator: str, report: Mapping[str, object], text: str) -> Answer:
+def _nothing_blocks(findings: Sequence[Finding], form: ReportForm) -> str:
+    if findings or form.is_own:
+        return f"no finding has the severity {words_for(form.severities, 'error')}"
+    return f"{quoted(form.parts.findings)} names none"
+
+
+def _to_agree(form: ReportForm) -> str:
+    """How a verdict that lets pass and a finding that blocks are brought together."""
+    fails = words_for(form.verdicts, "fail")
+    milder = words_for(form.severities, "warning", "none")
+    ways = [f"the verdict {fails}"] if fails else []
+    ways += [f"the finding a {milder}"] if milder else []
+    return f"Make {', or '.join(ways) or 'them agree'}."
+
+
+def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -> Answer:
     around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    said = "; ".join(_words(report)) or " ".join(around.replace("```", "").split())
+    no_words = {key_of(path) for path in (form.verdict, form.severity, form.parts.code)}
+    said = "; ".join(_words(report, no_words)) or " ".join(around.replace("```", "").split())
     message = storable(said or "The reviewer rejects it and does not say why.")[:WORDS_LIMIT]
     [identity] = finding_ids(validator, [(RULE, "", message)])
     finding = Finding(id=identity, message=message, validator=validator, rule=RULE)
     return answer_with(validator, [finding])
 
 
-def _words(value: object) -> Iterator[str]:
+def _words(value: object, no_words: Set[str]) -> Iterator[str]:
     """Every text in a report that says something."""
     if isinstance(value, str) and value.strip():
         yield value.strip()
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if key not in _NO_WORDS:
-                yield from _words(inner)
+            if key not in no_words:
+                yield from _words(inner, no_words)
     elif isinstance(value, list):
         for inner in value:
-            yield from _words(inner)
-
-
-def _shown(value: object) -> str:
-    text = canonical(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+            yield from _words(inner, no_words)

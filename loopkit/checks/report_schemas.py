@@ -1,0 +1,155 @@
+"""A judge's `map` fits the `schema:` of the agent that it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from loopkit.checks.report_maps import Mapped, mapped_judges
+from loopkit.checks.subject import Subject
+from loopkit.datatypes import DataType, parse_fields
+from loopkit.definition import ReportMap
+from loopkit.problems import Problem, did_you_mean
+from loopkit.validators.report_form import ReportForm, folded, form_of
+
+OF_FINDINGS = ("message", "severity", "code", "location", "line")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """One map against one declared report."""
+
+    subject: Subject
+    mapped: Mapped
+    form: ReportForm
+    report: DataType
+
+    @property
+    def judge(self) -> str:
+        return self.mapped.rule.judge
+
+    def problem(self, key: str, code: str, message: str, remedy: str) -> Problem:
+        """A problem at a key of the map, or at the map where the key is not written."""
+        written = self.is_written(key)
+        path = (*self.mapped.path, key) if written else self.mapped.path
+        return self.subject.source.problem(path, code, message, help=remedy, key=not written)
+
+    def is_written(self, key: str) -> bool:
+        """Whether the map says something of its own for a key."""
+        return bool(getattr(self.mapped.map, key) != getattr(ReportMap(), key))
+
+
+def check_report_schemas(subject: Subject) -> Iterator[Problem]:
+    """The paths of a map lead to fields of the schema, and its tables know all words there."""
+    for mapped in mapped_judges(subject):
+        agent = subject.machine.agents.get(mapped.rule.judge)
+        if agent is not None and agent.schema_:
+            form = form_of(mapped.rule, agent)
+            fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))
+            yield from _verdict(fit)
+            yield from _findings(fit)
+
+
+def _verdict(fit: _Fit) -> Iterator[Problem]:
+    found = _at(fit.report, fit.form.verdict)
+    if isinstance(found, _Unknown) and fit.form.has_verdict:
+        yield _no_field(fit, "verdict", fit.form.verdict, found)
+    elif isinstance(found, DataType) and (found.fields is not None or found.items is not None):
+        message = f"`{fit.form.verdict}` is no single word in the schema of `{fit.judge}`"
+        yield fit.problem("verdict", "bad-path", message, "name the field that is the verdict")
+    elif isinstance(found, DataType):
+        yield from _words(fit, "verdicts", found, fit.form.verdicts)
+
+
+def _findings(fit: _Fit) -> Iterator[Problem]:
+    path = fit.form.parts.findings
+    found = _at(fit.report, path)
+    if isinstance(found, _Unknown):
+        yield _no_field(fit, "findings", path, found)
+    elif found is not None and found.items is not None:
+        yield from _of_item(fit, found.items)
+    elif found is not None and (found.scalar is not None or found.fields is not None):
+        message = f"`{path}` is no list in the schema of `{fit.judge}`"
+        yield fit.problem("findings", "bad-path", message, "name the list of findings")
+
+
+def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
+    if item.fields is None:
+        return
+    required = {"message", *(["severity"] if fit.form.has_severity else [])}
+    for key in OF_FINDINGS:
+        path = fit.form.severity if key == "severity" else str(getattr(fit.form.parts, key))
+        found = _at(item, path)
+        if isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
+            yield _no_field(fit, key, path, found)
+    if isinstance(severity := _at(item, fit.form.severity), DataType):
+        yield from _words(fit, "severities", severity, fit.form.severities)
+    if isinstance(code := _at(item, fit.form.parts.code), DataType) and fit.form.parts.codes:
+        yield from _words(fit, "codes", code, fit.form.parts.codes)
+
+
+def _words(
+    fit: _Fit, table: str, datatype: DataType, words: Mapping[str, str]
+) -> Iterator[Problem]:
+    """The words that the schema allows and the table does not know, and the other way round."""
+    allowed = _allowed(datatype)
+    known = {folded(word) for word in words}
+    unknown = [word for word in allowed if folded(word) not in known]
+    if unknown:
+        named = ", ".join(f"`{word}`" for word in unknown)
+        message = f"`{table}` does not know {named}, which the schema of `{fit.judge}` allows"
+        remedy = f"say under `{table}:` what it means"
+        yield fit.problem(table, "unknown-word", message, remedy)
+    written: Mapping[str, str] = getattr(fit.form.parts, table)
+    for word in written if allowed else ():
+        if word not in allowed:
+            yield _misspelt(fit, table, word, allowed)
+
+
+def _misspelt(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
+    """A word that no report can have, or that the judge would be told in another spelling."""
+    near = next((one for one in allowed if folded(one) == folded(word)), None)
+    return fit.subject.source.problem(
+        (*fit.mapped.path, table, word),
+        "unknown-word",
+        f"the schema of `{fit.judge}` does not allow `{word}` there",
+        help=f"write it as there: `{near}`" if near else did_you_mean(word, allowed),
+        severity="warning" if near else "error",
+        key=True,
+    )
+
+
+def _allowed(datatype: DataType) -> tuple[str, ...]:
+    """The words that a report can have there; empty where they cannot be counted."""
+    words = ("true", "false") if datatype.scalar == "bool" else datatype.values
+    # What is optional and left out is null.
+    return (*words, "null") if words and datatype.optional else words
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """A step that leads nowhere."""
+
+    choices: tuple[str, ...]
+
+
+def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
+    """The type at a path; none where free JSON Schema leaves open what is there."""
+    found: DataType = datatype
+    before: list[str] = []
+    for step in path.split("."):
+        if found.fields is None:
+            return None if found.scalar is None and found.items is None else _Unknown(())
+        if step not in found.fields:
+            return _Unknown(tuple(".".join([*before, name]) for name in found.fields))
+        found = found.fields[step]
+        before.append(step)
+    return found
+
+
+def _no_field(fit: _Fit, key: str, path: str, unknown: _Unknown) -> Problem:
+    where = "the schema" if key in ("verdict", "findings") else "a finding in the schema"
+    message = f"{where} of `{fit.judge}` has no field `{path}`"
+    near = did_you_mean(path, unknown.choices)
+    remedy = near if fit.is_written(key) else f"add `{key}:` with its path; {near}"
+    return fit.problem(key, "unknown-field", message, remedy.removesuffix("; "))

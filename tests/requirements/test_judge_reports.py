@@ -1,0 +1,413 @@
+"""Judges in reports of their own shape: what is declared of them, and what they may not say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from loopkit.events import Replied
+from loopkit.findings import Report
+from tests.support import PASS, Desk, Played, fails, scenario
+
+MACHINE = """
+loopkit: 1
+limits: {revisions: 1}
+agents:
+  author: {command: [none]}
+  critic: AGENT
+validators:
+  review: RULE
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: BY
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: incomplete, target: unjudged}
+      - {guard: cap_reached, target: exhausted}
+      - {revise: draft, feedback: FEEDBACK}
+  accepted: {final: success}
+  exhausted: {final: failure}
+  unjudged: {final: failure}
+"""
+TYPED = "{model: some/model, schema: {valid: bool, issues: [str], severity: none|major|critical}}"
+BY_ISSUES = '{judge: critic, map: {verdict: valid, verdicts: {"true": pass, "false": fail}, findings: issues}}'  # noqa: E501
+BY_SEVERITY = "{judge: critic, map: {verdict: severity, verdicts: {none: pass, major: fail, critical: fail}, findings: issues}}"  # noqa: E501
+UNTYPED = "{model: some/model}"
+PROMPTED = BY_ISSUES.replace("{judge: critic", '{judge: critic, prompt: "Judge."')
+ASSESSING = """
+    model: some/model
+    schema:
+      overall_assessment: PASS|FAIL|NEEDS_IMPROVEMENT
+      issues:
+        - id: str
+          category: naming|style|tests
+          severity: {type: Critical|High|Medium|Low, default: Low}
+          description: str
+          evidence: {type: str, default: ""}
+          affected_phase: planning|design|Both
+"""
+ASSESSED = """
+    judge: critic
+    rubric: [The tasks are specific., The paths are plausible.]
+    map:
+      verdict: overall_assessment
+      verdicts: {PASS: pass, NEEDS_IMPROVEMENT: warn, FAIL: fail}
+      findings: issues
+      message: description
+      severities: {Critical: error, High: error, Medium: warning, Low: warning}
+      code: category
+      codes: {naming: STYLE, style: STYLE, tests: TESTS}
+      location: affected_phase
+"""
+LISTED = "{{ findings | map(attribute='message') | join('; ') }}"
+
+
+def play(
+    desk: Desk,
+    critic: list[Any],
+    *,
+    agent: str = ASSESSING,
+    rule: str = ASSESSED,
+    by: str = "[review]",
+    feedback: str = LISTED,
+    plans: tuple[str, ...] = ("plan 1", "plan 2"),
+) -> Played:
+    parts = {"AGENT": agent, "RULE": rule, "BY": by, "FEEDBACK": json.dumps(feedback)}
+    machine = MACHINE
+    for name, written in parts.items():
+        machine = machine.replace(name, written)
+    return desk.play(machine, scenario(agents={"author": list(plans), "critic": critic}))
+
+
+def said(**report: Any) -> dict[str, Any]:
+    return {"data": report}
+
+
+def issue(severity: str = "High", phase: str = "planning", **more: Any) -> dict[str, Any]:
+    return {
+        "id": "I-1",
+        "category": "tests",
+        "severity": severity,
+        "description": "No tests.",
+        "evidence": "",
+        "affected_phase": phase,
+        **more,
+    }
+
+
+def assessed(word: str, *issues: dict[str, Any]) -> dict[str, Any]:
+    return said(overall_assessment=word, issues=list(issues))
+
+
+def messages(report: Report) -> list[str]:
+    return [finding.message for finding in report.findings]
+
+
+@pytest.mark.parametrize("rule", [BY_ISSUES, BY_SEVERITY], ids=["by-valid", "by-severity"])
+def test_a_typed_result_of_a_judge_is_read_where_it_stands(desk: Desk, rule: str) -> None:
+    """S0.20: `{valid: bool, issues: list[str], severity: enum}`, and the report is kept."""
+    critic = [
+        said(valid=False, issues=["No tests.", "No goal."], severity="critical"),
+        said(valid=True, issues=[], severity="none"),
+    ]
+    played = play(desk, critic, agent=TYPED, rule=rule)
+    assert played.outcome == "accepted"
+    assert played.prompts("author")[1].endswith("No tests.; No goal.")
+    assert [report.verdict for report in played.reports] == ["fail", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("issues", "verdict"), [([], "pass"), (["a"], "fail"), (["a", "b"], "fail")]
+)
+def test_the_verdict_follows_from_the_issues_where_nothing_else_is_said(
+    desk: Desk, issues: list[str], verdict: str
+) -> None:
+    """S0.21: derived from the number of issues: 0 → none, 1 and more → something."""
+    rule = "{judge: critic, map: {findings: issues}}"
+    critic = [said(issues=issues), said(issues=[])]
+    played = play(desk, critic, agent="{model: some/model, schema: {issues: [str]}}", rule=rule)
+    assert played.reports[0].verdict == verdict
+    assert len(played.reports[0].blocking) == len(issues)
+
+
+def test_a_rubric_yields_issues_of_the_same_type_as_rules(desk: Desk) -> None:
+    """S0.33: a judge's findings and a rule's stand in one report, in one form."""
+    by = "[{matches: plan 2, message: Number it.}, review]"
+    always = ASSESSED + "    always: true\n"
+    played = play(desk, [assessed("FAIL", issue()), assessed("PASS")], rule=always, by=by)
+    asked = played.prompts("critic")[0]
+    assert "1. The tasks are specific.\n2. The paths are plausible." in asked
+    assert messages(played.reports[0]) == ["Number it.", "No tests."]
+    assert {type(finding) for finding in played.reports[0].findings} == {
+        type(played.reports[0].findings[0])
+    }
+
+
+@pytest.mark.parametrize(("always", "asked"), [("", 1), ("    always: true\n", 2)])
+def test_a_mapped_judge_is_asked_only_where_no_rule_blocks(
+    desk: Desk, always: str, asked: int
+) -> None:
+    """S0.34: ordered after the deterministic rules, skipped when they fail unless `always`."""
+    by = "[review, {matches: plan 2, message: Number it.}]"
+    played = play(desk, [assessed("PASS")] * 2, rule=ASSESSED + always, by=by)
+    assert len(played.prompts("critic")) == asked
+    assert played.outcome == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("words", "word", "verdict"),
+    [
+        ("{PASS: pass, WARN: warn, FAIL: fail}", "WARN", "warn"),
+        ("{PASS: pass, FAIL: fail}", "FAIL", "fail"),
+        ("{PASS: pass, CONCERNS: warn, FAIL: fail, WAIVED: pass}", "concerns", "warn"),
+        ("{PASS: pass, CONCERNS: warn, FAIL: fail, WAIVED: pass}", "WAIVED", "warn"),
+        ("{APPROVED: pass, CHANGES_REQUESTED: fail}", "Changes_Requested", "fail"),
+    ],
+)
+def test_each_judge_has_its_own_alphabet(desk: Desk, words: str, word: str, verdict: str) -> None:
+    """S1.11: the words of a verdict are declared for each validator, whatever their case."""
+    rule = f'{{judge: critic, prompt: "Judge {{{{ plan }}}}.", map: {{verdicts: {words}}}}}'
+    one = {"message": "Long.", "severity": "error" if verdict == "fail" else "warning"}
+    critic = [said(verdict=word, findings=[one])] * 2
+    played = play(desk, critic, agent=UNTYPED, rule=rule)
+    assert played.reports[0].verdict == verdict
+
+
+CHECKLIST = """
+    judge: critic
+    prompt: "Judge {{ plan }}."
+    map:
+      verdicts: {PASS: pass, WARN: warn, FAIL: fail}
+      findings: checklist
+      message: point
+      severity: met
+      severities: {"true": none, "false": warning}
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "met", "verdict"),
+    [
+        ("PASS", [True, True], "pass"),
+        ("PASS", [True, False], "warn"),
+        ("WARN", [True, False], "warn"),
+    ],
+)
+def test_what_is_not_met_allows_a_warning_at_most(
+    desk: Desk, word: str, met: list[bool], verdict: str
+) -> None:
+    """S1.24: met < checked ⇒ at most WARN; the points are counted, not trusted."""
+    points = [{"point": f"Point {index}", "met": one} for index, one in enumerate(met)]
+    critic = [said(verdict=word, checklist=points)]
+    played = play(desk, critic, agent=UNTYPED, rule=CHECKLIST)
+    assert played.reports[0].verdict == verdict
+    assert len(played.reports[0].findings) == met.count(False)
+
+
+def test_an_issue_keeps_its_phase_category_and_severity(desk: Desk) -> None:
+    """S2.1: an issue has id, category, severity, description, evidence, affected phase."""
+    played = play(desk, [assessed("FAIL", issue("Critical", "design")), assessed("PASS")])
+    (found,) = played.reports[0].findings
+    assert (found.message, found.severity) == ("No tests.", "error")
+    assert (found.code, found.location) == ("TESTS", "design")
+
+
+def test_a_phase_that_is_not_declared_is_the_reviewers_mistake(desk: Desk) -> None:
+    """S2.1: it is asked again with the place and the reason; the author pays nothing."""
+    wrong = assessed("FAIL", issue(phase="deployment"))
+    played = play(desk, [[wrong, assessed("PASS")]])
+    assert "issues[0].affected_phase: 'deployment'" in played.prompts("critic")[1]
+    assert played.outcome == "accepted"
+    assert len(played.prompts("author")) == 1
+    assert played.state.counters == {}
+
+
+def test_groups_of_issues_are_made_by_the_template(desk: Desk) -> None:
+    """S2.2: a grouping per phase is computed from the issues, not taken from the report."""
+    feedback = (
+        "{% for phase, found in findings | groupby('location') %}"
+        "{{ phase }} {{ found | length }} {% endfor %}"
+    )
+    issues = [issue(phase="design"), issue(phase="planning"), issue("Critical", "design")]
+    played = play(desk, [assessed("FAIL", *issues), assessed("PASS")], feedback=feedback)
+    assert played.prompts("author")[1].rstrip().endswith("design 2 planning 1")
+
+
+def test_synonyms_and_default_fields_are_declared_and_both_forms_are_kept(desk: Desk) -> None:
+    """S2.29: the reply as it was said, and the report as it was read."""
+    sparse = {"id": "I-2", "category": "naming", "description": "Odd.", "affected_phase": "Both"}
+    played = play(desk, [assessed("NEEDS_IMPROVEMENT", sparse)])
+    (found,) = played.reports[0].findings
+    assert (found.code, found.severity) == ("STYLE", "warning")
+    (reply,) = [event.text for event in played.of(Replied) if "naming" in event.text]
+    assert json.loads(reply) == assessed("NEEDS_IMPROVEMENT", sparse)["data"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (assessed("PASS", issue("Critical")), 'Make the verdict "FAIL"'),
+        (assessed("NEEDS_IMPROVEMENT", issue("High")), 'Make the verdict "FAIL"'),
+        (assessed("FAIL", issue("Low")), 'no finding has the severity "Critical" or "High"'),
+        (assessed("FAIL"), '"issues" names none'),
+        (assessed("NEEDS_IMPROVEMENT"), "there are no findings"),
+    ],
+    ids=["pass", "improve", "only-low", "fail-without-any", "improve-what"],
+)
+def test_fields_that_contradict_each_other_are_the_reviewers_mistake(
+    desk: Desk, wrong: dict[str, Any], reason: str
+) -> None:
+    """S2.30, S2.31: any Critical or High ⇒ FAIL; the reviewer is asked again, nobody pays."""
+    played = play(desk, [[wrong, assessed("PASS")]])
+    assert reason in played.prompts("critic")[1]
+    assert played.outcome == "accepted"
+    assert len(played.prompts("author")) == 1
+    assert played.state.counters == {}
+
+
+@pytest.mark.parametrize(("errors", "asked"), [(1, 1), (2, 2)])
+def test_counts_have_to_match(desk: Desk, errors: int, asked: int) -> None:
+    """S2.30: a number of issues in the report is held against the issues."""
+    rule = """
+    judge: critic
+    prompt: "Judge {{ plan }}."
+    map: {findings: issues, error_count: summary.blocking}
+"""
+    counted = said(issues=["No tests."], summary={"blocking": errors})
+    right = said(issues=["No tests."], summary={"blocking": 1})
+    critic = [[counted] if asked == 1 else [counted, right], said(issues=[])]
+    played = play(desk, critic, agent=UNTYPED, rule=rule)
+    assert len(played.prompts("critic")) == asked + 1
+    assert messages(played.reports[0]) == ["No tests."]
+
+
+def test_a_failed_point_of_a_checklist_is_an_issue_by_itself(desk: Desk) -> None:
+    """S2.30: a failed item cannot be without its issue, nor beside a PASS."""
+    rule = CHECKLIST.replace('"false": warning', '"false": error')
+    points = [{"point": "It has a goal.", "met": True}, {"point": "It has tests.", "met": False}]
+    wrong, right = said(verdict="PASS", checklist=points), said(verdict="FAIL", checklist=points)
+    passed = said(verdict="PASS", checklist=points[:1])
+    played = play(desk, [[wrong, right], passed], agent=UNTYPED, rule=rule)
+    assert "Make the verdict" in played.prompts("critic")[1]
+    assert messages(played.reports[0]) == ["It has tests."]
+
+
+def test_a_status_that_is_not_declared_is_never_routed_silently(desk: Desk) -> None:
+    """S2.35: BUILD_FAILED is asked again, then a content error; it is no default verdict."""
+    unknown = assessed("BUILD_FAILED")
+    played = play(desk, [[unknown] * 3])
+    assert len(played.prompts("critic")) == 3
+    assert played.outcome == "unjudged"
+    assert (played.reports[0].verdict, played.reports[0].error_class) == ("incomplete", "content")
+    assert "BUILD_FAILED" in played.reports[0].reason
+
+
+def test_a_status_of_the_schema_that_has_no_meaning_is_found_before_a_run(desk: Desk) -> None:
+    """S2.35: a status without a declared route is a load error."""
+    machine = MACHINE.replace("AGENT", ASSESSING.replace("PASS|FAIL", "PASS|BUILD_FAILED|FAIL"))
+    machine = machine.replace("RULE", ASSESSED).replace("BY", "[review]")
+    found = desk.problems(machine.replace("FEEDBACK", json.dumps(LISTED)))
+    assert [problem.code for problem in found] == ["unknown-word"]
+    assert "`BUILD_FAILED`" in found[0].message
+
+
+DIAGNOSING = """
+loopkit: 1
+agents:
+  author: {command: [none]}
+  linter: {command: [sh, -c, 'cat REPORT', lint]}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by:
+      - judge: linter
+        prompt: "{{ plan }}"
+        reask: 0
+        map: MAP
+    transitions:
+      - {guard: 'valid and "W1" in codes', target: advised}
+      - {guard: valid, target: accepted}
+      - {guard: incomplete, target: unjudged}
+      - {target: rejected}
+  accepted: {final: success}
+  advised: {final: success}
+  rejected: {final: failure}
+  unjudged: {final: failure}
+"""
+OK = '{verdict: ok, verdicts: {"true": pass, "false": fail}, findings: diagnostics}'
+ANY = "{findings: diagnostics}"
+E1 = {"code": "E1", "message": "No such node.", "severity": "error", "nodeStage": "build"}
+W1 = {"code": "W1", "message": "Unused.", "severity": "warning", "facet": "naming"}
+
+
+@pytest.mark.parametrize("map_", [OK, ANY], ids=["ok", "derived"])
+@pytest.mark.parametrize(
+    ("ok", "diagnostics", "outcome"),
+    [
+        (True, [], "accepted"),
+        (True, [W1], "advised"),
+        (False, [E1, W1], "rejected"),
+    ],
+)
+def test_diagnostics_of_a_program_are_read(
+    desk: Desk, map_: str, ok: bool, diagnostics: list[dict[str, str]], outcome: str
+) -> None:
+    """S3.2: `{code, message, severity}`; ok = no error-severity entries, said or derived."""
+    printed = json.dumps({"ok": ok, "diagnostics": diagnostics})
+    report = desk.write("report.json", f"Checked 3 nodes.\n{printed}\n")
+    machine = DIAGNOSING.replace("REPORT", str(report)).replace("MAP", map_)
+    played = desk.play(machine, scenario(agents={"author": ["plan"]}))
+    assert played.outcome == outcome
+    assert [finding.code for finding in played.reports[0].findings] == [
+        one["code"] for one in diagnostics
+    ]
+
+
+@pytest.mark.parametrize(("ok", "found"), [(True, [E1]), (False, [W1]), (False, [])])
+def test_ok_means_no_errors(desk: Desk, ok: bool, found: list[dict[str, str]]) -> None:
+    """S3.2: a program whose `ok` contradicts its entries has given no verdict to pass on."""
+    report = desk.write("report.json", json.dumps({"ok": ok, "diagnostics": found}))
+    machine = DIAGNOSING.replace("REPORT", str(report)).replace("MAP", OK)
+    played = desk.play(machine, scenario(agents={"author": ["plan"]}))
+    # What says that it fails is kept as a rejection; what says that it passes is not believed.
+    assert played.outcome == ("unjudged" if ok else "rejected")
+
+
+def test_a_judge_is_held_to_the_form_in_which_it_is_read(desk: Desk) -> None:
+    """Our own form, the schema of its agent beside a `map`, or none where the prompt says it."""
+    own = play(desk, [fails("A"), PASS], agent=UNTYPED, rule="{judge: critic}")
+    typed = play(desk, [assessed("PASS")])
+    free = play(desk, [said(valid=True, issues=[])], agent=UNTYPED, rule=PROMPTED)
+    schemas = [played.asked("critic")[0].schema for played in (own, typed, free)]
+    fields = [list(schema["properties"]) if schema else None for schema in schemas]
+    assert fields == [["verdict", "findings"], ["overall_assessment", "issues"], None]
+
+
+def test_a_prompt_of_a_mapped_judge_never_asks_for_our_form(desk: Desk) -> None:
+    """Neither at first nor when it is asked again: it could not obey both."""
+    typed = play(desk, [["What?", assessed("PASS")]])
+    free = play(desk, [["What?", said(valid=True, issues=[])]], agent=UNTYPED, rule=PROMPTED)
+    for prompt in (*typed.prompts("critic"), *free.prompts("critic")):
+        assert '"verdict"' not in prompt
+    assert '"overall_assessment"' in typed.prompts("critic")[1]
+
+
+def test_a_stored_map_reads_the_same_after_a_resume(desk: Desk) -> None:
+    """The definition in the journal keeps what was not written as not written."""
+    desk.in_memory = False
+    critic = [[{"fault": "quota"}, said(issues=["No tests."])], said(issues=[])]
+    rule = '{judge: critic, prompt: "Judge.", map: {findings: issues}}'
+    machine = MACHINE.replace("AGENT", UNTYPED).replace("RULE", rule)
+    machine = machine.replace("BY", "[review]").replace("FEEDBACK", json.dumps(LISTED))
+    machine = machine.replace("guard: incomplete", "guard: stalled")
+    script = scenario(agents={"author": ["plan 1", "plan 2"], "critic": critic})
+    suspended = desk.play(machine, script)
+    assert suspended.state.suspended is not None
+    played = desk.resume(suspended.state.run)
+    assert played.outcome == "accepted"
+    assert [report.verdict for report in played.reports][-2:] == ["fail", "pass"]
