@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import FrameType
@@ -16,12 +15,11 @@ import click
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.runner.active import ActiveRun, Listener, Stored
+from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
+from loopkit.runner.active import ActiveRun
 from loopkit.runstate import RunState
 from loopkit.text import printable
-from loopkit.views.console import lines, spent
-
-OUTPUTS = ("auto", "plain", "jsonl", "quiet")
+from loopkit.views.amounts import spent
 
 
 def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +27,8 @@ def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--output",
         type=click.Choice(OUTPUTS),
         default="auto",
-        help="auto and plain: progress as lines; jsonl: events on stdout; quiet: the result only.",
+        help="auto: progress, live at a terminal; plain: as lines; jsonl: events on stdout; "
+        "quiet: the result only.",
     )(function)
 
 
@@ -40,12 +39,14 @@ def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
 
 
 async def _drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
-    person = PersonAtTerminal() if at_terminal() else None
-    app = App.open(state_folder(), listeners=[_listener(output)], person=person)
+    watcher = watcher_for(output)
+    person = PersonAtTerminal(watcher.paused) if at_terminal() else None
+    app = App.open(state_folder(), listeners=[watcher.tell], person=person)
     try:
         active = await start(app)
-        interruption = Interruption(active, person)
-        with interruption, suppress(asyncio.CancelledError):
+        watcher.begin(await app.events(active.state.run))
+        interruption = Interruption(active, person, watcher)
+        with watcher.running(), interruption, suppress(asyncio.CancelledError):
             await app.drive(active)
         return _ended(active.state, output, interruption)
     finally:
@@ -55,9 +56,12 @@ async def _drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> i
 class Interruption:
     """The first signal finishes the step and stores it, the second aborts the call in flight."""
 
-    def __init__(self, active: ActiveRun, person: PersonAtTerminal | None) -> None:
+    def __init__(
+        self, active: ActiveRun, person: PersonAtTerminal | None, watcher: Watcher
+    ) -> None:
         self._active = active
         self._person = person
+        self._watcher = watcher
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._before: dict[int, Any] = {}
@@ -79,33 +83,12 @@ class Interruption:
         if is_second:
             self._loop.call_soon_threadsafe(self._abort)
         else:
-            # Written by hand: a signal handler must not wait for a lock of the output.
-            sys.stderr.write("\nfinishing the step; once more aborts the call in flight\n")
+            self._watcher.say_in_signal("finishing the step; once more aborts the call in flight")
             self._loop.call_soon_threadsafe(lambda: None)
 
     def _abort(self) -> None:
         if self._task is not None:
             self._task.cancel()
-
-
-def _listener(output: str) -> Listener:
-    if output == "jsonl":
-        return lambda stored: click.echo(event_line(stored))
-    if output == "quiet":
-        return lambda _: None
-    return _print_lines
-
-
-def event_line(stored: Stored) -> str:
-    """An event as one line of JSON: where it stands, then what it says."""
-    head = {"seq": stored.seq, "epoch": stored.epoch, "time": stored.at, "type": stored.event.type}
-    said = stored.event.model_dump(mode="json", exclude={"type"})
-    return json.dumps({**head, **said}, ensure_ascii=False)
-
-
-def _print_lines(stored: Stored) -> None:
-    for line in lines(stored.event):
-        exits.say(line)
 
 
 def _ended(state: RunState, output: str, interruption: Interruption) -> int:

@@ -6,6 +6,8 @@ import json
 import select
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,9 @@ class Expired(Exception):
 class PersonAtTerminal:
     """Asks until there is an answer that the question takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, paused: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        """`paused` keeps everybody else off the terminal while the person is asked."""
+        self._paused = paused
         self.is_asking = False
 
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
@@ -44,6 +48,10 @@ class PersonAtTerminal:
         question = run.question
         if question is None:
             return None
+        with self._paused():
+            return self._answer(engine, run, question)
+
+    def _answer(self, engine: Engine, run: RunState, question: Waiting) -> HumanAnswer | None:
         click.echo("\n" + review(engine, run), err=True)
         state = engine.program.machine.states.get(question.state)
         asked = state.form if isinstance(state, HumanState) and question.call is None else {}

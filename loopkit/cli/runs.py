@@ -12,12 +12,14 @@ import click
 
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
-from loopkit.cli.driving import event_line
+from loopkit.cli.watching import event_line
 from loopkit.events import read_event
 from loopkit.journal import RunRow
 from loopkit.runstate import RunState
 from loopkit.text import indented, one_line
-from loopkit.views.console import lines, spent
+from loopkit.views.amounts import spent
+from loopkit.views.console import lines
+from loopkit.views.progress import Progress
 from loopkit.views.review import review
 
 STATUS_TYPES = ("started", "entered", "waiting", "suspended", "resumed", "finished", "cancelled")
@@ -75,12 +77,14 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
     """Print the events of RUN."""
 
     async def printed(app: App) -> None:
-        after, state = 0, RunState()
+        after, state, progress = 0, RunState(), Progress()
         while True:
             for stored in await app.events(run, after):
                 after = stored.seq
-                for line in [event_line(stored)] if jsonl else lines(stored.event):
+                told = [line.text for line in lines(progress, stored)]
+                for line in [event_line(stored)] if jsonl else told:
                     click.echo(line)
+                progress = progress.after(stored)
             state = await app.state_of(run)
             if not follow or state.status not in ("new", "running"):
                 return

@@ -1,21 +1,23 @@
-"""A run as lines for a person: a fold over its events, the same live and afterwards."""
+"""A run as lines for a person: what each event adds to the progress, live and afterwards."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from loopkit.events import (
-    Cancelled,
     Decided,
     Emitted,
-    Event,
     Failed,
     Feedback,
     Finished,
+    Held,
     InDoubt,
     Intended,
     Refused,
+    Replied,
     Resumed,
     Settled,
     Started,
@@ -25,96 +27,161 @@ from loopkit.events import (
     Worked,
 )
 from loopkit.findings import Finding, Report
+from loopkit.runner.active import Stored
 from loopkit.text import one_line, plural
+from loopkit.views.amounts import took, until
+from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 
 NAME_WIDTH = 14
 MAX_LISTED = 10
+MESSAGE_WIDTH = 200
+
+Tone = Literal["plain", "good", "bad", "odd", "faint"]
 
 
-def lines(event: Event) -> Iterator[str]:
-    """What a person is told about an event; nothing for some."""
-    said = LINES.get(event.type)
-    return said(event) if said else iter(())
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of progress, with the one word in it that may stand out."""
+
+    before: str
+    word: str = ""
+    after: str = ""
+    tone: Tone = "plain"
+
+    @property
+    def text(self) -> str:
+        return f"{self.before}{self.word}{self.after}".rstrip()
 
 
-def _started(event: Started) -> Iterator[str]:
-    yield f"run {event.run}"
+VERDICT_TONES: dict[str, Tone] = {"pass": "good", "warn": "odd", "fail": "bad"}
 
 
-def _intended(event: Intended) -> Iterator[str]:
-    said = {
-        "run": f"runs: {one_line(event.prompt, 80)}",
-        "judge": f"asks `{event.agent}` to judge ({event.place})",
-        "author": f"asks `{event.agent}`",
-    }
-    yield _row(event.state, said[event.role])
+def lines(before: Progress, stored: Stored) -> Iterator[Line]:
+    """What a person is told about an event, given the progress before it; nothing for some."""
+    said = LINES.get(stored.event.type)
+    return said(stored.event, before, stored.at) if said else iter(())
 
 
-def _failed(event: Failed) -> Iterator[str]:
-    again = " · to be tried again" if event.retry_at is not None else ""
-    yield _row("", f"failed ({event.error_class}): {one_line(event.message)}{again}")
+def _started(event: Started, *_: object) -> Iterator[Line]:
+    yield Line(f"run {event.run}")
 
 
-def _in_doubt(event: InDoubt) -> Iterator[str]:
+def _intended(event: Intended, *_: object) -> Iterator[Line]:
+    if event.role == "run":
+        yield _row(event.state, f"runs: {one_line(event.prompt, 80)}")
+        return
+    model = f" ({one_line(event.model, MODEL_WIDTH)})" if event.model else ""
+    task = f" to judge ({event.place})" if event.role == "judge" else ""
+    yield _row(event.state, f"asks `{event.agent}`{model}{task}")
+
+
+def _held(event: Held, before: Progress, at: float) -> Iterator[Line]:
+    known = before.pending.get(event.task)
+    if known is not None and known.provider == event.provider:
+        # The same wait, prolonged: the status line goes on counting.
+        return
+    reason = f": {one_line(event.reason, MESSAGE_WIDTH)}" if event.reason else ""
+    told = f" for {one_line(event.provider, MODEL_WIDTH)}{reason} · again {until(event.until - at)}"
+    yield _row(event.state, told, word="waits", tone="odd")
+
+
+def _replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
+    """A judge's answer; that of an author or a command is told with what it brought."""
+    call, cost = before.call(event.key), took(event.usage)
+    if call is not None and call.role == "judge" and cost:
+        yield _row("", f"`{call.agent}` answered ({call.place}){cost}")
+
+
+def _failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:
+    call = before.call(event.key)
+    who = f"`{call.agent}` ({call.place}) " if call is not None and call.role == "judge" else ""
+    again = "" if event.retry_at is None else f" · again {until(event.retry_at - at)}"
+    tone: Tone = "bad" if event.retry_at is None else "odd"
+    told = f" ({event.error_class}): {one_line(event.message, MESSAGE_WIDTH)}"
+    yield _row("", f"{told}{took(event.usage)}{again}", who=who, word="failed", tone=tone)
+
+
+def _in_doubt(event: InDoubt, *_: object) -> Iterator[Line]:
     yield _row("", f"a call is in doubt, because its process died ({event.policy})")
 
 
-def _settled(event: Settled) -> Iterator[str]:
+def _settled(event: Settled, *_: object) -> Iterator[Line]:
     yield _row("", f"the call in doubt: {event.choice}")
 
 
-def _emitted(event: Emitted) -> Iterator[str]:
+def _emitted(event: Emitted, *_: object) -> Iterator[Line]:
     yield _row("", f"event {event.name}")
 
 
-def _suspended(event: Suspended) -> Iterator[str]:
-    yield _row(event.state, f"suspended ({event.reason}): {one_line(event.message, 200)}")
+def _suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
+    why = _unsaid(before, event.message)
+    told = f" ({event.reason})" + (f": {why}" if why else "")
+    if event.resume_at is not None:
+        told += f" · worth resuming {until(event.resume_at - at)}"
+    yield _row(event.state, told, word="suspended", tone="odd")
 
 
-def _resumed(event: Resumed) -> Iterator[str]:
+def _resumed(event: Resumed, *_: object) -> Iterator[Line]:
     raised = ", ".join(f"{name} = {value}" for name, value in event.limits.items())
-    yield "resumed" + (f" with {raised}" if raised else "")
+    yield Line("resumed" + (f" with {raised}" if raised else ""))
 
 
-def _refused(event: Refused) -> Iterator[str]:
-    yield f"an answer was refused: {one_line(event.reason)}"
+def _refused(event: Refused, *_: object) -> Iterator[Line]:
+    yield Line("an answer was refused: " + one_line(event.reason))
 
 
-def _waiting(event: Waiting) -> Iterator[str]:
+def _waiting(event: Waiting, *_: object) -> Iterator[Line]:
     yield _row(event.state, f"waits for a person: {one_line(event.text)}")
 
 
-def _finished(event: Finished) -> Iterator[str]:
-    yield f"{event.outcome} ({'success' if event.success else 'failure'})"
+def _finished(event: Finished, *_: object) -> Iterator[Line]:
+    tone: Tone = "good" if event.success else "bad"
+    yield Line("", event.outcome, f" ({'success' if event.success else 'failure'})", tone)
 
 
-def _cancelled(_: Cancelled) -> Iterator[str]:
-    yield "cancelled"
+def _cancelled(*_: object) -> Iterator[Line]:
+    yield Line("cancelled")
 
 
-def _worked(event: Worked) -> Iterator[str]:
-    if event.outcome not in ("done", "content") and event.report is None:
-        yield _row(event.state, f"{event.outcome}: {one_line(event.error, 200)}")
-        return
+def _worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
     if event.report is not None:
-        yield from _report(event.state, event.report)
+        yield from _report(before, event.report, took(Usage(time_s=event.time_s)))
+    elif event.outcome not in ("done", "content"):
+        yield from _unworked(before, event)
     elif event.answer is not None:
         said = f": {one_line(event.answer.comment)}" if event.answer.comment else ""
         yield _row(event.state, f"{event.answer.choice} (by {event.answer.by}){said}")
     elif event.artifact is not None:
-        artifact = event.artifact
-        size = artifact.fault or plural(len(artifact.text), "character")
-        if "exit_code" in event.facts:
-            size = f"exit {event.facts['exit_code']}, {size}"
-        yield _row(event.state, f"{artifact.name}, attempt {artifact.attempt}: {size}")
+        cost = took(before.answered) if before.answered else ""
+        yield _row(event.state, f"{_artifact(before, event)}{cost}")
 
 
-def _report(state: str, report: Report) -> Iterator[str]:
+def _unworked(before: Progress, event: Worked) -> Iterator[Line]:
+    """Why there is nothing, unless the failed calls have said it."""
+    if why := _unsaid(before, event.error):
+        yield _row(event.state, f": {why}", word=event.outcome, tone="bad")
+
+
+def _artifact(before: Progress, event: Worked) -> str:
+    artifact = event.artifact
+    if artifact is None:
+        return ""
+    size = plural(len(artifact.text), "character")
+    if artifact.fault:
+        size = _unsaid(before, artifact.fault) or "nothing"
+    if "exit_code" in event.facts:
+        size = f"exit {event.facts['exit_code']}, {size}"
+    return f"{artifact.name}, attempt {artifact.attempt}: {size}"
+
+
+def _report(before: Progress, report: Report, cost: str) -> Iterator[Line]:
     counts = [plural(len(report.blocking), "finding")] if report.blocking else []
     counts += [plural(len(report.warnings), "warning")] if report.warnings else []
     counts += ["no progress"] if report.stalled else []
-    counts += [one_line(report.reason)] if report.reason else []
-    yield _row(state, " · ".join([report.verdict, *counts]))
+    counts += [why] if (why := _unsaid(before, report.reason)) else []
+    told = "".join(f" · {count}" for count in counts) + cost
+    tone = VERDICT_TONES.get(report.verdict, "odd")
+    yield _row(report.state, told, word=report.verdict, tone=tone)
     yield from (_row("", _finding(finding)) for finding in report.findings[:MAX_LISTED])
     if (more := len(report.findings) - MAX_LISTED) > 0:
         yield _row("", f"- and {more} more")
@@ -126,34 +193,32 @@ def _finding(finding: Finding) -> str:
     return f"- {kind}{one_line(finding.message)}{mark}"
 
 
-def _decided(event: Decided) -> Iterator[str]:
+def _decided(event: Decided, *_: object) -> Iterator[Line]:
     told = "".join(_revision(feedback) for feedback in event.feedback)
-    yield _row("", f"→ {event.target}{told}")
+    yield _row("", "", word=f"→ {event.target}{told}", tone="faint")
 
 
 def _revision(feedback: Feedback) -> str:
     return f"   revision {feedback.revision} of {feedback.max_revisions}"
 
 
-def spent(usage: Usage) -> str:
-    """`4 calls · 1,204 tokens · $0.0210`."""
-    parts = [plural(usage.agent_calls, "call")]
-    if usage.tokens:
-        parts.append(f"{usage.tokens:,} tokens")
-    if usage.cost_usd is None:
-        parts.append("cost unknown")
-    elif usage.cost_usd:
-        parts.append(f"${usage.cost_usd:.4f}")
-    return " · ".join(parts)
+def _unsaid(before: Progress, message: str) -> str:
+    """What a message adds to the failures that were told in this state."""
+    line = one_line(message, WHOLE)
+    for fault in filter(None, before.faults):
+        line = re.sub(rf"(?<!\w){re.escape(fault)}(?!\w)", "", line)
+    return one_line(line.strip(" :;"), MESSAGE_WIDTH)
 
 
-def _row(name: str, text: str) -> str:
-    return f"  {name:<{NAME_WIDTH}} {text}".rstrip()
+def _row(name: str, text: str, *, who: str = "", word: str = "", tone: Tone = "plain") -> Line:
+    return Line(f"  {name:<{NAME_WIDTH}} {who}", word, text, tone)
 
 
-LINES: dict[str, Callable[[Any], Iterator[str]]] = {
+LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "started": _started,
+    "held": _held,
     "intended": _intended,
+    "replied": _replied,
     "failed": _failed,
     "in_doubt": _in_doubt,
     "settled": _settled,

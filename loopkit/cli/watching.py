@@ -1,0 +1,95 @@
+"""Who watches a run at the command line: nobody, a program that reads events, or a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import click
+
+from loopkit.cli import exits
+from loopkit.runner.active import Stored
+from loopkit.views.console import lines
+from loopkit.views.progress import Progress, progress_of
+
+OUTPUTS = ("auto", "plain", "jsonl", "quiet")
+
+
+class Watcher:
+    """Shows nothing of a run; the others show what is durable, as soon as it is."""
+
+    def begin(self, events: Iterable[Stored]) -> None:
+        """Know what the run did before, told or not."""
+
+    def tell(self, stored: Stored) -> None:
+        """Show an event."""
+
+    def say_in_signal(self, text: str) -> None:
+        """Show a line from within a signal handler, which must not wait for any lock."""
+        sys.stderr.write(f"\n{text}\n")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the run is driven."""
+        yield
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While the terminal belongs to the person who is asked."""
+        yield
+
+
+class Events(Watcher):
+    """Every event as a line of JSON on standard output."""
+
+    def tell(self, stored: Stored) -> None:
+        click.echo(event_line(stored))
+
+
+class PlainLines(Watcher):
+    """What happens, as lines on standard error."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def begin(self, events: Iterable[Stored]) -> None:
+        self._progress = progress_of(events)
+
+    def tell(self, stored: Stored) -> None:
+        for line in lines(self._progress, stored):
+            exits.say(line.text)
+        self._progress = self._progress.after(stored)
+
+
+def watcher_for(output: str) -> Watcher:
+    """The watcher that `--output` names; `auto` is a live one where somebody looks on."""
+    if output == "jsonl":
+        return Events()
+    if output == "quiet":
+        return Watcher()
+    if output == "auto" and is_watched():
+        # Imported here because rich costs as much time as everything else of a small command.
+        from loopkit.cli.live import LiveLines
+
+        return LiveLines(sys.stderr)
+    return PlainLines()
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal that can redraw a line, and no log of a CI job."""
+    # A closed stream is None.
+    if sys.stderr is None or not sys.stderr.isatty():
+        return False
+    is_able = os.environ.get("TERM", "") not in ("", "dumb")
+    is_unicode = (sys.stderr.encoding or "").lower().startswith("utf")
+    return is_able and is_unicode and os.environ.get("CI", "") in ("", "0", "false")
+
+
+def event_line(stored: Stored) -> str:
+    """An event as one line of JSON: where it stands, then what it says."""
+    head = {"seq": stored.seq, "epoch": stored.epoch, "time": stored.at, "type": stored.event.type}
+    said = stored.event.model_dump(mode="json", exclude={"type"})
+    return json.dumps({**head, **said}, ensure_ascii=False)

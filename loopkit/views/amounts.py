@@ -1,0 +1,55 @@
+"""What work costs, in words: money, tokens, seconds."""
+
+from __future__ import annotations
+
+import math
+
+from loopkit.events import Usage
+from loopkit.text import plural
+
+LEAST_USD = 0.0001
+MINUTE_S, HOUR_S = 60, 3600
+
+
+def spent(usage: Usage) -> str:
+    """`4 calls · 1,204 tokens · $0.0210`."""
+    return " · ".join((plural(usage.agent_calls, "call"), *_tokens(usage), *money(usage)))
+
+
+def took(usage: Usage) -> str:
+    """` · 12 s · 1,204 tokens · $0.0210`: what is known of a call's cost; empty for nothing."""
+    lasted = [duration(usage.time_s)] if usage.time_s >= 1 else []
+    known = money(usage) if usage.cost_usd is not None else []
+    return "".join(f" · {part}" for part in (*lasted, *_tokens(usage), *known))
+
+
+def _tokens(usage: Usage) -> list[str]:
+    return [f"{usage.tokens:,} tokens"] if usage.tokens else []
+
+
+def money(usage: Usage) -> list[str]:
+    """`$0.0210` in a list; an empty one for nothing."""
+    if usage.cost_usd is None:
+        return ["cost unknown"]
+    if 0 < usage.cost_usd < LEAST_USD:
+        return [f"under ${LEAST_USD:.4f}"]
+    return [f"${usage.cost_usd:.4f}"] if usage.cost_usd else []
+
+
+def duration(seconds: float) -> str:
+    """`0.5 s`, `12 s`, `2 min 5 s`, `1 h 3 min`; begun seconds don't count."""
+    if seconds < 1:
+        return f"{max(seconds, 0):.1f} s"
+    whole = int(seconds)
+    if whole < MINUTE_S:
+        return f"{whole} s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S} min {whole % MINUTE_S} s"
+    return f"{whole // HOUR_S} h {whole % HOUR_S // MINUTE_S} min"
+
+
+def until(seconds: float) -> str:
+    """`in 8 s`: how long something is still away; `now` where it is not."""
+    if seconds <= 0:
+        return "now"
+    return f"in {duration(seconds if seconds < 1 else math.ceil(seconds))}"
