@@ -20,6 +20,9 @@ MACHINE = Path(__file__).with_name("notes.yaml")
 class Writer:
     """The stub, as the port that any agent of loopkit is."""
 
+    async def ready(self) -> None:
+        return None
+
     def quote(self, request: Request) -> Usage:
         return Usage(agent_calls=1)
 

@@ -11,29 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopkit.agents.command import CommandAgentPort
-from loopkit.agents.port import AgentPort, Person
-from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
-from loopkit.definition import CommandAgent, CommandState, HumanState, Machine
+from loopkit.agents.cast import NotRunnable, cast, models_called, refuse_unplayable
+from loopkit.agents.model import client
+from loopkit.agents.port import Person
+from loopkit.agents.scripted import PlayedResults, ScriptedPerson
+from loopkit.definition import Machine, ModelAgent
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import Loaded, digest_of, load_resolved
-from loopkit.problems import did_you_mean
 from loopkit.program import Program
+from loopkit.redaction import redactor
 from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
 from loopkit.runner.advance import advance
+from loopkit.runner.breaker import Breakers
 from loopkit.runner.inbox import PostedAnswer, consume
 from loopkit.runner.questions import answer_events
 from loopkit.runstate import RunState, fold
 from loopkit.scenario import Scenario, read_resolved
 
 STATE_FOLDER = ".loopkit"
-
-
-class NotRunnable(Exception):
-    """A machine that can't be started as it is asked to; the message says what to do."""
 
 
 class RealClock:
@@ -88,12 +86,14 @@ class App:
         clock: Clock | None = None,
         person: Person | None = None,
         listeners: Sequence[Listener] = (),
+        breakers: Breakers | None = None,
     ) -> None:
         self.journal = journal
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
         self.listeners = listeners
+        self.breakers = breakers or Breakers()
         self._engines: dict[str, Engine] = {}
         self._stored: set[str] = set()
 
@@ -148,6 +148,11 @@ class App:
         state = await self.state_of(run)
         machine = await self.machine_of(state)
         scenario = await self.scenario_of(state)
+        try:
+            refuse_unplayable(machine, scenario, {**state.limits, **(limits or {})})
+        except NotRunnable:
+            await claim.release()
+            raise
         active = await self._active(claim, machine, scenario)
         if active.state.status == "suspended" or limits:
             await active.append(Resumed(limits=dict(limits or {})))
@@ -214,6 +219,7 @@ class App:
         return read_resolved(await self.journal.definition(state.script))
 
     async def close(self) -> None:
+        await client.close()
         await self.journal.close()
 
     async def is_over(self, run: str) -> bool:
@@ -229,14 +235,18 @@ class App:
     async def _active(self, claim: Claim, machine: Machine, scenario: Scenario | None) -> ActiveRun:
         state = await self.state_of(claim.run)
         engine = self.engine(machine, state.definition)
+        if models_called(machine, scenario):
+            client.preload()
         return ActiveRun(
             program=engine.program,
             engine=engine,
             claim=claim,
             clock=self.clock,
-            agents=agents_of(machine, scenario),
+            agents=cast(machine, scenario),
             commands=PlayedResults(scenario.commands if scenario else {}),
             person=ScriptedPerson(scenario.answers if scenario else {}, self.person),
+            breakers=self.breakers,
+            redact=redactor(os.environ, _key_names(machine)),
             listeners=self.listeners,
             state=state,
         )
@@ -250,57 +260,6 @@ def refuse_over(state: RunState) -> None:
         raise NotRunnable(f"run `{state.run}` was cancelled")
 
 
-def refuse_misnamed(machine: Machine, scenario: Scenario) -> None:
-    """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
-    commands = [
-        *(name for name, state in machine.states.items() if isinstance(state, CommandState)),
-        *machine.validators,
-    ]
-    asking = [name for name, state in machine.states.items() if isinstance(state, HumanState)]
-    for section, played, known in (
-        ("agents", scenario.agents, list(machine.agents)),
-        ("commands", scenario.commands, commands),
-        ("answers", scenario.answers, asking),
-    ):
-        for name in played:
-            if name not in known:
-                hint = did_you_mean(name, known) or "the machine has none"
-                raise NotRunnable(
-                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
-                )
-
-
-def agents_of(machine: Machine, scenario: Scenario | None) -> dict[str, AgentPort]:
-    """Who answers for each agent: the scenario where it plays it, else the program itself."""
-    ports: dict[str, AgentPort] = {}
-    for name, agent in machine.agents.items():
-        if scenario is not None and name in scenario.agents:
-            ports[name] = ScriptedAgent(name, scenario.agents[name])
-        elif isinstance(agent, CommandAgent):
-            ports[name] = CommandAgentPort(agent)
-    return ports
-
-
-def refuse_unplayable(
-    machine: Machine, scenario: Scenario | None, limits: Mapping[str, Any]
-) -> None:
-    """Raise NotRunnable where an agent has nobody to answer for it, or a price is missing."""
-    ports = agents_of(machine, scenario)
-    if missing := sorted(set(machine.agents) - set(ports)):
-        names = ", ".join(f"`{name}`" for name in missing)
-        raise NotRunnable(
-            f"nobody answers for agent {names}: models are not called by this version; "
-            f"play it with `--script FILE`, or make it a `command:` agent"
-        )
-    if machine.limits.cost_usd is not None or "cost_usd" in limits:
-        _refuse_unpriced(machine, ports)
-
-
-def _refuse_unpriced(machine: Machine, ports: Mapping[str, AgentPort]) -> None:
-    for name, agent in machine.agents.items():
-        real = isinstance(ports[name], CommandAgentPort)
-        if real and isinstance(agent, CommandAgent) and agent.price_per_run is None:
-            raise NotRunnable(
-                f"`limits.cost_usd` can't be kept: agent `{name}` has no price; "
-                f"add `price_per_run:` (0 where it costs nothing)"
-            )
+def _key_names(machine: Machine) -> list[str]:
+    models = (agent for agent in machine.agents.values() if isinstance(agent, ModelAgent))
+    return [agent.api_key_env for agent in models if agent.api_key_env is not None]

@@ -306,7 +306,13 @@ class Engine:
 def suspension(state: str, work: Worked) -> Suspended:
     """The event of a run that stops where it is, because nothing catches the error."""
     reason = "content" if work.outcome == "done" else work.outcome
-    return Suspended(state=state, reason=reason, message=work.error, remedy=work.remedy)
+    return Suspended(
+        state=state,
+        reason=reason,
+        message=work.error,
+        remedy=work.remedy,
+        resume_at=work.resume_at,
+    )
 
 
 def _plain(value: object) -> object:

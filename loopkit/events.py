@@ -138,8 +138,22 @@ class Intended(Event):
     """Where the agent is asked: the state's name, or the validator's for a judge."""
     prompt: str
     """The message that is sent last."""
+    model: str = ""
+    """The model that is asked; empty for a program."""
     deadline_s: float
     reserved: Usage
+
+
+class Held(Event):
+    """A call waits, because its provider has failed again and again."""
+
+    type: Literal["held"] = "held"
+    task: str
+    state: str
+    provider: str
+    until: float
+    """Unix time at which it is asked again."""
+    reason: str
 
 
 class Replied(Event):
@@ -153,6 +167,8 @@ class Replied(Event):
     stderr: str = ""
     session: str | None = None
     """The session id that an external agent named."""
+    model: str = ""
+    """The model that answered, as its provider names it."""
     artifact_text: str | None = None
     """The content of the file that the attempt wrote, where the output is a file."""
     artifact_fault: str = ""
@@ -206,6 +222,8 @@ class Worked(Event):
     error: str = ""
     remedy: str = ""
     """What a person can do about the error."""
+    resume_at: float | None = None
+    """Unix time at which the provider said that it is worth going on."""
 
 
 class Decided(Event):
@@ -328,8 +346,8 @@ class Cancelled(Event):
 EVENTS: dict[str, type[Event]] = {
     noun.model_fields["type"].default: noun
     for noun in (
-        Started, Claimed, Intended, Replied, Failed, InDoubt, Settled, Worked, Decided, Emitted,
-        Entered, Waiting, Suspended, Resumed, Refused, Finished, Cancelled,
+        Started, Claimed, Held, Intended, Replied, Failed, InDoubt, Settled, Worked, Decided,
+        Emitted, Entered, Waiting, Suspended, Resumed, Refused, Finished, Cancelled,
     )
 }  # fmt: skip
 

@@ -49,6 +49,8 @@ class Answer(_Record):
     """Set where the verdict is `error`: why it could not run."""
     reason: str = ""
     """For `error`, `unparsed` and `not_applicable`: what happened, in a sentence."""
+    resume_at: float | None = None
+    """For `error`: Unix time at which the provider said that it is worth asking again."""
 
 
 class Report(_Record):

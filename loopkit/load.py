@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,12 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
     return Loaded(machine, source, folder, resolved, digest_of(resolved))
 
 
+def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
+    """The same source with a machine that was changed for one run."""
+    resolved = _resolved(machine, loaded.source)
+    return replace(loaded, machine=machine, resolved=resolved, digest=digest_of(resolved))
+
+
 def load_resolved(resolved: str) -> Machine:
     """The machine of a definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
@@ -219,4 +225,13 @@ def _read_included(folder: Path, relative: str) -> str:
         raise _CannotInclude(f"`{relative}` is not UTF-8 text", "save it as UTF-8") from error
 
 
-__all__ = ["Loaded", "Source", "digest_of", "load", "load_document", "load_resolved", "load_text"]
+__all__ = [
+    "Loaded",
+    "Source",
+    "digest_of",
+    "load",
+    "load_document",
+    "load_resolved",
+    "load_text",
+    "with_machine",
+]

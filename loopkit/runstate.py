@@ -354,6 +354,7 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 FOLDS: dict[str, Callable[[RunState, Any], RunState]] = {
     "started": _started,
     "claimed": _unchanged,
+    "held": _unchanged,
     "intended": _intended,
     "replied": _replied,
     "failed": _failed,

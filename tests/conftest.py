@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from loopkit.agents.model.client import ready
 from tests.support import Desk
 
 # The same examples each time: what fails here fails for everybody. `--hypothesis-seed=random`
 # and a higher `max_examples` look for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def litellm() -> Any:
+    """LiteLLM, imported as loopkit imports it."""
+    return asyncio.run(ready())
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from loopkit.findings import Report
 from loopkit.load import load
 from loopkit.problems import Problem, ProblemsFound
 from loopkit.runner.active import ActiveRun, Stored
+from loopkit.runner.breaker import Breakers
 from loopkit.runstate import RunState
 from loopkit.scenario import load_scenario
 
@@ -110,6 +111,9 @@ class Overheard:
     hang_at: int = 0
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def ready(self) -> None:
+        await self.port.ready()
+
     def quote(self, request: Request) -> Usage:
         return self.port.quote(request)
 
@@ -128,6 +132,8 @@ class Desk:
     folder: Path
     in_memory: bool = True
     scripts: int = field(default=0)
+    breakers: Breakers = field(default_factory=Breakers)
+    """What all runs of the desk know of the providers, as those of one process do."""
 
     def write(self, name: str, text: str) -> Path:
         path = self.folder / name
@@ -229,6 +235,6 @@ class Desk:
         return Played(active.state, await app.events(active.state.run), self.folder, requests)
 
     def _app(self) -> App:
-        app = App.open(self.state_folder)
+        app = App.open(self.state_folder, breakers=self.breakers)
         app.folder = self.folder
         return app

@@ -225,9 +225,39 @@ def test_check_reads_several_files_and_standard_input() -> None:
     assert (done.returncode, done.stderr) == (0, "2 files: no errors\n")
 
 
-def test_a_model_without_a_scenario_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run", PLAN_REVIEW, "--set", "issue=x"]) == 2
-    assert "play it with `--script FILE`" in capsys.readouterr().err
+def test_a_model_without_its_key_says_what_to_set(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert run(["run", PLAN_REVIEW, "--set", "issue=x"]) == 4
+    assert "no API key: set ANTHROPIC_API_KEY" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--model", "critic"], "is not of the form `agent=value`"),
+        (["--model", "critik=openai/x"], "did you mean `critic`?"),
+        (["--model", "critic=openai/x"], "asks `openai/x`, whose price is not known"),
+        (["--model", "critic=openai/x", "--price", "critic=much"], "is not a number"),
+        (["--model", "critic=openai/x", "--price", "critic=-1"], "is not a price"),
+    ],
+)
+def test_a_model_that_can_not_be_taken_is_told_before_anything_is_spent(
+    option: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", PLAN_REVIEW, "--set", "issue=x", *option]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_scripted_run_loads_no_client_of_models() -> None:
+    code = (
+        "import sys; from loopkit.cli import invoke; "
+        f"invoke(['run', {PLAN_REVIEW!r}, '--script', {SCENARIO!r}, '--set', 'issue=x']); "
+        "sys.exit('litellm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0
 
 
 def test_an_unknown_command_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:

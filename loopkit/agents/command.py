@@ -35,6 +35,9 @@ class CommandAgentPort:
     def __init__(self, definition: CommandAgent) -> None:
         self._definition = definition
 
+    async def ready(self) -> None:
+        return None
+
     def quote(self, _: Request) -> Usage:
         return Usage(agent_calls=1, cost_usd=self._definition.price_per_run)
 
@@ -108,7 +111,8 @@ def as_agent_errors() -> Iterator[None]:
     except CommandNotStarted as error:
         raise AgentError("fatal", str(error)) from error
     except CommandTimeout as error:
-        raise AgentError("transient", str(error)) from error
+        # It was killed, and may have spent its whole price before.
+        raise AgentError("transient", str(error), charged=True) from error
 
 
 def read_stream_json(stdout: str) -> Reply:

@@ -36,6 +36,9 @@ class Request:
     names: Mapping[str, object] = field(default_factory=dict)
     """What the templates of a command see."""
     schema: Mapping[str, Any] | None = None
+    """JSON Schema of the data that the answer has to be."""
+    model: str = ""
+    """The rung of the agent's ladder that is asked."""
     folder: Path | None = None
     """Where a command works."""
     session: str | None = None
@@ -60,8 +63,12 @@ class Reply:
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None
+    model: str = ""
+    """The model that answered."""
     tokens: int = 0
+    """In and out together."""
     cost_usd: float | None = 0.0
+    """None is unknown."""
 
 
 class AgentError(Exception):
@@ -75,6 +82,7 @@ class AgentError(Exception):
         retry_after_s: float | None = None,
         cost_usd: float | None = 0.0,
         tokens: int = 0,
+        charged: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -82,10 +90,16 @@ class AgentError(Exception):
         self.retry_after_s = retry_after_s
         self.cost_usd = cost_usd
         self.tokens = tokens
+        self.charged = charged
+        """It may have been billed all the same: it stays charged at its reservation."""
 
 
 class AgentPort(Protocol):
     """Whoever can be asked."""
+
+    async def ready(self) -> None:
+        """Wait for what a call needs and is not part of it, before the call is written down."""
+        ...
 
     def quote(self, request: Request) -> Usage:
         """The most that the call can cost, reserved before it is made."""

@@ -34,6 +34,9 @@ class ScriptedAgent:
         self._name = name
         self._part = part
 
+    async def ready(self) -> None:
+        return None
+
     def quote(self, request: Request) -> Usage:
         played = self._next(request)
         tokens = played.usage.input + played.usage.output

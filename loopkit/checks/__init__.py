@@ -13,6 +13,7 @@ from loopkit.checks.feedback import check_feedback
 from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.limits import check_bounds, check_limit_target
+from loopkit.checks.models import check_models
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.questions import check_questions
@@ -24,6 +25,8 @@ from loopkit.checks.references import (
     check_feedback_names,
     check_validators,
 )
+from loopkit.checks.report_maps import check_report_maps
+from loopkit.checks.report_schemas import check_report_schemas
 from loopkit.checks.requirements import check_requirements
 from loopkit.checks.sees import check_sees
 from loopkit.checks.subject import Subject
@@ -45,6 +48,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_best_of,
     check_questions,
     check_infeasible,
+    check_models,
     check_ids,
     check_fields,
     check_named_guards,
@@ -53,6 +57,8 @@ OF_PARTS: tuple[Rule, ...] = (
     check_named,
     check_guards,
     check_requirements,
+    check_report_maps,
+    check_report_schemas,
     check_templates,
     check_sees,
     check_plain_texts,

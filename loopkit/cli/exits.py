@@ -40,7 +40,7 @@ def say(text: str) -> None:
 @contextmanager
 def told() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
-    from loopkit.app import NotRunnable
+    from loopkit.agents.cast import NotRunnable
     from loopkit.events import UnknownEvent
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.problems import ProblemsFound

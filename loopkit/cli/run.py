@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 
 import click
 
-from loopkit.app import App, Script, refuse_misnamed
+from loopkit.agents.cast import refuse_misnamed, with_models
+from loopkit.app import App, Script
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option
+from loopkit.cli.exits import USAGE, Stop
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import checked
+from loopkit.load import with_machine
 from loopkit.runner.active import ActiveRun
 from loopkit.scenario import load_scenario
 
@@ -19,6 +24,12 @@ from loopkit.scenario import load_scenario
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
 @click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
+@click.option(
+    "--model", "models", multiple=True, metavar="AGENT=MODEL", help="Another model for an agent."
+)
+@click.option(
+    "--price", "prices", multiple=True, metavar="AGENT=USD", help="Its price for a million tokens."
+)
 @click.option("--max-cost", type=float, metavar="USD", help="Spend no more than this.")
 @output_option
 def command(
@@ -27,12 +38,17 @@ def command(
     sets: tuple[str, ...],
     set_json: tuple[str, ...],
     script: Path | None,
+    models: tuple[str, ...],
+    prices: tuple[str, ...],
     max_cost: float | None,
     output: str,
 ) -> int:
     """Run MACHINE until it ends, waits for a person, or is suspended."""
     with exits.told():
         loaded = checked(machine)
+        if models or prices:
+            other = with_models(loaded.machine, by_agent("--model", models), _amounts(prices))
+            loaded = with_machine(loaded, other)
         played = Script(*load_scenario(script)) if script else None
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
@@ -43,3 +59,26 @@ def command(
         return await app.start(loaded, inputs, played, limits)
 
     return drive(output, start)
+
+
+def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
+    """What `agent=VALUE` options say; raises Stop."""
+    said: dict[str, str] = {}
+    for text in written:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
+        said[name] = value
+    return said
+
+
+def _amounts(prices: Iterable[str]) -> dict[str, float]:
+    amounts: dict[str, float] = {}
+    for name, text in by_agent("--price", prices).items():
+        try:
+            amounts[name] = float(text)
+        except ValueError as error:
+            raise Stop(USAGE, f"error: `--price {name}={text}` is not a number") from error
+        if not 0 <= amounts[name] < inf:
+            raise Stop(USAGE, f"error: `--price {name}={text}` is not a price")
+    return amounts

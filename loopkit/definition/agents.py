@@ -6,7 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.definition.noun import Argv, Duration, Fields, Id, Noun, Text, Texts, _tuple
+from loopkit.definition.noun import (
+    Argv,
+    Duration,
+    Fields,
+    Id,
+    Noun,
+    Text,
+    Texts,
+    _one_or_more,
+    _tuple,
+)
 
 Session = Literal["keep", "fresh"]
 OnInDoubt = Literal["retry", "ask", "fail"]
@@ -67,18 +77,50 @@ class _AgentBase(Noun):
     """After a crash, what becomes of a call that may or may not have been made."""
 
 
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(Noun):
+    """What a million tokens cost, in USD."""
+
+    input: Usd
+    output: Usd
+    cached: Usd | None = None
+    """Input tokens that the provider had in its cache; without it they cost as much as others."""
+
+
 class ModelAgent(_AgentBase):
     """An agent behind a LiteLLM model string."""
 
-    model: str
+    model: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        Field(min_length=1),
+        BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
+    ]
+    """One model, or a ladder of them; the last one stays."""
+    climb: Literal["revision", "stall"] = "revision"
+    """A rung up for each revision, or for each report without progress."""
     system: Text = ""
     params: dict[str, Any] = {}
-    """Every option of the provider."""
+    """Every option of the provider, such as `max_tokens` or `temperature`."""
     base_url: str | None = None
+    """Where the provider is reached; default is the provider's own address."""
     api_key_env: str | None = None
-    """The environment variable that holds the key."""
-    price: Annotated[float, Field(ge=0)] | None = None
-    """USD for a million tokens, in and out; 0 for a local model."""
+    """The environment variable that holds the key; default is the provider's own."""
+    price: (
+        Annotated[
+            Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
+            Discriminator(
+                lambda value: "<number>" if isinstance(value, int | float) else "<price>"
+            ),
+        ]
+        | None
+    ) = None
+    """USD for a million tokens, in and out; 0 for a local model. Default is the list price."""
+    structured: Literal["native", "text"] | None = None
+    """How a `schema` is asked for: by the provider's own means, or in words.
+
+    Default is native where the model is known to have it."""
 
 
 class JsonReply(Noun):
@@ -123,6 +165,7 @@ __all__ = [
     "JsonReply",
     "KeepTurns",
     "ModelAgent",
+    "Price",
     "Retry",
     "Workspace",
 ]

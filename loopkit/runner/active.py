@@ -13,6 +13,8 @@ from loopkit.engine import Engine
 from loopkit.events import Event, write_event
 from loopkit.journal import Claim, NewRecord
 from loopkit.program import Program
+from loopkit.redaction import Redact
+from loopkit.runner.breaker import Breakers
 from loopkit.runstate import RunState, fold
 
 
@@ -53,6 +55,10 @@ class ActiveRun:
     agents: Mapping[str, AgentPort]
     commands: PlayedCommands
     person: Person
+    breakers: Breakers = field(default_factory=Breakers)
+    """What all runs of this process know of the providers."""
+    redact: Redact = str
+    """Takes the environment's secrets out of what agents and commands say."""
     listeners: Sequence[Listener] = ()
     state: RunState = field(default_factory=RunState)
     stopping: bool = False

@@ -18,10 +18,10 @@ from loopkit.definition import (
 from loopkit.engine import suspension
 from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.calls import CallFailed
 from loopkit.runner.inbox import consume
 from loopkit.runner.limits import LimitReached
 from loopkit.runner.questions import answer_events, ask_about_doubt
+from loopkit.runner.retries import CallFailed
 from loopkit.runner.work import agent, command, render, validate
 from loopkit.template import TemplateError
 
@@ -88,21 +88,16 @@ async def turn(active: ActiveRun) -> None:
     """One piece of work and the macrostep that it completes."""
     name = active.state.state
     state = active.program.machine.states[name]
-    resume_at: float | None = None
     try:
         work = await perform(active, name, state)
     except CallFailed as failed:
-        work = _unworked(active, failed.error_class, failed.message)
-        resume_at = failed.resume_at
+        work = _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
     except LimitReached as reached:
         higher = f"loopkit resume {active.state.run} --set limits.{reached.name}=…"
         work = _unworked(active, "limit", str(reached), f"raise it: {higher}")
     except TemplateError as error:
         work = _unfilled(active, error)
-    events = stepped(active, work)
-    if isinstance(events[-1], Suspended) and resume_at is not None:
-        events = [*events[:-1], events[-1].model_copy(update={"resume_at": resume_at})]
-    active.stage(*events)
+    active.stage(*stepped(active, work))
     if not calls_at_once(active):
         await active.append()
 
@@ -154,13 +149,20 @@ async def perform(active: ActiveRun, name: str, state: State) -> Worked:
             raise AssertionError(f"`{name}` has no work to do")
 
 
-def _unworked(active: ActiveRun, outcome: Outcome, error: str, remedy: str = "") -> Worked:
+def _unworked(
+    active: ActiveRun,
+    outcome: Outcome,
+    error: str,
+    remedy: str = "",
+    resume_at: float | None = None,
+) -> Worked:
     return Worked(
         state=active.state.state,
         visit=active.state.visit,
         outcome=outcome,
         error=error,
         remedy=remedy,
+        resume_at=resume_at,
     )
 
 

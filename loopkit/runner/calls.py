@@ -12,24 +12,13 @@ from dataclasses import dataclass, replace
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.definition import Retry
-from loopkit.events import Failed, Intended, Replied, Role, Usage
-from loopkit.findings import ErrorClass
+from loopkit.events import Failed, Held, Intended, Replied, Role, Usage
 from loopkit.runner.active import ActiveRun
+from loopkit.runner.breaker import PROBE_S
 from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
+from loopkit.runner.retries import CallFailed, TryFailed, retrying
 from loopkit.runstate import Exchange, Task
 from loopkit.validators.answer import storable
-
-
-class CallFailed(Exception):
-    """A call that brought no reply, retries included."""
-
-    def __init__(
-        self, error_class: ErrorClass, message: str, resume_at: float | None = None
-    ) -> None:
-        super().__init__(message)
-        self.error_class = error_class
-        self.message = message
-        self.resume_at = resume_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +28,10 @@ class Written:
     text: str | None = None
     """None where the attempt did not write it."""
     fault: str = ""
+
+
+async def _at_once() -> None:
+    """Nothing has to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +49,10 @@ class Work:
     ask: Callable[[Request], Awaitable[Reply]]
     written: Callable[[], Written] = Written
     """What the call left in its output file, where the output is a file."""
+    ready: Callable[[], Awaitable[None]] = _at_once
+    """Waits for what a call needs and is not part of it."""
+    provider: str = ""
+    """Whose failures count together; empty for a program."""
 
 
 def exchanges_of(active: ActiveRun, work: Work) -> tuple[Exchange, ...]:
@@ -77,44 +74,104 @@ async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = 
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
     """
-    while True:
-        task = active.state.tasks.get(work.task)
-        await _ready(active, work, task)
-        intent, deadline_s = await _intend(active, work, request)
-        outcome = await _make(active, work, replace(request, key=intent.key), deadline_s)
-        if isinstance(outcome, Replied):
-            if hold:
-                active.stage(outcome)
-            else:
-                await active.append(outcome)
-            return outcome
-        await active.append(outcome)
-        _give_up(active, work, outcome)
+    task = active.state.tasks.get(work.task)
+    await _ready(active, work, task)
+
+    async def again(failure: TryFailed, wait_s: float) -> None:
+        await active.append(_failed(active, work, failure, active.clock.now() + wait_s))
+
+    async def over(failure: TryFailed, wait_s: float) -> None:
+        until = active.clock.now() + wait_s if wait_s > work.retry.max_backoff else None
+        await active.append(_failed(active, work, failure, until))
+        message = _after(failure.message, active.state.tasks[work.task].tries)
+        raise CallFailed("transient", message, _resume_at(active, failure))
+
+    loop = retrying(
+        work.retry, task.tries if task else 0, again=again, over=over, sleep=active.clock.sleep
+    )
+    try:
+        replied: Replied = await loop(_try, active, work, request)
+    except TryFailed as failure:
+        await active.append(_failed(active, work, failure, None))
+        raise CallFailed(
+            failure.error.error_class, failure.message, _resume_at(active, failure)
+        ) from failure
+    if hold:
+        active.stage(replied)
+    else:
+        await active.append(replied)
+    return replied
+
+
+def _resume_at(active: ActiveRun, failure: TryFailed) -> float | None:
+    """When the provider said that it is worth asking again."""
+    named = failure.error.retry_after_s
+    return None if named is None else active.clock.now() + named
 
 
 async def _ready(active: ActiveRun, work: Work, task: Task | None) -> None:
-    """Wait until the next try may be made; raises CallFailed where none is left."""
+    """Take up what an earlier life of the run tried; raises CallFailed where no try is left."""
     if work.task in active.state.refused:
         raise CallFailed("fatal", f"the call to `{work.agent}` is in doubt and is not made again")
     if task is None:
         return
+    failed = task.failed
     if task.tries >= work.retry.attempts:
-        message = task.failed.message if task.failed else "the call was in doubt too often"
-        raise CallFailed("transient", f"{message} ({task.tries} tries)")
-    if task.failed is not None:
-        _give_up(active, work, task.failed)
-    if task.retry_at is not None:
-        await active.clock.sleep(max(0.0, task.retry_at - active.clock.now()))
-
-
-def _give_up(active: ActiveRun, work: Work, failed: Failed) -> None:
-    """Raise CallFailed unless the failure is one to try again after."""
-    if failed.error_class != "transient":
+        message = failed.message if failed else "the call was in doubt too often"
+        raise CallFailed("transient", _after(message, task.tries))
+    if failed is not None and failed.error_class != "transient":
         raise CallFailed(failed.error_class, failed.message)
-    if failed.retry_at is not None:
-        wait = failed.retry_at - active.clock.now()
-        if wait > work.retry.max_backoff:
-            raise CallFailed("transient", failed.message, resume_at=failed.retry_at)
+    wait_s = max(0.0, (task.retry_at or 0.0) - active.clock.now())
+    if failed is not None and wait_s > work.retry.max_backoff:
+        raise CallFailed("transient", failed.message, resume_at=task.retry_at)
+    await active.clock.sleep(wait_s)
+
+
+def _after(message: str, tries: int) -> str:
+    return f"{message} ({tries} tries)" if tries > 1 else message
+
+
+async def _try(active: ActiveRun, work: Work, request: Request) -> Replied:
+    """One try; raises TryFailed, CallFailed and LimitReached."""
+    await _admitted(active, work)
+    try:
+        await work.ready()
+        intent, deadline_s = await _intend(active, work, request)
+        request = _counted(active, work, replace(request, key=intent.key))
+        replied = await _make(active, work, request, deadline_s)
+    except TryFailed as failure:
+        if failure.error.error_class == "transient":
+            active.breakers.failed(work.provider, active.clock.now())
+        else:
+            active.breakers.answered(work.provider)
+        raise
+    except BaseException:
+        active.breakers.dropped(work.provider)
+        raise
+    active.breakers.answered(work.provider)
+    return replied
+
+
+async def _admitted(active: ActiveRun, work: Work) -> None:
+    """Wait while the provider is left alone; raises CallFailed where that takes too long."""
+    if not work.provider:
+        return
+    while (wait_s := active.breakers.wait(work.provider, active.clock.now())) > 0:
+        until = active.clock.now() + wait_s
+        failures = active.breakers.failures(work.provider)
+        reason = f"`{work.provider}` failed {failures} times in a row"
+        if wait_s > work.retry.max_backoff:
+            raise CallFailed("transient", reason, resume_at=until)
+        if wait_s > PROBE_S:
+            held = Held(
+                task=work.task,
+                state=active.state.state,
+                provider=work.provider,
+                until=until,
+                reason=reason,
+            )
+            await active.append(held)
+        await active.clock.sleep(wait_s)
 
 
 async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Intended, float]:
@@ -137,6 +194,7 @@ async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Inte
             agent=work.agent,
             place=work.place,
             prompt=request.prompt,
+            model=request.model,
             deadline_s=deadline_s,
             reserved=reserved,
         )
@@ -157,55 +215,57 @@ def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
     )
 
 
-async def _make(
-    active: ActiveRun, work: Work, request: Request, deadline_s: float
-) -> Replied | Failed:
+async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: float) -> Replied:
     started = active.clock.monotonic()
-    request = _counted(active, work, request)
     try:
         async with asyncio.timeout(deadline_s):
             reply = await work.ask(request)
     except TimeoutError as error:
-        spent = active.clock.monotonic() - started
+        message = f"no answer within {deadline_s:g} s"
+        late = AgentError("transient", message, charged=True)
+        failure = TryFailed(late, message, request.key, active.clock.monotonic() - started)
         if deadline_s < work.timeout_s:
+            active.stage(_failed(active, work, failure, None))
             limit = active.limits["time"]
-            active.stage(_failed(active, work, request.key, spent, _late(deadline_s)))
             raise LimitReached("time", limit, active.state.committed.time_s) from error
-        return _failed(active, work, request.key, spent, _late(deadline_s))
+        raise failure from error
     except AgentError as error:
-        return _failed(active, work, request.key, active.clock.monotonic() - started, error)
-    spent = active.clock.monotonic() - started
+        message = _kept(active, error.message)
+        spent_s = active.clock.monotonic() - started
+        raise TryFailed(error, message, request.key, spent_s) from error
+    spent_s = active.clock.monotonic() - started
     written = work.written()
     return Replied(
         key=request.key,
-        text=storable(reply.text),
+        text=_kept(active, reply.text),
         cut_off=reply.cut_off,
         exit_code=reply.exit_code,
-        stderr=reply.stderr,
+        stderr=_kept(active, reply.stderr),
         session=None if reply.session is None else storable(reply.session),
-        artifact_text=written.text,
+        model=reply.model,
+        artifact_text=None if written.text is None else _kept(active, written.text),
         artifact_fault=written.fault,
-        usage=_usage(work, reply.tokens, reply.cost_usd, spent),
+        usage=_usage(work, reply.tokens, reply.cost_usd, spent_s),
     )
 
 
-def _late(deadline_s: float) -> AgentError:
-    return AgentError("transient", f"no answer within {deadline_s:g} s")
+def _kept(active: ActiveRun, text: str) -> str:
+    """A text from outside as it may be stored."""
+    return storable(active.redact(text))
 
 
-def _failed(active: ActiveRun, work: Work, key: str, spent_s: float, error: AgentError) -> Failed:
-    task = active.state.tasks[work.task]
-    retry_at = None
-    if error.error_class == "transient" and task.tries + 1 < work.retry.attempts:
-        backoff = min(work.retry.backoff * 2**task.tries, work.retry.max_backoff)
-        wait = backoff if error.retry_after_s is None else error.retry_after_s
-        retry_at = active.clock.now() + wait
+def _failed(active: ActiveRun, work: Work, failure: TryFailed, retry_at: float | None) -> Failed:
+    error = failure.error
+    tokens, cost_usd = error.tokens, error.cost_usd
+    if error.charged:
+        reserved = active.state.open_calls[failure.key].reserved
+        tokens, cost_usd = reserved.tokens, reserved.cost_usd
     return Failed(
-        key=key,
+        key=failure.key,
         error_class=error.error_class,
-        message=storable(error.message),
+        message=failure.message,
         retry_at=retry_at,
-        usage=_usage(work, error.tokens, error.cost_usd, spent_s),
+        usage=_usage(work, tokens, cost_usd, failure.spent_s),
     )
 
 

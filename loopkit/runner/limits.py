@@ -13,9 +13,15 @@ COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 class LimitReached(Exception):
     """A limit leaves no room for the next piece of work."""
 
-    def __init__(self, name: str, limit: float, spent: float) -> None:
+    def __init__(self, name: str, limit: float, spent: float, asked: float | None = 0.0) -> None:
         self.name = name
-        super().__init__(f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used")
+        self.asked = asked
+        told = f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used"
+        if asked is None:
+            told += ", and what the next call can cost is not known"
+        elif asked and spent < limit:
+            told += f", and the next call can take up to {_plain(asked)}"
+        super().__init__(told)
 
 
 def refuse_beyond(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> None:
@@ -27,7 +33,7 @@ def refuse_beyond(limits: Mapping[str, Any], committed: Usage, reservation: Usag
             continue
         # An unknown cost is never free: it can't be shown to fit.
         if spent is None or asked is None or spent + asked > limit + 1e-9:
-            raise LimitReached(name, limit, spent or 0)
+            raise LimitReached(name, limit, spent or 0, asked)
     time_left(limits, committed)
 
 

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from loopkit.app import App, NotRunnable, refuse_misnamed
+from loopkit.agents.cast import NotRunnable, refuse_misnamed
+from loopkit.app import App
 from loopkit.events import HumanAnswer, Refused
 from loopkit.load import load
 from loopkit.scenario import load_scenario

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.app import NotRunnable
+from loopkit.agents.cast import NotRunnable
 from loopkit.runner.work.human import AnswerRefused
 from tests.support import Desk, Played, scenario
 

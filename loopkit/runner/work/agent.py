@@ -17,7 +17,9 @@ from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.artifacts import authored, faulty, scalar_fields
-from loopkit.runner.calls import CallFailed, Work, call, conversation, usable_reply
+from loopkit.runner.calls import Work, call, conversation, usable_reply
+from loopkit.runner.ladder import model_for, provider_of
+from loopkit.runner.retries import CallFailed
 from loopkit.runner.work.place import output_reader, workspace
 from loopkit.runstate import Exchange
 
@@ -52,6 +54,7 @@ async def _reply(
 ) -> Replied:
     folder = workspace(active, state.workspace or agent.workspace)
     port = active.agents[state.agent]
+    model = model_for(active, agent, name)
     work = Work(
         task=f"{name}:{active.state.visit}:author",
         agent=state.agent,
@@ -61,7 +64,9 @@ async def _reply(
         timeout_s=agent.timeout,
         quote=port.quote,
         ask=port.ask,
+        ready=port.ready,
         written=output_reader(active, folder, output),
+        provider=provider_of(agent, model),
     )
     if (answered := usable_reply(active, work)) is not None:
         return answered
@@ -76,6 +81,7 @@ async def _reply(
         prompt=prompt,
         names=_command_names(active, agent),
         schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
+        model=model,
         folder=folder,
         session=told[-1].reply.session if told else None,
         timeout_s=agent.timeout,

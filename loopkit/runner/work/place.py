@@ -8,7 +8,8 @@ from pathlib import Path
 from loopkit.definition import Output, Workspace
 from loopkit.names import render
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.calls import CallFailed, Written
+from loopkit.runner.calls import Written
+from loopkit.runner.retries import CallFailed
 from loopkit.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,

@@ -1,0 +1,164 @@
+"""Who answers for each agent of a machine: a scenario, a program, or a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopkit.agents.command import CommandAgentPort
+from loopkit.agents.model.agent import ModelAgentPort
+from loopkit.agents.model.pricing import is_priced, output_cap
+from loopkit.agents.port import AgentPort
+from loopkit.agents.scripted import ScriptedAgent
+from loopkit.definition import Agent, CommandAgent, CommandState, HumanState, Machine, ModelAgent
+from loopkit.problems import did_you_mean
+from loopkit.scenario import Scenario
+
+
+class NotRunnable(Exception):
+    """A machine that can't be started as it is asked to; the message says what to do."""
+
+
+def cast(machine: Machine, scenario: Scenario | None) -> dict[str, AgentPort]:
+    """The scenario where it plays an agent, else the program or the model itself."""
+    return {name: _port(name, agent, scenario) for name, agent in machine.agents.items()}
+
+
+def _port(name: str, agent: Agent, scenario: Scenario | None) -> AgentPort:
+    if scenario is not None and name in scenario.agents:
+        return ScriptedAgent(name, scenario.agents[name])
+    return CommandAgentPort(agent) if isinstance(agent, CommandAgent) else ModelAgentPort(agent)
+
+
+def models_called(machine: Machine, scenario: Scenario | None) -> bool:
+    """Whether a run can ask a real model."""
+    return any(isinstance(port, ModelAgentPort) for port in cast(machine, scenario).values())
+
+
+def with_models(
+    machine: Machine, models: Mapping[str, str], prices: Mapping[str, float]
+) -> Machine:
+    """The machine with other models for some agents; raises NotRunnable.
+
+    What belongs to the replaced model goes with it: its price, and where the provider is another
+    one, its address and its key.
+    """
+    agents: dict[str, Agent] = dict(machine.agents)
+    for option, names in (("--model", models), ("--price", prices)):
+        for name in names:
+            if not isinstance(agents.get(name), ModelAgent):
+                raise NotRunnable(_no_model(option, name, machine))
+    for name, model in models.items():
+        agents[name] = _replaced(agents[name], model)
+    for name, price in prices.items():
+        agents[name] = agents[name].model_copy(update={"price": price})
+    return machine.model_copy(update={"agents": agents})
+
+
+def _replaced(agent: Agent, model: str) -> Agent:
+    assert isinstance(agent, ModelAgent)
+    changes: dict[str, Any] = {"model": (model,), "price": None, "structured": None}
+    providers = {rung.partition("/")[0] for rung in agent.model}
+    if providers != {model.partition("/")[0]}:
+        changes |= {"base_url": None, "api_key_env": None}
+    return agent.model_copy(update=changes)
+
+
+def _no_model(option: str, name: str, machine: Machine) -> str:
+    if name in machine.agents:
+        return f"`{option} {name}=…`: `{name}` is a program (`command:`), not a model"
+    known = [n for n, agent in machine.agents.items() if isinstance(agent, ModelAgent)]
+    hint = did_you_mean(name, known) or "the machine has no agents behind models"
+    return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
+
+
+def refuse_misnamed(machine: Machine, scenario: Scenario) -> None:
+    """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
+    commands = [
+        *(name for name, state in machine.states.items() if isinstance(state, CommandState)),
+        *machine.validators,
+    ]
+    asking = [name for name, state in machine.states.items() if isinstance(state, HumanState)]
+    for section, played, known in (
+        ("agents", scenario.agents, list(machine.agents)),
+        ("commands", scenario.commands, commands),
+        ("answers", scenario.answers, asking),
+    ):
+        for name in played:
+            if name not in known:
+                hint = did_you_mean(name, known) or "the machine has none"
+                raise NotRunnable(
+                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
+                )
+
+
+def refuse_unplayable(
+    machine: Machine, scenario: Scenario | None, limits: Mapping[str, Any]
+) -> None:
+    """Raise NotRunnable where a call would come as a surprise, or a limit could not be kept."""
+    real = {
+        name: agent
+        for name, agent in machine.agents.items()
+        if scenario is None or name not in scenario.agents
+    }
+    if scenario is not None and scenario.agents:
+        _refuse_unplayed(real)
+    _refuse_keyless(real)
+    if machine.limits.cost_usd is not None or limits.get("cost_usd") is not None:
+        _refuse_unpriced(real)
+    if machine.limits.tokens is not None or limits.get("tokens") is not None:
+        _refuse_endless(real)
+
+
+def _refuse_unplayed(real: Mapping[str, Agent]) -> None:
+    models = [f"`{name}`" for name, agent in real.items() if isinstance(agent, ModelAgent)]
+    if models:
+        raise NotRunnable(
+            f"the scenario plays some agents, but not {', '.join(models)}, so that a real model "
+            "would be called; let it play them too, or none"
+        )
+
+
+def _refuse_keyless(real: Mapping[str, Agent]) -> None:
+    for name, agent in real.items():
+        variable = agent.api_key_env if isinstance(agent, ModelAgent) else None
+        if variable is not None and not os.environ.get(variable):
+            raise NotRunnable(
+                f"agent `{name}` takes its key from the environment variable `{variable}`, "
+                "which is not set"
+            )
+
+
+def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
+    for name, agent in real.items():
+        for what, remedy in _unpriced(agent):
+            raise NotRunnable(
+                f"`limits.cost_usd` can't be kept: agent `{name}` {what}; add {remedy}"
+            )
+
+
+def _unpriced(agent: Agent) -> Iterator[tuple[str, str]]:
+    if isinstance(agent, CommandAgent):
+        if agent.price_per_run is None:
+            yield "has no price", "`price_per_run:` (0 where it costs nothing)"
+        return
+    for model in agent.model:
+        if output_cap(agent, model) is None and agent.price != 0:
+            yield f"may answer at any length (`{model}`)", "`max_tokens` to its `params:`"
+        elif not is_priced(agent, model):
+            yield (
+                f"asks `{model}`, whose price is not known",
+                ("`price:` in USD for a million tokens (0 where it costs nothing)"),
+            )
+
+
+def _refuse_endless(real: Mapping[str, Agent]) -> None:
+    for name, agent in real.items():
+        if not isinstance(agent, ModelAgent):
+            continue
+        if any(output_cap(agent, model) is None for model in agent.model):
+            raise NotRunnable(
+                f"`limits.tokens` can't be kept: agent `{name}` may answer at any length; "
+                "add `max_tokens` to its `params:`"
+            )

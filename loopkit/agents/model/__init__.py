@@ -1,0 +1,1 @@
+"""Agents behind LiteLLM: any model string, asked over the network."""

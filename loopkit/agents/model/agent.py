@@ -1,0 +1,40 @@
+"""An agent that is a model: quoted, asked once, its answer or its error read."""
+
+from __future__ import annotations
+
+import os
+
+from loopkit.agents.model import client
+from loopkit.agents.model.errors import as_agent_error
+from loopkit.agents.model.pricing import quote
+from loopkit.agents.model.reply import read_reply
+from loopkit.agents.model.request import arguments
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.definition import ModelAgent
+from loopkit.events import Usage
+
+
+class ModelAgentPort:
+    """One agent of the machine behind LiteLLM."""
+
+    def __init__(self, definition: ModelAgent) -> None:
+        self._definition = definition
+
+    async def ready(self) -> None:
+        """Wait until LiteLLM is imported."""
+        await client.ready()
+
+    def quote(self, request: Request) -> Usage:
+        """The most that the call can cost; raises AgentError where there is no key to call with."""
+        name = self._definition.api_key_env
+        if name is not None and not os.environ.get(name):
+            raise AgentError("fatal", f"the environment variable `{name}` is not set")
+        return quote(self._definition, request)
+
+    async def ask(self, request: Request) -> Reply:
+        """One request, never tried again here; raises AgentError with whose fault it is."""
+        try:
+            response = await client.complete(arguments(self._definition, request))
+        except Exception as error:
+            raise as_agent_error(error) from error
+        return read_reply(self._definition, request, response, quote(self._definition, request))

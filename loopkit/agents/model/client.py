@@ -1,0 +1,84 @@
+"""The one place that knows LiteLLM: imported late, kept quiet, closed at the end.
+
+The import takes more than a second, so it begins in a thread as soon as a run
+is known to need it, and the first call waits for the rest of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+ENVIRONMENT = {
+    # Prices come with the package; nothing is fetched, and nobody's `.env` is read.
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_MODE": "PRODUCTION",
+}
+FIXED: Mapping[str, Any] = {
+    # Each layer below would try again by itself, and each try is paid.
+    "max_retries": 0,
+    "num_retries": 0,
+    # A constant, because each value makes a client of its own; the caller holds the deadline.
+    "timeout": 6 * 3600.0,
+}
+
+_importing = threading.Lock()
+_loaded: ModuleType | None = None
+
+
+async def complete(arguments: Mapping[str, Any]) -> Any:
+    """One request to a provider, tried once; LiteLLM's response, or whatever it raises."""
+    litellm = await ready()
+    return await litellm.acompletion(**arguments, **FIXED)
+
+
+async def ready() -> ModuleType:
+    """LiteLLM, once it is imported."""
+    return _loaded if _loaded is not None else await asyncio.to_thread(_load)
+
+
+def preload() -> None:
+    """Begin the import in the background."""
+    if _loaded is None and not _importing.locked():
+        threading.Thread(target=_load, name="litellm", daemon=True).start()
+
+
+async def close() -> None:
+    """Close the connections of this event loop, where there are any."""
+    if _loaded is not None:
+        await _loaded.close_litellm_async_clients()
+
+
+def _load() -> ModuleType:
+    global _loaded  # noqa: PLW0603 - a module is loaded once a process
+    with _importing:
+        if _loaded is None:
+            _loaded = _imported()
+    return _loaded
+
+
+def _imported() -> ModuleType:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        import litellm  # noqa: PLC0415 - it costs more than a second
+    finally:
+        if was_collecting:
+            gc.enable()
+    gc.freeze()
+    # What follows is for its developers: notes on its types, help on stdout, logs with keys.
+    warnings.filterwarnings("ignore", message=r"Items? .* using the `ReadOnly` qualifier")
+    litellm.suppress_debug_info = True
+    for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(logger).disabled = True
+    return litellm

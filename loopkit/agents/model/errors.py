@@ -1,0 +1,207 @@
+"""Whose fault it is that a call to a model failed, and what a person can do about it.
+
+The rules are asked in order, because the classes and the status of LiteLLM's
+exceptions mislead: a missing key, a refused connection and a web page instead of
+an answer all come as an internal server error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from loopkit.agents.model.evidence import Evidence, evidence
+from loopkit.agents.model.retry_after import retry_after_s
+from loopkit.agents.port import AgentError
+
+QUOTA = frozenset({
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+    "insufficient_balance", "exceeded_current_quota_error",
+})  # fmt: skip
+"""Codes that say that no money is left, not that calls come too fast."""
+TOO_LONG = frozenset({"context_length_exceeded", "request_too_large", "string_above_max_length"})
+POLICY = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
+TRANSIENT = frozenset({408, 409, 429})
+TIMED_OUT = frozenset({408, 504, 524})
+"""A gateway gave up waiting; the model behind it may have gone on."""
+_KEYLESS = re.compile(
+    r"missing credentials|missing [\w ]*api[ _]key|unable to locate credentials"
+    r"|api[ _]key\b[^.]{0,40}\b(must be set|not set|is required)",
+    re.IGNORECASE,
+)
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\b")
+_WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
+
+
+def as_agent_error(error: Exception) -> AgentError:
+    """What `litellm.acompletion` raised, sorted; its message names cause and remedy, never a key.
+
+    `charged` is set where the provider may have billed the call all the same. A named wait is
+    kept for every class: a run that is suspended goes on after it.
+    """
+    seen = evidence(error)
+    found = next((found for rule in RULES if (found := rule(seen)) is not None), None)
+    return found or AgentError("fatal", f"the model could not be called: {seen.said}")
+
+
+def _no_key(seen: Evidence) -> AgentError | None:
+    if seen.has_come_back or not _KEYLESS.search(seen.texts):
+        return None
+    named = _VARIABLE.search(seen.texts)
+    variable = named[0] if named else "the provider's environment variable"
+    return AgentError("fatal", f"no API key: set {variable} (or `api_key_env:` of the agent)")
+
+
+def _no_quota(seen: Evidence) -> AgentError | None:
+    if "BudgetExceededError" in seen.kinds:
+        return AgentError("fatal", f"LiteLLM's own budget is used up: {seen.said}")
+    is_broke = seen.codes & QUOTA or "credit balance is too low" in seen.said
+    if seen.answered != 402 and not (seen.answered and is_broke):
+        return None
+    cause = f"the account's quota or credit is used up ({seen.answered})"
+    message = _told(cause, seen, "check its plan and billing")
+    return AgentError("fatal", message, retry_after_s=retry_after_s(seen.headers))
+
+
+def _other_shape(seen: Evidence) -> AgentError | None:
+    if "JSONSchemaValidationError" not in seen.kinds:
+        return None
+    return AgentError("content", "the answer does not fit the agent's `schema:`", charged=True)
+
+
+def _too_long(seen: Evidence) -> AgentError | None:
+    by_kind = "ContextWindowExceededError" in seen.kinds
+    if not by_kind and seen.answered != 413 and not seen.codes & TOO_LONG:
+        return None
+    remedy = "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
+    return AgentError("fatal", _told("the prompt is too long for the model", seen, remedy))
+
+
+def _policy(seen: Evidence) -> AgentError | None:
+    if "ContentPolicyViolationError" not in seen.kinds and not seen.codes & POLICY:
+        return None
+    cause, remedy = "the provider's content policy refuses this", "change the prompt or the model"
+    return AgentError("fatal", _told(cause, seen, remedy))
+
+
+def _no_address(seen: Evidence) -> AgentError | None:
+    if seen.names("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError"):
+        return AgentError("fatal", "`base_url:` is no address: write http://… or https://…")
+    if not seen.has_come_back and (wrong := _WRONG_ADDRESS.search(seen.texts)):
+        return AgentError("fatal", f"`base_url:` can't be used: {wrong[0]}")
+    is_tls = "ConnectError" in seen.kinds and "SSLError" in seen.kinds
+    if is_tls or "ClientSSLError" in seen.kinds:
+        remedy = "check `base_url:` (http or https) and the server's certificate"
+        return AgentError("fatal", f"no secure connection to {_place(seen)}: {remedy}")
+    return None
+
+
+def _not_reached(seen: Evidence) -> AgentError | None:
+    if seen.names("gaierror"):
+        remedy = "check the network and `base_url:`"
+        return AgentError("transient", f"the host of {_place(seen)} is not found: {remedy}")
+    # LiteLLM calls a reset of an open connection a failed one too.
+    is_unconnected = "ConnectError" in seen.kinds and "ClientOSError" not in seen.kinds
+    if is_unconnected or seen.names("ClientConnectorError", "ConnectTimeout", "PoolTimeout"):
+        return AgentError("transient", f"nothing answers at {_place(seen)}: is the server running?")
+    return None
+
+
+def _late(seen: Evidence) -> AgentError | None:
+    if seen.answered or not seen.names("TimeoutException", "APITimeoutError", "TimeoutError"):
+        return None
+    return AgentError("transient", f"no answer in time from {_place(seen)}", charged=True)
+
+
+def _lost(seen: Evidence) -> AgentError | None:
+    if "RequestError" not in seen.kinds:
+        return None
+    message = f"the connection to {_place(seen)} broke before the answer was complete"
+    return AgentError("transient", message, charged=True)
+
+
+def _web_page(seen: Evidence) -> AgentError | None:
+    if not seen.is_web_page:
+        return None
+    cause = "the answer is not from a model server (HTML instead of JSON)"
+    return AgentError("fatal", f"{cause}: check `base_url:`")
+
+
+def _misconfigured(seen: Evidence) -> AgentError | None:
+    if "LLM Provider NOT provided" in seen.texts or "LiteLLMUnknownProvider" in seen.kinds:
+        model = getattr(seen.error, "model", "")
+        remedy = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+        return AgentError("fatal", f"LiteLLM knows no provider for the model `{model}`: {remedy}")
+    if "UnsupportedParamsError" in seen.kinds:
+        return AgentError("fatal", f"{seen.said}; remove them from `params:` of the agent")
+    if "ImportError" in seen.kinds:
+        return AgentError("fatal", f"a Python package is missing for this model: {seen.said}")
+    if "UnicodeEncodeError" in seen.kinds:
+        return AgentError("fatal", "a header can't be sent: the API key is not plain ASCII")
+    return None
+
+
+def _refused(seen: Evidence) -> AgentError | None:
+    """By the status that the server answered, or that LiteLLM gave to a call it did not make."""
+    status = seen.status
+    if status is None or (seen.answered is None and not 400 <= status < 500):
+        return None
+    if status in TRANSIENT or status >= 500:
+        return AgentError(
+            "transient",
+            _told(f"{_FAILED.get(status, 'the provider failed')} ({status})", seen),
+            retry_after_s=retry_after_s(seen.headers),
+            charged=status in TIMED_OUT,
+        )
+    if status == 401:
+        # Nothing is quoted: providers repeat parts of the key here.
+        own = _own_variable(seen)
+        return AgentError(
+            "fatal", f"the API key was refused (401): check the variable of `api_key_env:`{own}"
+        )
+    cause, remedy = _REFUSED.get(status, ("the provider refused the request", _CHECK))
+    return AgentError("fatal", _told(f"{cause} ({status})", seen, remedy))
+
+
+_CHECK = "check `model:` and `params:` of the agent"
+_FAILED = {
+    408: "the provider gave up waiting",
+    429: "the provider limits the rate of calls",
+    504: "a gateway gave up waiting for the model",
+}
+_REFUSED = {
+    403: ("the key may not do this", "check what the key and the account are allowed"),
+    404: ("the model or the address is not known", "check `model:` and `base_url:` of the agent"),
+}
+
+
+def _unreadable(seen: Evidence) -> AgentError | None:
+    is_failure = (seen.status or 0) >= 500 or "APIResponseValidationError" in seen.kinds
+    if not is_failure and not seen.has_come_back:
+        return None
+    is_text = "JSONDecodeError" in seen.kinds
+    cause = "the answer is not JSON" if is_text else "the answer could not be used"
+    return AgentError("transient", _told(cause, seen), charged=True)
+
+
+def _told(cause: str, seen: Evidence, remedy: str = "") -> str:
+    """Cause, the words of the other side where there are any, and what to do."""
+    message = f"{cause}: {seen.said}" if seen.said else cause
+    return f"{message}; {remedy}" if remedy else message
+
+
+def _own_variable(seen: Evidence) -> str:
+    provider = getattr(seen.error, "llm_provider", None)
+    is_name = isinstance(provider, str) and provider.isidentifier()
+    return f", or {str(provider).upper()}_API_KEY" if is_name else ""
+
+
+def _place(seen: Evidence) -> str:
+    return seen.origin or "the provider"
+
+
+RULES: tuple[Callable[[Evidence], AgentError | None], ...] = (
+    _other_shape, _no_key, _no_quota, _too_long, _policy, _no_address, _not_reached, _late, _lost,
+    _web_page, _misconfigured, _refused, _unreadable,
+)  # fmt: skip
+"""The first that knows the failure decides."""

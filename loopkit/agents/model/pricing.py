@@ -1,0 +1,124 @@
+"""What a call to a model can cost at most, and what it did cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.port import Request
+from loopkit.definition import ModelAgent, Price
+from loopkit.events import Usage
+
+MILLION = 1_000_000
+OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
+ROLE_TOKENS = 16
+"""What a provider adds for each message."""
+SCHEMA_TOKENS = 1_024
+"""What a provider adds to ask for data of a schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """The tokens of one call, as its provider counts them."""
+
+    input: int
+    """The cached ones included."""
+    output: int
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+def quote(agent: ModelAgent, request: Request) -> Usage:
+    """The most that a call can cost: every byte sent is a token, the answer as long as allowed.
+
+    No tokenizer makes more tokens than bytes, so the bound holds for every model. The cost is
+    None where no price or no longest answer is known; then tokens count the input alone.
+    """
+    sent, longest = input_bound(request), output_cap(agent, request.model)
+    return Usage(
+        agent_calls=1,
+        tokens=sent + (longest or 0),
+        cost_usd=_dearest(agent, request.model, sent, longest),
+    )
+
+
+def input_bound(request: Request) -> int:
+    """A number of tokens that no tokenizer exceeds on this request."""
+    texts = sum(len(message.content.encode()) + ROLE_TOKENS for message in request.messages)
+    if request.schema is None:
+        return texts
+    return texts + SCHEMA_TOKENS + 2 * len(json.dumps(request.schema).encode())
+
+
+def output_cap(agent: ModelAgent, model: str) -> int | None:
+    """The longest answer in tokens: what the agent's `params` allow, else what the model can."""
+    for name in OUTPUT_CAPS:
+        cap = agent.params.get(name)
+        if isinstance(cap, int) and not isinstance(cap, bool):
+            return cap
+    known = known_model(model)
+    return known.max_output if known else None
+
+
+def is_priced(agent: ModelAgent, model: str) -> bool:
+    """Whether the most that a call costs can be told before it is made."""
+    return _dearest(agent, model, 1, output_cap(agent, model)) is not None
+
+
+def _dearest(agent: ModelAgent, model: str, sent: int, longest: int | None) -> float | None:
+    rates = _dearest_rates(agent, model)
+    if rates is None:
+        return None
+    per_input, per_output = rates
+    if per_output == 0:
+        return sent * per_input
+    return None if longest is None else sent * per_input + longest * per_output
+
+
+def _dearest_rates(agent: ModelAgent, model: str) -> tuple[float, float] | None:
+    """USD for one token in and one out, at the dearest rate that can apply."""
+    match agent.price:
+        case None:
+            known = known_model(model, service_tier="service_tier" in agent.params)
+            if known is None or known.dearest_input is None or known.dearest_output is None:
+                return None
+            return known.dearest_input, known.dearest_output
+        case Price() as price:
+            return max(price.input, price.cached or 0.0) / MILLION, price.output / MILLION
+        case rate:
+            return rate / MILLION, rate / MILLION
+
+
+def cost(agent: ModelAgent, used: Used, listed: float | None) -> float | None:
+    """USD for the tokens of a call: by the agent's own price, else what LiteLLM makes of it.
+
+    LiteLLM says 0 where it can't tell; that is only believed of a model whose list price is 0.
+    """
+    match agent.price:
+        case None:
+            return listed
+        case Price() as price:
+            cached = price.input if price.cached is None else price.cached
+            fresh = used.input - used.cached
+            total = fresh * price.input + used.cached * cached + used.output * price.output
+            return total / MILLION
+        case rate:
+            return used.total * rate / MILLION
+
+
+def listed_cost(model: str, hidden: Mapping[str, Any]) -> float | None:
+    """What LiteLLM says that a call cost, or None where it does not know."""
+    said = hidden.get("response_cost")
+    if not isinstance(said, int | float) or isinstance(said, bool):
+        return None
+    if said > 0:
+        return float(said)
+    known = known_model(model)
+    is_free = known is not None and known.dearest_input == 0 and known.dearest_output == 0
+    return 0.0 if is_free else None

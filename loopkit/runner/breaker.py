@@ -1,0 +1,65 @@
+"""A circuit breaker for each provider, shared by all runs of a process.
+
+A provider that failed several times in a row is left alone for a while; then
+one call tries whether it answers again, and all others wait for what that gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+THRESHOLD = 5
+"""Transient failures in a row that open it."""
+COOLDOWN_S = 30.0
+PROBE_S = 1.0
+"""How long others wait at a time while one call tries."""
+
+
+@dataclass
+class _Circuit:
+    failures: int = 0
+    open_until: float = 0.0
+    is_probed: bool = False
+
+
+class Breakers:
+    """What is known of every provider that was asked; times are Unix seconds."""
+
+    def __init__(self, threshold: int = THRESHOLD, cooldown_s: float = COOLDOWN_S) -> None:
+        self._threshold = threshold
+        self._cooldown_s = cooldown_s
+        self._circuits: dict[str, _Circuit] = {}
+
+    def wait(self, provider: str, now: float) -> float:
+        """Seconds until a call may be sent; 0 admits this one, which then has to be told of."""
+        circuit = self._circuits.get(provider)
+        if circuit is None or circuit.failures < self._threshold:
+            return 0.0
+        if now < circuit.open_until:
+            return circuit.open_until - now
+        if circuit.is_probed:
+            return PROBE_S
+        circuit.is_probed = True
+        return 0.0
+
+    def failures(self, provider: str) -> int:
+        """Transient failures in a row."""
+        circuit = self._circuits.get(provider)
+        return circuit.failures if circuit else 0
+
+    def failed(self, provider: str, now: float) -> None:
+        """A call failed in a way that says something about the provider."""
+        circuit = self._circuits.setdefault(provider, _Circuit())
+        circuit.failures += 1
+        circuit.open_until = now + self._cooldown_s
+        circuit.is_probed = False
+
+    def answered(self, provider: str) -> None:
+        """The provider answered, if only to refuse."""
+        self._circuits.pop(provider, None)
+
+    def dropped(self, provider: str) -> None:
+        """A call was given up without an answer, by nobody's fault."""
+        circuit = self._circuits.get(provider)
+        if circuit is not None:
+            circuit.is_probed = False

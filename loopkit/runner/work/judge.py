@@ -1,0 +1,176 @@
+"""One judge at work on one artifact: asked, and asked again while its answer can't be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopkit.agents.port import Request
+from loopkit.definition import Agent, CommandAgent, JudgeRule, ModelAgent
+from loopkit.events import Replied
+from loopkit.findings import Answer
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.calls import Work, call, conversation, exchanges_of
+from loopkit.runner.ladder import model_for, provider_of
+from loopkit.runner.retries import CallFailed
+from loopkit.runner.work.place import workspace
+from loopkit.validators import Setting, Subject
+from loopkit.validators.judge import answer_schema, judge_prompt, reask_prompt
+from loopkit.validators.judgement import Misread, read_judgement
+from loopkit.validators.report_form import ReportForm, form_of
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A `judge` rule of a validate state, in a run."""
+
+    active: ActiveRun
+    state: str
+    validator: str
+    index: int
+    """Its place among the validator's rules."""
+    rule: JudgeRule
+    author: str
+    """The state whose work it judges; the judge climbs its ladder with that."""
+
+    @cached_property
+    def agent(self) -> Agent:
+        return self.active.program.machine.agents[self.rule.judge]
+
+    @cached_property
+    def form(self) -> ReportForm:
+        return form_of(self.rule, self.agent)
+
+    @cached_property
+    def model(self) -> str:
+        return model_for(self.active, self.agent, self.author)
+
+    @cached_property
+    def work(self) -> Work:
+        port = self.active.agents[self.rule.judge]
+        visit = self.active.state.visit
+        return Work(
+            task=f"{self.state}:{visit}:judge:{self.validator}:{self.index}",
+            agent=self.rule.judge,
+            place=self.validator,
+            role="judge",
+            retry=self.agent.retry,
+            timeout_s=self.agent.timeout,
+            quote=port.quote,
+            ask=port.ask,
+            ready=port.ready,
+            provider=provider_of(self.agent, self.model),
+        )
+
+    def applies(self, setting: Setting) -> bool:
+        """Whether the rule's guard holds, if it has one."""
+        guard = self.rule.guard
+        return guard is None or self.active.program.predicate(guard)(setting.facts)
+
+    def message(self, prompt: str, misread: Misread | None) -> str:
+        """What is sent next: the question, or why the answer to it could not be used."""
+        if misread is None:
+            return prompt
+        again = reask_prompt(misread.reason, self.form)
+        # A program starts anew each time, and has not seen the question.
+        is_new = isinstance(self.agent, CommandAgent)
+        return f"{prompt.rstrip()}\n\n{again}" if is_new else again
+
+    async def reply(self, prompt: str) -> Replied:
+        """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
+        system = self.agent.system if isinstance(self.agent, ModelAgent) else ""
+        told = exchanges_of(self.active, self.work)
+        request = Request(
+            agent=self.rule.judge,
+            place=self.validator,
+            role="judge",
+            prompt=prompt,
+            messages=conversation(system, told, prompt),
+            schema=answer_schema(self.form),
+            model=self.model,
+            folder=workspace(self.active, self.agent.workspace),
+            timeout_s=self.agent.timeout,
+        )
+        return await call(self.active, self.work, request)
+
+    def read(self, reply: Replied) -> Answer | Misread:
+        if reply.cut_off:
+            return Misread("Your answer was cut off before its end. Answer shorter.")
+        return read_judgement(self.validator, reply.text, self.form)
+
+
+async def ask_all(judges: Sequence[Judge], subject: Subject, setting: Setting) -> list[Answer]:
+    """The answers of all judges, asked concurrently.
+
+    Where one meets a limit or a defect, the others come back first: they are paid for.
+    """
+    asked = (ask(judge, subject, setting) for judge in judges)
+    answers: list[Answer] = []
+    for given in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(given, BaseException):
+            raise given
+        answers.append(given)
+    return answers
+
+
+async def ask(judge: Judge, subject: Subject, setting: Setting) -> Answer:
+    """One judge's answer, asked again with the reason while its answer can't be read."""
+    if not judge.applies(setting):
+        reason = f"guard `{judge.rule.guard}` is false"
+        return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
+    prompt = judge_prompt(judge.rule, subject, setting.names, judge.form)
+    try:
+        return _weighed(judge.rule, await _read_in_the_end(judge, prompt))
+    except CallFailed as failed:
+        return Answer(
+            validator=judge.validator,
+            verdict="error",
+            error_class=failed.error_class,
+            reason=failed.message,
+            resume_at=failed.resume_at,
+        )
+
+
+async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
+    """What can be read of the judge after all its re-asks; stored replies are used first."""
+    task = judge.active.state.tasks.get(judge.work.task)
+    allowed = 1 + judge.rule.reask + (task.renewed if task else 0)
+    misread: Misread | None = None
+    for index in range(allowed):
+        told = exchanges_of(judge.active, judge.work)
+        stored = told[index].reply if index < len(told) else None
+        read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
+        if isinstance(read, Answer):
+            return read
+        misread = read
+    return _unread(judge.validator, misread)
+
+
+def _unread(validator: str, misread: Misread | None) -> Answer:
+    if misread is not None and misread.last_resort is not None:
+        return misread.last_resort
+    reason = misread.reason if misread else "it was never asked"
+    return Answer(
+        validator=validator,
+        verdict="unparsed",
+        error_class="content",
+        reason=f"no verdict could be read: {reason}",
+    )
+
+
+def _weighed(rule: JudgeRule, answer: Answer) -> Answer:
+    """The answer with the rule's severity and code; `severity: warning` makes a judge advise."""
+    findings = tuple(
+        finding.model_copy(
+            update={
+                "code": finding.code or rule.code,
+                "severity": "warning" if rule.severity == "warning" else finding.severity,
+            }
+        )
+        for finding in answer.findings
+    )
+    advises = rule.severity == "warning" and answer.verdict == "fail"
+    verdict = "warn" if advises else answer.verdict
+    return answer.model_copy(update={"findings": findings, "verdict": verdict})

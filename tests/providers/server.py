@@ -1,0 +1,121 @@
+"""What the test servers have in common: what they are told to say, and what they were sent."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+STARTUP_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it arrived."""
+
+    path: str
+    body: Any
+    """The parsed JSON."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case; empty where the server keeps none."""
+
+    @classmethod
+    def of(cls, path: str, raw: bytes, headers: Iterable[tuple[str, str]]) -> Received:
+        named = {name.lower(): value for name, value in headers}
+        return cls(path, json.loads(raw or b"null"), named)
+
+    @property
+    def prompt(self) -> str:
+        """The text that was sent last."""
+        content = self.body["messages"][-1]["content"]
+        return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+class ModelServer(Protocol):
+    """A server that plays a provider: what is queued first is answered first."""
+
+    model: str
+    """A LiteLLM model string that speaks its protocol."""
+
+    @property
+    def base_url(self) -> str:
+        """What a machine's `base_url` is set to."""
+        ...
+
+    def say(self, *texts: str, finish: str = "stop") -> None:
+        """Queue a reply for each text; `finish` is OpenAI's finish reason."""
+        ...
+
+    def fail(
+        self,
+        status: int,
+        *,
+        times: int = 1,
+        retry_after: int | None = None,
+        message: str = "it went wrong",
+        code: str = "",
+    ) -> None:
+        """Queue this many errors in the provider's own form."""
+        ...
+
+    def requests(self) -> list[Received]:
+        """Everything that was really received since the last reset, in order."""
+        ...
+
+    def reset(self) -> None:
+        """Forget what is queued and what was received."""
+        ...
+
+
+class Process:
+    """A server in a process of its own on a free port, spoken to over HTTP."""
+
+    def __init__(self, command: Sequence[str], health: str) -> None:
+        self.port = _free_port()
+        self._process = subprocess.Popen(
+            [part.replace("PORT", str(self.port)) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._await(health)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, path: str, data: Any = None) -> Any:
+        """The JSON at a path, posted to where there is data; 4xx raises."""
+        body = None if data is None else json.dumps(data).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, body)) as response:
+            return json.load(response)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=10)
+
+    def _await(self, health: str) -> None:
+        deadline = time.monotonic() + STARTUP_SECONDS
+        while True:
+            try:
+                self.ask(health)
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.05)
+            else:
+                return
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                output, _ = self._process.communicate()
+                raise AssertionError(f"the server did not start: {output[-2000:]!r}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,408 @@
+"""Machines whose agents are models: what is really sent over HTTP, what it costs, who pays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from loopkit.agents.cast import NotRunnable, with_models
+from loopkit.events import Failed, Held, Intended, Replied
+from loopkit.load import load
+from loopkit.runner.breaker import Breakers
+from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer
+from tests.support import Desk, Played, scenario
+
+PRICE = 0.000_01
+"""USD a token, by the machines here."""
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    hostile = HostileServer()
+    yield hostile
+    hostile.stop()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", "sk-very-secret-0123456789")
+
+
+def machine(server: HostileServer, **parts: str) -> str:
+    author = parts.get("author", "")
+    return f"""
+loopkit: 1
+limits: {{revisions: 3, {parts.get("limits", "cost_usd: 1")}}}
+agents:
+  author:
+    model: {parts.get("model", "openai/gpt-4o-mini")}
+    base_url: {server.base_url}/v1
+    api_key_env: TEST_KEY
+    params: {{max_tokens: 200}}
+    price: 10
+    retry: {{attempts: 3, backoff: 1ms}}
+    {author}
+validators:
+  form: {{min_chars: 10, message: Too short}}
+states:
+  draft:
+    agent: author
+    prompt: {parts.get("prompt", "Write a plan.")}
+    output: plan
+    next: judge
+  judge:
+    validate: plan
+    by: [form]
+    transitions:
+      - {{guard: valid, target: done}}
+      - {{guard: cap_reached, target: failed}}
+      - {{revise: draft, feedback: "Revision {{{{ revision }}}}: {{{{ findings[0].message }}}}"}}
+  done: {{final: success, result: plan}}
+  failed: {{final: failure, result: plan}}
+"""
+
+
+GOOD = openai_answer("A plan that is long enough.", prompt_tokens=20, completion_tokens=10)
+SHORT = openai_answer("Short.", prompt_tokens=20, completion_tokens=5)
+
+
+def sent(server: HostileServer, request: int) -> list[tuple[str, str]]:
+    """The messages of the n-th request, as (role, text)."""
+    messages = server.requests()[request].body["messages"]
+    return [(message["role"], message["content"]) for message in messages]
+
+
+def test_a_model_is_asked_with_its_key_its_options_and_its_system_prompt(
+    desk: Desk, server: HostileServer
+) -> None:
+    server.queue(GOOD)
+    played = desk.play(machine(server, author="system: Be brief."))
+    [request] = server.requests()
+    assert played.outcome == "done"
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer sk-very-secret-0123456789"
+    assert request.body["model"] == "gpt-4o-mini"
+    assert request.body["max_tokens"] == 200
+    assert sent(server, 0) == [("system", "Be brief."), ("user", "Write a plan.")]
+
+
+def test_tokens_and_cost_are_those_that_the_provider_counted(
+    desk: Desk, server: HostileServer
+) -> None:
+    """S1.56: every call, the rejected one too, with its tokens, cost, model and duration."""
+    server.queue(SHORT, GOOD)
+    played = desk.play(machine(server))
+    replies = played.of(Replied)
+    assert [reply.usage.tokens for reply in replies] == [25, 30]
+    assert played.state.usage.cost_usd == pytest.approx(55 * PRICE)
+    assert played.state.usage.agent_calls == 2
+    assert [intent.model for intent in played.of(Intended)] == ["openai/gpt-4o-mini"] * 2
+    assert {reply.model for reply in replies} == {"some-model"}
+    assert all(reply.usage.time_s > 0 for reply in replies)
+
+
+def test_a_reply_without_a_count_is_charged_at_what_was_reserved(
+    desk: Desk, server: HostileServer
+) -> None:
+    server.queue(openai_answer("A plan that is long enough."))
+    played = desk.play(machine(server))
+    [intent] = played.of(Intended)
+    assert played.state.usage.cost_usd == intent.reserved.cost_usd
+    assert played.state.usage.cost_usd > 200 * PRICE
+
+
+def test_a_call_whose_maximum_does_not_fit_is_not_made(desk: Desk, server: HostileServer) -> None:
+    """S1.55: a ceiling for the run, looked at before each call, its maximum reserved."""
+    server.queue(SHORT, GOOD)
+    played = desk.play(machine(server, limits=f"cost_usd: {240 * PRICE}"))
+    assert len(server.requests()) == 1
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "limit"
+    assert "the next call can take up to" in played.state.suspended.message
+
+
+def test_a_machine_with_a_cost_limit_needs_a_price_for_every_rung(
+    desk: Desk, server: HostileServer
+) -> None:
+    text = machine(server, model="[openai/gpt-4o-mini, openai/ours]").replace("price: 10", "")
+    with pytest.raises(NotRunnable, match="agent `author` asks `openai/ours`, whose price"):
+        desk.play(text)
+    assert server.requests() == []
+
+
+def test_a_machine_with_a_token_limit_needs_a_longest_answer(
+    desk: Desk, server: HostileServer
+) -> None:
+    text = machine(server, model="openai/ours", limits="tokens: 1000")
+    with pytest.raises(NotRunnable, match="may answer at any length"):
+        desk.play(text.replace("params: {max_tokens: 200}", ""))
+
+
+def test_a_missing_key_is_told_before_anything_is_spent(
+    desk: Desk, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TEST_KEY")
+    with pytest.raises(NotRunnable, match="environment variable `TEST_KEY`, which is not set"):
+        desk.play(machine(server))
+
+
+def test_each_revision_climbs_a_rung_and_the_last_one_stays(
+    desk: Desk, server: HostileServer
+) -> None:
+    """S1.54: a dearer model for each revision."""
+    server.queue(SHORT, SHORT, SHORT, GOOD)
+    played = desk.play(machine(server, model="[openai/small, openai/middle, openai/large]"))
+    asked = [request.body["model"] for request in server.requests()]
+    assert asked == ["small", "middle", "large", "large"]
+    assert [intent.model for intent in played.of(Intended)][2] == "openai/large"
+
+
+def test_a_ladder_by_stall_climbs_where_revising_made_no_progress(
+    desk: Desk, server: HostileServer
+) -> None:
+    """X.5: the next rung as the answer to no progress."""
+    other = openai_answer("Brief.", prompt_tokens=20, completion_tokens=5)
+    server.queue(SHORT, other, other, GOOD)
+    desk.play(machine(server, model="[openai/small, openai/large]", author="climb: stall"))
+    asked = [request.body["model"] for request in server.requests()]
+    assert asked == ["small", "small", "small", "large"]
+
+
+def test_a_transient_error_climbs_no_rung(desk: Desk, server: HostileServer) -> None:
+    server.queue(json_answer({"error": {"message": "busy"}}, 500), GOOD)
+    desk.play(machine(server, model="[openai/small, openai/large]"))
+    assert [request.body["model"] for request in server.requests()] == ["small", "small"]
+
+
+def test_a_model_can_be_replaced_for_one_run(desk: Desk, server: HostileServer) -> None:
+    loaded = load(desk.write("machine.yaml", machine(server, model="[openai/a, openai/b]")))
+    other = with_models(loaded.machine, {"author": "openai/c"}, {"author": 3.0}).agents["author"]
+    assert other.model == ("openai/c",)  # type: ignore[union-attr]
+    assert other.price == 3.0  # type: ignore[union-attr]
+    assert other.base_url == f"{server.base_url}/v1"  # type: ignore[union-attr]
+
+
+def test_a_replaced_model_of_another_provider_gets_neither_key_nor_address_nor_price(
+    desk: Desk, server: HostileServer
+) -> None:
+    loaded = load(desk.write("machine.yaml", machine(server)))
+    other = with_models(loaded.machine, {"author": "groq/llama"}, {}).agents["author"]
+    assert (other.base_url, other.api_key_env, other.price) == (None, None, None)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["autor", "nobody"])
+def test_a_model_for_an_unknown_agent_is_refused(
+    desk: Desk, server: HostileServer, name: str
+) -> None:
+    loaded = load(desk.write("machine.yaml", machine(server)))
+    with pytest.raises(NotRunnable, match=f"the machine has no agent `{name}`"):
+        with_models(loaded.machine, {name: "openai/c"}, {})
+
+
+def test_a_scenario_that_plays_some_agents_lets_no_other_spend(
+    desk: Desk, server: HostileServer
+) -> None:
+    text = (
+        machine(server)
+        .replace("validators:", "  critic: {model: openai/gpt-4o}\nvalidators:")
+        .replace("by: [form]", "by: [form, {judge: critic, rubric: [It is good.]}]")
+    )
+    with pytest.raises(NotRunnable, match="but not `critic`"):
+        desk.play(text, scenario(agents={"author": ["A plan that is long enough."]}))
+    assert server.requests() == []
+
+
+def test_a_kept_session_sends_all_turns_and_a_fresh_one_does_not_grow(
+    desk: Desk, server: HostileServer
+) -> None:
+    """S0.38, S2.25: one conversation over the revisions, or a new one with the last version."""
+    server.queue(SHORT, SHORT, SHORT, GOOD)
+    desk.play(machine(server, author="session: keep"))
+    assert sent(server, 3) == [
+        ("user", "Write a plan."),
+        ("assistant", "Short."),
+        ("user", "Revision 1: Too short"),
+        ("assistant", "Short."),
+        ("user", "Revision 2: Too short"),
+        ("assistant", "Short."),
+        ("user", "Revision 3: Too short"),
+    ]
+    server.queue(SHORT, SHORT, SHORT, GOOD)
+    desk.play(machine(server, author="session: fresh"))
+    assert [len(sent(server, request)) for request in range(4, 8)] == [1, 1, 1, 1]
+    lengths = [len(sent(server, request)[0][1]) for request in range(5, 8)]
+    assert lengths[0] == lengths[1] == lengths[2]
+
+
+def test_the_last_turns_of_a_kept_session_are_whole(desk: Desk, server: HostileServer) -> None:
+    server.queue(SHORT, SHORT, SHORT, GOOD)
+    desk.play(machine(server, author="system: S\n    session: {keep: 1}"))
+    assert sent(server, 3) == [
+        ("system", "S"),
+        ("user", "Revision 2: Too short"),
+        ("assistant", "Short."),
+        ("user", "Revision 3: Too short"),
+    ]
+
+
+def _played_twice(durable: Desk, server: HostileServer, text: str) -> tuple[Played, Played]:
+    """A run that was aborted in its second call, and its rest."""
+    server.queue(SHORT, SHORT, GOOD)
+    aborted = durable.abort(text, in_call=2)
+    return aborted, durable.resume(aborted.state.run)
+
+
+def test_a_resumed_run_sends_the_same_messages_as_an_unharmed_one(
+    durable: Desk, server: HostileServer
+) -> None:
+    text = machine(server, author="system: S\n    session: keep")
+    server.queue(SHORT, SHORT, GOOD)
+    durable.play(text)
+    unharmed = [sent(server, request) for request in range(3)]
+    aborted, resumed = _played_twice(durable, server, text)
+    assert resumed.outcome == "done"
+    assert [sent(server, request) for request in range(3, 6)] == unharmed
+    # The aborted call never reached the server here, but it may have: it stays charged.
+    counted = resumed.state.usage
+    assert counted.agent_calls == 4
+    assert counted.cost_usd == pytest.approx(
+        80 * PRICE + (aborted.of(Intended)[1].reserved.cost_usd or 0)
+    )
+
+
+NEEDED = openai_answer(
+    json.dumps({"title": "T", "steps": ["a"]}), prompt_tokens=20, completion_tokens=10
+)
+
+
+def test_an_answer_that_breaks_its_schema_is_revised_like_any_other_defect(
+    desk: Desk, server: HostileServer
+) -> None:
+    """S3.13: not the end of a run, but a rejected attempt with path and message."""
+    server.queue(openai_answer('{"title": 7}', prompt_tokens=1, completion_tokens=1), NEEDED)
+    played = desk.play(machine(server, author="schema: {title: str, steps: [str]}"))
+    assert played.outcome == "done"
+    first = server.requests()[0].body["response_format"]["json_schema"]
+    assert first["strict"] is True
+    assert first["schema"]["required"] == ["title", "steps"]
+    assert "title" in server.requests()[1].prompt
+    assert "steps" in server.requests()[1].prompt
+    assert played.result["plan"] == {"title": "T", "steps": ["a"]}
+
+
+def test_data_in_a_fence_is_read_where_the_model_has_no_structured_output(
+    desk: Desk, server: HostileServer
+) -> None:
+    server.queue(
+        openai_answer('Here it is:\n```json\n{"title": "T", "steps": []}\n```', total_tokens=0)
+    )
+    played = desk.play(
+        machine(server, model="openai/ours", author="schema: {title: str, steps: [str]}")
+    )
+    assert played.outcome == "done"
+    body = server.requests()[0].body
+    assert "response_format" not in body
+    assert '"steps"' in body["messages"][0]["content"]
+
+
+def test_a_cut_off_answer_is_a_defect_of_the_author(desk: Desk, server: HostileServer) -> None:
+    """S2.47: truncated output is content with its cause, not a transient error."""
+    cut = openai_answer(
+        "A plan that is long, but", finish_reason="length", prompt_tokens=1, completion_tokens=1
+    )
+    server.queue(cut, GOOD)
+    played = desk.play(machine(server))
+    assert [report.findings[0].code for report in played.reports if report.findings] == ["cut-off"]
+    assert played.outcome == "done"
+    assert len(server.requests()) == 2
+
+
+@pytest.mark.parametrize("echo", ["error", "reply"])
+def test_a_key_that_a_provider_repeats_is_stored_and_shown_nowhere(
+    durable: Desk,
+    server: HostileServer,
+    echo: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = "correct-horse-battery-staple"  # unlike any key that could be known by its form
+    monkeypatch.setenv("TEST_KEY", secret)
+    text = f"the key {secret} is not one of ours"
+    answers: dict[str, Any] = {
+        "error": json_answer({"error": {"message": text, "type": "invalid_request_error"}}, 400),
+        "reply": openai_answer(text, prompt_tokens=1, completion_tokens=1),
+    }
+    server.queue(answers[echo])
+    played = durable.play(machine(server))
+    assert server.requests()
+    said = "".join(event.model_dump_json() for event in played.events)
+    stored = b"".join(
+        p.read_bytes() for p in (durable.folder / ".loopkit").rglob("*") if p.is_file()
+    )
+    out, err = capfd.readouterr()
+    assert secret not in said + out + err
+    assert secret.encode() not in stored
+    assert "[TEST_KEY]" in said or "[key]" in said
+
+
+def test_a_call_that_may_have_been_billed_stays_charged(desk: Desk, server: HostileServer) -> None:
+    """S1.56: failed and timed-out calls count too."""
+    server.queue(Answer(hang=True), GOOD)
+    played = desk.play(machine(server, author="timeout: 500ms"))
+    [failed] = played.of(Failed)
+    assert failed.error_class == "transient"
+    assert failed.usage.cost_usd == played.of(Intended)[0].reserved.cost_usd
+    assert played.outcome == "done"
+
+
+def test_a_refused_call_costs_nothing(desk: Desk, server: HostileServer) -> None:
+    server.queue(json_answer({"error": {"message": "busy"}}, 429, retry_after="0"), GOOD)
+    played = desk.play(machine(server))
+    [failed] = played.of(Failed)
+    assert (failed.usage.cost_usd, failed.usage.tokens) == (0, 0)
+    assert failed.retry_at is not None
+
+
+def test_a_provider_that_fails_again_and_again_is_left_alone_by_all_runs(
+    desk: Desk, server: HostileServer
+) -> None:
+    """S1.52: after five failures in a row nobody asks it, until the time is over."""
+    broken = json_answer({"error": {"message": "down"}}, 500)
+    server.queue(*[broken] * 9)
+    text = machine(server, author="on_in_doubt: retry").replace("attempts: 3", "attempts: 9")
+    played = desk.play(text.replace("backoff: 1ms", "backoff: 1ms, max_backoff: 2s"))
+    assert len(server.requests()) == 5
+    assert played.state.suspended is not None
+    assert "failed 5 times in a row" in played.state.suspended.message
+    assert played.state.suspended.resume_at is not None
+    assert played.of(Held) == []
+
+
+def test_the_next_run_of_the_process_does_not_ask_a_provider_that_is_down(
+    desk: Desk, server: HostileServer
+) -> None:
+    broken = json_answer({"error": {"message": "down"}}, 500)
+    server.queue(*[broken] * 9)
+    text = machine(server).replace("backoff: 1ms", "backoff: 1ms, max_backoff: 2s")
+    desk.play(text)
+    desk.play(text)
+    assert len(server.requests()) == 5
+    third = desk.play(text)
+    assert len(server.requests()) == 5
+    assert third.of(Intended) == []
+    assert third.state.usage.agent_calls == 0
+
+
+def test_a_wait_for_a_provider_that_recovers_is_told_and_one_call_tries_it(
+    desk: Desk, server: HostileServer
+) -> None:
+    broken = json_answer({"error": {"message": "down"}}, 500)
+    server.queue(*[broken] * 5, GOOD)
+    desk.breakers = Breakers(cooldown_s=1.2)
+    played = desk.play(machine(server).replace("attempts: 3", "attempts: 9"))
+    assert played.outcome == "done"
+    assert len(played.of(Held)) == 1
+    assert len(server.requests()) == 6

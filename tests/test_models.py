@@ -1,0 +1,245 @@
+"""What is sent to a model, what a call can cost at most, and what it did cost."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.pricing import Used, cost, input_bound, is_priced, listed_cost, quote
+from loopkit.agents.model.reply import read_reply
+from loopkit.agents.model.request import arguments, is_closed
+from loopkit.agents.port import AgentError, Message, Request
+from loopkit.datatypes import parse_fields
+from loopkit.definition import ModelAgent
+from loopkit.events import Usage
+
+MINI = "openai/gpt-4o-mini"
+CLAUDE = "anthropic/claude-sonnet-4-5"
+UNKNOWN = "openai/some-model-of-our-own"
+
+
+def agent(**fields: Any) -> ModelAgent:
+    return ModelAgent.model_validate({"model": MINI, **fields})
+
+
+def request(*messages: tuple[str, str], model: str = MINI, schema: Any = None) -> Request:
+    told = [Message(role, text) for role, text in messages or [("user", "Write.")]]  # type: ignore[arg-type]
+    return Request("a", "s", "author", told[-1].content, told, model=model, schema=schema)
+
+
+def test_a_model_is_found_with_and_without_the_name_of_its_provider() -> None:
+    assert known_model("gpt-4o-mini") == known_model(MINI)
+    assert known_model(CLAUDE) == known_model("claude-sonnet-4-5")
+
+
+def test_a_model_of_one_provider_is_not_taken_for_that_of_another() -> None:
+    assert known_model("azure/claude-sonnet-4-5") is None
+    assert known_model(UNKNOWN) is None
+
+
+def test_the_dearest_rate_of_a_cache_is_the_one_that_is_reserved() -> None:
+    known = known_model(CLAUDE)
+    assert known is not None
+    assert known.dearest_input is not None
+    plain = 3e-06
+    assert known.dearest_input == 2 * plain  # written to the cache for an hour
+
+
+def test_rates_of_other_service_tiers_count_where_one_is_asked_for() -> None:
+    ordinary, any_tier = known_model(MINI), known_model(MINI, service_tier=True)
+    assert ordinary is not None
+    assert any_tier is not None
+    assert (ordinary.dearest_input or 0) < (any_tier.dearest_input or 0)
+
+
+def test_the_catalogue_is_that_of_litellm(litellm: Any) -> None:
+    known = known_model(MINI)
+    assert known is not None
+    entry = litellm.model_cost["gpt-4o-mini"]
+    assert known.dearest_input == entry["input_cost_per_token"]
+    assert known.dearest_output == entry["output_cost_per_token"]
+    assert known.max_output == entry["max_output_tokens"]
+
+
+@given(st.lists(st.text(max_size=300), min_size=1, max_size=4))
+def test_no_tokenizer_counts_more_tokens_than_are_reserved(litellm: Any, texts: list[str]) -> None:
+    asked = request(*[("user", text) for text in texts])
+    messages = [{"role": "user", "content": text} for text in texts]
+    assert litellm.token_counter(model="gpt-4o-mini", messages=messages) <= input_bound(asked)
+
+
+@given(st.integers(1, 100_000), st.integers(1, 20_000))
+def test_a_quote_is_never_below_what_litellm_charges(litellm: Any, sent: int, back: int) -> None:
+    asked = request(("user", "x" * sent))
+    most = quote(agent(params={"max_tokens": back}), asked)
+    usage = litellm.Usage(prompt_tokens=sent, completion_tokens=back, total_tokens=sent + back)
+    charged = litellm.completion_cost(
+        completion_response=litellm.ModelResponse(model="gpt-4o-mini", usage=usage)
+    )
+    assert most.cost_usd is not None
+    assert charged <= most.cost_usd
+
+
+def test_a_quote_counts_the_longest_answer_that_the_params_allow() -> None:
+    short = quote(agent(params={"max_tokens": 10}), request())
+    long = quote(agent(params={"max_completion_tokens": 1_000}), request())
+    assert long.tokens - short.tokens == 990
+    assert (long.cost_usd or 0) - (short.cost_usd or 0) == pytest.approx(990 * 6e-07)
+
+
+def test_a_quote_of_a_model_without_a_price_is_unknown_and_not_free() -> None:
+    asked = request(model=UNKNOWN)
+    assert quote(agent(params={"max_tokens": 10}), asked).cost_usd is None
+    assert not is_priced(agent(params={"max_tokens": 10}), UNKNOWN)
+
+
+def test_a_price_of_the_agent_goes_before_the_list_price() -> None:
+    free, dear = agent(price=0), agent(price={"input": 1, "output": 4}, params={"max_tokens": 10})
+    assert quote(free, request()).cost_usd == 0
+    bound = input_bound(request())
+    assert quote(dear, request()).cost_usd == pytest.approx((bound + 40) / 1e6)
+
+
+def test_cached_tokens_cost_what_the_price_of_the_agent_says() -> None:
+    used = Used(input=1_000, output=100, cached=800)
+    price = {"input": 10, "output": 20}
+    assert cost(agent(price={**price, "cached": 1}), used, None) == pytest.approx(
+        (200 * 10 + 800 * 1 + 100 * 20) / 1e6
+    )
+    assert cost(agent(price=price), used, None) == pytest.approx((1_000 * 10 + 100 * 20) / 1e6)
+
+
+def test_cached_tokens_cost_what_litellm_lists(litellm: Any) -> None:
+    entry = litellm.model_cost["gpt-4o-mini"]
+    usage = litellm.Usage(
+        prompt_tokens=1_000,
+        completion_tokens=100,
+        total_tokens=1_100,
+        prompt_tokens_details={"cached_tokens": 800},
+    )
+    charged = litellm.completion_cost(
+        completion_response=litellm.ModelResponse(model="gpt-4o-mini", usage=usage)
+    )
+    assert charged == pytest.approx(
+        200 * entry["input_cost_per_token"]
+        + 800 * entry["cache_read_input_token_cost"]
+        + 100 * entry["output_cost_per_token"]
+    )
+    assert listed_cost(MINI, {"response_cost": charged}) == charged
+
+
+def test_a_cost_of_zero_is_believed_of_a_free_model_only() -> None:
+    assert listed_cost("ollama/llama3", {"response_cost": 0.0}) == 0
+    assert listed_cost(MINI, {"response_cost": 0.0}) is None
+    assert listed_cost(UNKNOWN, {"response_cost": None}) is None
+
+
+def response(text: str | None = "Hello", **parts: Any) -> Any:
+    message = SimpleNamespace(content=text, refusal=parts.pop("refusal", None))
+    finish = parts.pop("finish_reason", "stop")
+    choices = [SimpleNamespace(message=message, finish_reason=finish)]
+    usage = SimpleNamespace(prompt_tokens=10, completion_tokens=5, prompt_tokens_details=None)
+    return SimpleNamespace(choices=choices, usage=usage, model="m", _hidden_params={}, **parts)
+
+
+MOST = Usage(agent_calls=1, tokens=500, cost_usd=0.25)
+
+
+def test_a_reply_whose_provider_counts_nothing_stays_at_its_reservation() -> None:
+    silent = response()
+    silent.usage = None
+    reply = read_reply(agent(), request(), silent, MOST)
+    assert (reply.tokens, reply.cost_usd) == (500, 0.25)
+
+
+def test_no_choices_are_an_empty_reply() -> None:
+    empty = response()
+    empty.choices = []
+    assert read_reply(agent(), request(), empty, MOST).text == ""
+
+
+def test_parts_of_a_message_are_put_together() -> None:
+    parts = [{"type": "text", "text": "Hel"}, {"type": "image"}, {"type": "text", "text": "lo"}]
+    assert read_reply(agent(), request(), response(parts), MOST).text == "Hello"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("said", [{"refusal": "I won't."}, {"finish_reason": "content_filter"}])
+def test_a_refusal_is_fatal_and_is_paid(said: Any) -> None:
+    with pytest.raises(AgentError) as raised:
+        read_reply(agent(price=1), request(), response(**said), MOST)
+    assert raised.value.error_class == "fatal"
+    assert raised.value.cost_usd == pytest.approx(15 / 1e6)
+    assert raised.value.tokens == 15
+
+
+SCHEMA = parse_fields({"name": "str", "tags": ["str"]}).schema
+
+
+def test_a_schema_goes_by_the_means_of_the_provider_where_the_model_has_them() -> None:
+    told = arguments(agent(), request(schema=SCHEMA))
+    assert told["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert told["messages"] == [{"role": "user", "content": "Write."}]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [agent(model=UNKNOWN), agent(structured="text")],
+    ids=["unknown model", "asked for"],
+)
+def test_a_schema_is_put_in_words_elsewhere(made: ModelAgent) -> None:
+    asked = request(("system", "Be brief."), ("user", "Write."), model=made.model[0], schema=SCHEMA)
+    told = arguments(made, asked)
+    assert "response_format" not in told
+    assert told["messages"][0]["content"].startswith("Be brief.\n\n")
+    assert json.dumps(SCHEMA) in told["messages"][0]["content"]
+    assert told["messages"][1:] == [{"role": "user", "content": "Write."}]
+
+
+def test_an_unknown_model_can_be_told_to_have_the_means() -> None:
+    made = agent(model=UNKNOWN, structured="native")
+    assert "response_format" in arguments(made, request(model=UNKNOWN, schema=SCHEMA))
+
+
+def test_a_schema_is_strict_only_where_every_field_is_required() -> None:
+    assert is_closed(parse_fields({"a": {"b": "int"}, "c": ["str"]}).schema)
+    assert not is_closed(parse_fields({"a": {"b": "optional int"}}).schema)
+    assert not is_closed({"type": "object", "properties": {}})
+
+
+def test_params_are_passed_on_and_the_address_and_the_key_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OUR_KEY", "secret-123")
+    made = agent(
+        params={"temperature": 0.2}, base_url="http://127.0.0.1:1/v1", api_key_env="OUR_KEY"
+    )
+    told = arguments(made, request())
+    assert told["temperature"] == 0.2
+    assert told["base_url"] == "http://127.0.0.1:1/v1"
+    assert told["api_key"] == "secret-123"
+
+
+TURNS = (("system", "S"), ("user", "one"), ("assistant", ""), ("user", "two"))
+
+
+def test_a_conversation_is_cached_at_the_provider_that_has_to_be_asked_for_it() -> None:
+    made = agent(model=CLAUDE)
+    points = arguments(made, request(*TURNS, model=CLAUDE))["cache_control_injection_points"]
+    assert points == [
+        {"location": "message", "role": "system"},
+        {"location": "message", "index": -1},
+    ]
+    once = arguments(made, request(("user", "one"), model=CLAUDE))
+    assert "cache_control_injection_points" not in once
+    assert "cache_control_injection_points" not in arguments(agent(), request(*TURNS))
+
+
+def test_an_empty_reply_of_a_kept_session_is_sent_as_words() -> None:
+    told = arguments(agent(), request(*TURNS))
+    assert told["messages"][2] == {"role": "assistant", "content": "(no answer)"}
