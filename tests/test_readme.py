@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.providers.openai_mock import OpenAIMock
 from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,12 +61,19 @@ def test_the_readme_has_one_command_for_the_main_job_and_one_for_the_tests() -> 
     assert "pytest" in TEST_COMMAND
 
 
-def test_the_first_command_sets_up_and_prints_the_accepted_plan(copy: Path) -> None:
+def test_the_first_command_prints_the_accepted_plan_and_sets_up_what_models_need(copy: Path) -> None:
     done = ran(COMMANDS[0], copy)
     assert done.returncode == 0, done.stderr
     plan = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")
     assert done.stdout.strip() == plan.strip()
     assert "accepted (success)" in done.stderr
+    # In this environment is nothing but what loopkit names: does it suffice to call a model?
+    server = OpenAIMock()
+    try:
+        done = ran(f".venv/bin/python tests/canary.py {server.base_url}", copy)
+    finally:
+        server.stop()
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
 def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:

@@ -1,9 +1,10 @@
 """Kills a run at every point where it can be killed, resumes it, and says how it ended.
 
-`python -m tests.crash.host MACHINE SCENARIO FOLDER` prints one line of JSON for
-the unharmed run and one for each point: before and after every append, and
+`python -m tests.crash.host MACHINE SCENARIO FOLDER [URL]` prints one line of JSON
+for the unharmed run and one for each point: before and after every append, and
 inside every window between an intent and its reply. The killed process is a fork
-of this one, so that a point costs milliseconds.
+of this one, so that a point costs milliseconds. With a URL the agents are models,
+and calls are what the llmock server there received.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import os
 import shutil
 import signal
 import sys
+import threading
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from loopkit.agents.model import client
 from loopkit.app import App, Script
-from loopkit.events import InDoubt, Replied, Suspended
+from loopkit.events import Failed, InDoubt, Replied, Suspended
 from loopkit.journal import NewRecord
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import load
@@ -28,20 +32,81 @@ from loopkit.scenario import load_scenario
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
+ANSWER_SECONDS = 0.3
+"""How long the server takes where the client is killed while it waits."""
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Killer:
-    """Counts appends, and ends the process at one of them."""
+    """Counts appends and calls, and ends the process at one of them."""
 
-    def __init__(self, moment: Moment | None = None, number: int = 0) -> None:
+    def __init__(self, moment: Moment | None = None, number: int = 0, inside: int = 0) -> None:
         self.appends = 0
-        self._moment, self._number = moment, number
+        self.intents = 0
+        self._moment, self._number, self._inside = moment, number, inside
 
     def __call__(self, moment: Moment, run: str, records: Sequence[NewRecord]) -> None:
         if moment == "before":
             self.appends += 1
         if moment == self._moment and self.appends == self._number:
-            os.kill(os.getpid(), signal.SIGKILL)
+            _kill()
+        if moment == "after":
+            self.intents += sum(record.type == "intended" for record in records)
+            if self._inside and self.intents >= self._inside:
+                self._inside = 0
+                threading.Timer(ANSWER_SECONDS / 2, _kill).start()
+
+
+class Programs:
+    """Agents that are programs: each notes its calls in the folder, and can kill its caller."""
+
+    def prepare(self, folder: Path) -> None:
+        """Before a run in this folder."""
+
+    def calls(self, folder: Path) -> int:
+        log = folder / "calls.log"
+        return len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
+
+    def killer_inside(self, folder: Path, call: int) -> Killer:
+        (folder / "kill_at").write_text(str(call), encoding="utf-8")
+        return Killer()
+
+
+class Models:
+    """Agents that are models, behind a server whose first answer is an error."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        # Before any fork, so that each child has it.
+        asyncio.run(client.ready())
+
+    def prepare(self, folder: Path) -> None:
+        self._ask("/_llmock/reset", {})
+        failure = {"type": "fail", "status": 500, "times": 1, "message": "not now"}
+        self._queue(failure)
+
+    def calls(self, folder: Path) -> int:
+        count: int = self._ask("/_llmock/requests")["count"]
+        return count
+
+    def killer_inside(self, folder: Path, call: int) -> Killer:
+        delay = {"type": "delay", "seconds": ANSWER_SECONDS, "times": 50}
+        self._queue(delay)
+        return Killer(inside=call)
+
+    def _queue(self, behavior: dict[str, Any]) -> None:
+        self._ask("/_llmock/scenario", {"behaviors": [behavior]})
+
+    def _ask(self, path: str, data: Any = None) -> Any:
+        body = None if data is None else json.dumps(data).encode()
+        with urllib.request.urlopen(urllib.request.Request(self._url + path, body)) as response:
+            return json.load(response)
+
+
+World = Programs | Models
 
 
 async def _started(machine: Path, scenario: Path, folder: Path, killer: Killer) -> None:
@@ -77,11 +142,9 @@ def _forked(machine: Path, scenario: Path, folder: Path, killer: Killer) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _told(name: str, ended: int, folder: Path) -> dict[str, Any]:
+def _told(world: World, name: str, ended: int, folder: Path) -> dict[str, Any]:
     state, events = asyncio.run(_resumed(folder))
-    log = folder / "calls.log"
-    calls = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    told: dict[str, Any] = {"point": name, "ended": ended, "calls": len(calls)}
+    told: dict[str, Any] = {"point": name, "ended": ended, "calls": world.calls(folder)}
     if state is None:
         return {**told, "outcome": None}
     return {
@@ -94,36 +157,41 @@ def _told(name: str, ended: int, folder: Path) -> dict[str, Any]:
         "route": state.route,
         "prompts": {s: [e.prompt for e in told] for s, told in state.conversations.items()},
         "replies": sum(isinstance(event, Replied) for event in events),
+        "failed": sum(isinstance(event, Failed) for event in events),
         "suspensions": sum(isinstance(event, Suspended) for event in events),
         "in_doubt": sum(isinstance(event, InDoubt) for event in events),
     }
 
 
-def points(machine: Path, scenario: Path, work: Path) -> Iterator[dict[str, Any]]:
+def points(
+    machine: Path, scenario: Path, work: Path, world: World
+) -> Iterator[dict[str, Any]]:
     """The unharmed run, then every point."""
-    folder = _fresh(work, "unharmed")
+    folder = _fresh(work, "unharmed", world)
     killer = Killer()
     asyncio.run(_started(machine, scenario, folder, killer))
-    unharmed = _told("unharmed", 0, folder)
+    unharmed = _told(world, "unharmed", 0, folder)
     yield {**unharmed, "appends": killer.appends}
     for number in range(1, killer.appends + 1):
         for moment in ("before", "after"):
-            name = f"{moment}_{number}"
-            folder = _fresh(work, name)
-            yield _told(name, _forked(machine, scenario, folder, Killer(moment, number)), folder)
+            folder = _fresh(work, f"{moment}_{number}", world)
+            ended = _forked(machine, scenario, folder, Killer(moment, number))
+            yield _told(world, folder.name, ended, folder)
     for call in range(1, unharmed["calls"] + 1):
-        folder = _fresh(work, f"inside_call_{call}")
-        (folder / "kill_at").write_text(str(call), encoding="utf-8")
-        yield _told(folder.name, _forked(machine, scenario, folder, Killer()), folder)
+        folder = _fresh(work, f"inside_call_{call}", world)
+        ended = _forked(machine, scenario, folder, world.killer_inside(folder, call))
+        yield _told(world, folder.name, ended, folder)
 
 
-def _fresh(work: Path, name: str) -> Path:
+def _fresh(work: Path, name: str, world: World) -> Path:
     folder = work / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    world.prepare(folder)
     return folder
 
 
 if __name__ == "__main__":
-    for told in points(*map(Path, sys.argv[1:4])):
+    called: World = Models(sys.argv[4]) if len(sys.argv) > 4 else Programs()
+    for told in points(*map(Path, sys.argv[1:4]), called):
         print(json.dumps(told), flush=True)

@@ -1,0 +1,126 @@
+"""kill -9 at any instant while models are asked over HTTP, by what the server really received."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.crash.host import MAX_RESUMES
+from tests.providers.openai_mock import OpenAIMock
+from tests.support import ROOT
+
+HOST = [sys.executable, "-m", "tests.crash.host"]
+MACHINE = """
+loopkit: 1
+input: {n: {type: int, minimum: 0, maximum: 3}}
+limits: {revisions: input.n, cost_usd: 1}
+agents:
+  author:
+    model: openai/gpt-4o-mini
+    base_url: URL/v1
+    api_key_env: CRASH_KEY
+    params: {max_tokens: 500}
+    retry: {attempts: 4, backoff: 10ms}
+    session: SESSION
+  critic:
+    model: openai/gpt-4o-mini
+    base_url: URL/v1
+    api_key_env: CRASH_KEY
+    params: {max_tokens: 500}
+    retry: {attempts: 4, backoff: 10ms}
+validators:
+  form: {matches: revision 2, message: It is not the second revision.}
+  quality:
+    judge: critic
+    prompt: '{"said": "good", "findings": []}'  # which the server repeats
+    map: {verdict: said, verdicts: {good: pass, bad: fail}}
+states:
+  draft:
+    agent: author
+    prompt: "Plan. {{ feedback }}"
+    output: plan
+    next: judge
+  judge:
+    validate: plan
+    by: [form, quality]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: cap_reached, target: failed}
+      - {revise: draft, feedback: "revision {{ revision }}"}
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture(scope="module", params=["fresh", "keep"])
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    folder = tmp_path_factory.mktemp("crash_http")
+    server = OpenAIMock("--response-style", "echo")
+    try:
+        machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
+        url = server.base_url.removesuffix("/v1")
+        text = MACHINE.replace("SESSION", request.param).replace("URL", url)
+        machine.write_text(text, encoding="utf-8")
+        scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
+        host = subprocess.run(
+            [*HOST, str(machine), str(scenario), str(folder / "work"), url],
+            cwd=ROOT,
+            env={**os.environ, "CRASH_KEY": "none"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert host.returncode == 0, host.stderr
+        return [json.loads(line) for line in host.stdout.splitlines()]
+    finally:
+        server.stop()
+
+
+def test_the_unharmed_run_fails_once_and_revises_twice(told: Any) -> None:
+    unharmed = told[0]
+    assert unharmed["outcome"] == "done"
+    assert unharmed["counters"] == {"judge[2]": 2}
+    assert (unharmed["replies"], unharmed["failed"], unharmed["calls"]) == (4, 1, 5)
+    assert unharmed["in_doubt"] == 0
+
+
+def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+    assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+
+
+SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
+
+
+def begun(told: Any) -> list[Any]:
+    """The points at which there was a run already."""
+    points = [point for point in told[1:] if point["outcome"] is not None]
+    assert [point["point"] for point in told[1:] if point not in points] == ["before_1"]
+    return points
+
+
+def test_after_resume_a_run_ends_and_says_the_same_as_the_unharmed_one(told: Any) -> None:
+    for point in begun(told):
+        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+
+
+def test_the_server_received_what_was_committed_and_at_most_what_is_in_doubt_besides(
+    told: Any,
+) -> None:
+    for point in begun(told):
+        committed = point["replies"] + point["failed"]
+        assert point["replies"] == told[0]["replies"], point
+        assert committed <= point["calls"] <= committed + point["in_doubt"], point
+
+
+def test_a_call_that_was_killed_while_it_waited_was_received_and_is_in_doubt(told: Any) -> None:
+    inside = [point for point in told if point["point"].startswith("inside_call")]
+    assert len(inside) <= MAX_RESUMES
+    assert [point["in_doubt"] for point in inside] == [1] * len(inside)
