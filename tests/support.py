@@ -18,7 +18,7 @@ from loopkit.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting
 from loopkit.findings import Report
 from loopkit.load import load
 from loopkit.problems import Problem, ProblemsFound
-from loopkit.runner.active import ActiveRun, Stored
+from loopkit.runner.active import ActiveRun, Clock, Stored
 from loopkit.runner.breaker import Breakers
 from loopkit.runstate import RunState
 from loopkit.scenario import load_scenario
@@ -126,6 +126,28 @@ class Overheard:
 
 
 @dataclass
+class QuickClock:
+    """Time in which pauses last no time; everything else takes a hundredth of a second."""
+
+    time: float = 1_800_000_000.0
+    slept: list[float] = field(default_factory=list)
+    """Every pause that took any time, in seconds."""
+
+    def now(self) -> float:
+        self.time += 0.01
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.now()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            self.slept.append(seconds)
+        self.time += seconds
+        await asyncio.sleep(0)
+
+
+@dataclass
 class Desk:
     """A folder with machine files, and runs of them that outlive an app."""
 
@@ -134,6 +156,8 @@ class Desk:
     scripts: int = field(default=0)
     breakers: Breakers = field(default_factory=Breakers)
     """What all runs of the desk know of the providers, as those of one process do."""
+    clock: Clock | None = None
+    """The time; without one the real time."""
 
     def write(self, name: str, text: str) -> Path:
         path = self.folder / name
@@ -197,12 +221,13 @@ class Desk:
         assert not faults, faults
         app = self._app()
         try:
-            active = await app.start(loaded, filled, self._script(script), limits)
+            active = await app.start(loaded, filled, self.script(script), limits)
             return await self._drive(app, active, hang_at)
         finally:
             await app.close()
 
-    def _script(self, script: str | Path | None) -> Script | None:
+    def script(self, script: str | Path | None) -> Script | None:
+        """A scenario of this text or file, as a run takes it."""
         if isinstance(script, str):
             self.scripts += 1
             script = self.write(f"scenario_{self.scripts}.yaml", script)
@@ -235,6 +260,6 @@ class Desk:
         return Played(active.state, await app.events(active.state.run), self.folder, requests)
 
     def _app(self) -> App:
-        app = App.open(self.state_folder, breakers=self.breakers)
+        app = App.open(self.state_folder, breakers=self.breakers, clock=self.clock)
         app.folder = self.folder
         return app

@@ -16,6 +16,10 @@ from loopkit.problems import did_you_mean
 from loopkit.scenario import Scenario
 
 
+OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
+"""Providers that LiteLLM takes for OpenAI itself where no address is given."""
+
+
 class NotRunnable(Exception):
     """A machine that can't be started as it is asked to; the message says what to do."""
 
@@ -105,6 +109,7 @@ def refuse_unplayable(
     if scenario is not None and scenario.agents:
         _refuse_unplayed(real)
     _refuse_keyless(real)
+    _refuse_astray(real)
     if machine.limits.cost_usd is not None or limits.get("cost_usd") is not None:
         _refuse_unpriced(real)
     if machine.limits.tokens is not None or limits.get("tokens") is not None:
@@ -128,6 +133,17 @@ def _refuse_keyless(real: Mapping[str, Agent]) -> None:
                 f"agent `{name}` takes its key from the environment variable `{variable}`, "
                 "which is not set"
             )
+
+
+def _refuse_astray(real: Mapping[str, Agent]) -> None:
+    """No prompt meant for a server of one's own goes to a stranger's."""
+    for name, agent in real.items():
+        models = agent.model if isinstance(agent, ModelAgent) and agent.base_url is None else ()
+        for provider in {model.partition("/")[0] for model in models} & OWN_SERVERS:
+            if not os.environ.get(f"{provider.upper()}_API_BASE"):
+                raise NotRunnable(
+                    f"agent `{name}` asks a server of your own (`{provider}`): add its `base_url:`"
+                )
 
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 from typing import Any, Protocol
 
 STARTUP_SECONDS = 30.0
@@ -78,10 +79,12 @@ class Process:
 
     def __init__(self, command: Sequence[str], health: str) -> None:
         self.port = _free_port()
+        # A file, because a pipe that nobody reads would stop the server once it is full.
+        self._output = TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._process = subprocess.Popen(
             [part.replace("PORT", str(self.port)) for part in command],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=self._output,
             stderr=subprocess.STDOUT,
         )
         self._await(health)
@@ -98,7 +101,8 @@ class Process:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=10)
+        self._process.wait(timeout=10)
+        self._output.close()
 
     def _await(self, health: str) -> None:
         deadline = time.monotonic() + STARTUP_SECONDS
@@ -111,8 +115,9 @@ class Process:
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self._process.kill()
-                output, _ = self._process.communicate()
-                raise AssertionError(f"the server did not start: {output[-2000:]!r}")
+                self._process.wait()
+                self._output.seek(0)
+                raise AssertionError(f"the server did not start: {self._output.read()[-2000:]!r}")
 
 
 def _free_port() -> int:

@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given
-from hypothesis import strategies as st
 
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.retry_after import LONGEST_S, retry_after_s
 from loopkit.agents.port import AgentError
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY
@@ -27,6 +24,8 @@ from tests.providers.server import ModelServer
 CLAUDE = "anthropic/claude-sonnet-4-5"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n"
 PAGE = b"\n<!DOCTYPE html>\n<html><head><title>Welcome</title></head></html>"
+NOISE = ("litellm.", "Exception - ", "Handle with", "reverse proxy", "Traceback")
+"""What LiteLLM puts around the words of a provider."""
 HELLO = [{"role": "user", "content": "Hello"}]
 Call = Callable[..., Awaitable[Any]]
 
@@ -58,7 +57,7 @@ async def sent_once(server: ModelServer, call: Call, model: str = "") -> AgentEr
     assert len(server.requests()) == 1
     assert "\n" not in error.message
     assert KEY not in error.message
-    assert "litellm." not in error.message
+    assert not [word for word in NOISE if word in error.message]
     return error
 
 
@@ -260,9 +259,6 @@ UNUSABLE = {
         Answer(lost=HEAD + b'{"choices": ['), "transient", True, "the connection to PLACE broke"
     ),
     "a cut connection": Case(Answer(lost=b""), "transient", True, "the connection to PLACE broke"),
-    "a reset connection": Case(
-        Answer(lost=b"", reset=True), "transient", True, "the connection to PLACE broke"
-    ),
     "a gateway's page": Case(
         Answer(PAGE.replace(b"Welcome", b"502 Bad Gateway"), 502, content_type="text/html"),
         "transient", False, "the provider failed (502): an HTML page: 502 Bad Gateway",
@@ -305,6 +301,21 @@ class TestAServerThatIsNotWell:
         assert (error.error_class, error.charged) == ("transient", True)
         assert error.message == f"no answer in time from {hostile.base_url}"
         assert len(hostile.requests()) == 1
+
+    @pytest.mark.parametrize(
+        ("model", "requests"),
+        # Where LiteLLM speaks HTTP without OpenAI's client, it sends a request that was reset once
+        # more, and nothing switches that off.
+        [(HostileServer.model, 1), (CLAUDE, 2)],
+    )
+    async def test_a_reset_is_transient_and_stays_charged(
+        self, hostile: HostileServer, call: Call, model: str, requests: int
+    ) -> None:
+        hostile.queue(*[Answer(lost=b"", reset=True)] * requests)
+        error = await failure(call(hostile.base_url, model))
+        assert (error.error_class, error.charged) == ("transient", True)
+        assert error.message.startswith(f"the connection to {hostile.base_url} broke")
+        assert len(hostile.requests()) == requests
 
     async def test_a_reply_without_choices_is_no_error(
         self, hostile: HostileServer, call: Call
@@ -429,8 +440,10 @@ class TestACallThatIsNotMade:
     ) -> None:
         error = await failure(call(hostile.base_url, reasoning_effort="high"))
         assert error.error_class == "fatal"
-        assert error.message.startswith("openai does not support parameters: ['reasoning_effort']")
-        assert error.message.endswith("; remove them from `params:` of the agent")
+        assert error.message == (
+            "openai does not support parameters: ['reasoning_effort'], for model=gpt-4o-mini; "
+            "remove them from `params:` of the agent"
+        )
         assert hostile.requests() == []
 
     async def test_a_budget_of_litellm_is_fatal(self, litellm: Any) -> None:
@@ -456,91 +469,7 @@ class TestACallThatIsNotMade:
         assert as_agent_error(error).error_class == "fatal"
 
 
-NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-
-
-def http_date(seconds: float) -> str:
-    return format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
-
-
 class TestTheWaitThatAProviderAsksFor:
-    @pytest.mark.parametrize(
-        ("headers", "seconds"),
-        [
-            ({"retry-after": "7"}, 7.0),
-            ({"retry-after": " 1.5 "}, 1.5),
-            ({"retry-after": "0"}, 0.0),
-            ({"retry-after": http_date(90)}, 90.0),
-            ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
-            ({"retry-after-ms": "soon", "retry-after": "3"}, 3.0),
-            ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m3.5s"}, 63.5),
-            ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20ms"}, 0.02),
-            (
-                {
-                    "anthropic-ratelimit-requests-remaining": "0",
-                    "anthropic-ratelimit-requests-reset": "2026-11-21T12:00:30Z",
-                },
-                30.0,
-            ),
-        ],
-    )
-    def test_it_is_read(self, headers: dict[str, str], seconds: float) -> None:
-        assert retry_after_s(headers, NOW) == pytest.approx(seconds)
-
-    @pytest.mark.parametrize(
-        "headers",
-        [
-            {},
-            *(
-                {"retry-after": text}
-                for text in (
-                    "",
-                    "soon",
-                    "-5",
-                    "NaN",
-                    "inf",
-                    "1e3",
-                    "9" * 400,
-                    "1_0",
-                    http_date(-60),
-                )
-            ),
-            {"retry-after": http_date(LONGEST_S + 60)},
-            {"x-ratelimit-remaining-tokens": "12", "x-ratelimit-reset-tokens": "6m0s"},
-            {"x-ratelimit-reset-tokens": "6m0s"},
-            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6 apples"},
-        ],
-    )
-    def test_nonsense_is_not_said(self, headers: dict[str, str]) -> None:
-        assert retry_after_s(headers, NOW) is None
-
-    def test_of_several_used_up_limits_the_last_counts(self) -> None:
-        headers = {
-            "x-ratelimit-remaining-requests": "0",
-            "x-ratelimit-reset-requests": "1s",
-            "x-ratelimit-remaining-tokens": "0",
-            "x-ratelimit-reset-tokens": "6m0s",
-        }
-        assert retry_after_s(headers, NOW) == 360.0
-
-    @given(
-        st.dictionaries(
-            st.sampled_from(
-                [
-                    "retry-after",
-                    "retry-after-ms",
-                    "x-ratelimit-reset-a",
-                    "anthropic-ratelimit-a-reset",
-                ]
-            ),
-            st.text() | st.from_regex(r"[0-9:a-zA-Z+. -]{0,30}") | st.datetimes().map(str),
-        )
-    )
-    def test_whatever_it_says_it_is_a_wait_or_nothing(self, headers: dict[str, str]) -> None:
-        zeros = {"x-ratelimit-remaining-a": "0", "anthropic-ratelimit-a-remaining": "0"}
-        wait = retry_after_s({**headers, **zeros}, NOW)
-        assert wait is None or 0 <= wait <= LONGEST_S
-
     @pytest.mark.parametrize("said", ["-1", "NaN", "tomorrow", "Infinity"])
     async def test_an_absurd_header_leaves_the_error_as_it_is(
         self, hostile: HostileServer, call: Call, said: str

@@ -149,6 +149,14 @@ def test_a_missing_key_is_told_before_anything_is_spent(
         desk.play(machine(server))
 
 
+def test_a_prompt_for_a_server_of_ones_own_goes_to_no_stranger(
+    desk: Desk, server: HostileServer
+) -> None:
+    text = machine(server, model="hosted_vllm/llama").replace(f"base_url: {server.base_url}/v1", "")
+    with pytest.raises(NotRunnable, match="add its `base_url:`"):
+        desk.play(text)
+
+
 def test_each_revision_climbs_a_rung_and_the_last_one_stays(
     desk: Desk, server: HostileServer
 ) -> None:
@@ -158,6 +166,15 @@ def test_each_revision_climbs_a_rung_and_the_last_one_stays(
     asked = [request.body["model"] for request in server.requests()]
     assert asked == ["small", "middle", "large", "large"]
     assert [intent.model for intent in played.of(Intended)][2] == "openai/large"
+
+
+def test_a_state_that_is_entered_forwards_begins_on_the_first_rung(
+    desk: Desk, server: HostileServer
+) -> None:
+    server.queue(SHORT, GOOD)
+    text = machine(server, model="[openai/small, openai/large]")
+    desk.play(text.replace("  draft:\n", "  start: {next: draft}\n  draft:\n"))
+    assert [request.body["model"] for request in server.requests()] == ["small", "large"]
 
 
 def test_a_ladder_by_stall_climbs_where_revising_made_no_progress(

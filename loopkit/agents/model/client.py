@@ -78,6 +78,7 @@ def _imported() -> ModuleType:
     gc.freeze()
     # What follows is for its developers: notes on its types, help on stdout, logs with keys.
     warnings.filterwarnings("ignore", message=r"Items? .* using the `ReadOnly` qualifier")
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     litellm.suppress_debug_info = True
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
