@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ def machine(server: HostileServer, **parts: str) -> str:
     author = parts.get("author", "")
     return f"""
 loopkit: 1
-limits: {{revisions: 3, {parts.get("limits", "cost_usd: 1")}}}
+limits: {{{parts.get("limits", "revisions: 3, cost_usd: 1")}}}
 agents:
   author:
     model: {parts.get("model", "openai/gpt-4o-mini")}
@@ -117,7 +118,7 @@ def test_a_reply_without_a_count_is_charged_at_what_was_reserved(
 def test_a_call_whose_maximum_does_not_fit_is_not_made(desk: Desk, server: HostileServer) -> None:
     """S1.55: a ceiling for the run, looked at before each call, its maximum reserved."""
     server.queue(SHORT, GOOD)
-    played = desk.play(machine(server, limits=f"cost_usd: {240 * PRICE}"))
+    played = desk.play(machine(server, limits=f"revisions: 3, cost_usd: {240 * PRICE}"))
     assert len(server.requests()) == 1
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "limit"
@@ -131,6 +132,19 @@ def test_a_machine_with_a_cost_limit_needs_a_price_for_every_rung(
     with pytest.raises(NotRunnable, match="agent `author` asks `openai/ours`, whose price"):
         desk.play(text)
     assert server.requests() == []
+
+
+def test_a_cost_limit_that_is_set_later_needs_prices_too(
+    durable: Desk, server: HostileServer
+) -> None:
+    server.queue(json_answer({"error": {"message": "no"}}, 400))
+    text = machine(server, model="openai/ours", limits="agent_calls: 9").replace("price: 10", "")
+    stopped = durable.play(text)
+    assert stopped.state.status == "suspended"
+    with pytest.raises(NotRunnable, match="whose price is not known"):
+        durable.resume(stopped.state.run, {"cost_usd": 1.0})
+    server.queue(GOOD)
+    assert durable.resume(stopped.state.run).outcome == "done"
 
 
 def test_a_machine_with_a_token_limit_needs_a_longest_answer(
@@ -363,6 +377,18 @@ def test_a_key_that_a_provider_repeats_is_stored_and_shown_nowhere(
     assert secret not in said + out + err
     assert secret.encode() not in stored
     assert "[TEST_KEY]" in said or "[key]" in said
+
+
+def test_a_key_that_a_command_prints_is_not_kept(desk: Desk, server: HostileServer) -> None:
+    server.queue(GOOD)
+    printing = [sys.executable, "-c", "import os; print(os.environ['TEST_KEY']); exit(1)"]
+    rule = f"{{command: {json.dumps(printing)}, env: [TEST_KEY]}}"
+    played = desk.play(
+        machine(server, limits="revisions: 0").replace("by: [form]", f"by: [{rule}]")
+    )
+    told = "".join(event.model_dump_json() for event in played.events)
+    assert "sk-very-secret" not in told
+    assert "[TEST_KEY]" in told
 
 
 def test_a_call_that_may_have_been_billed_stays_charged(desk: Desk, server: HostileServer) -> None:
