@@ -75,7 +75,9 @@ class Engine:
     def facts(self, run: RunState, work: Worked | None) -> Facts:
         """Everything that the guards of the active state may read, under dotted names."""
         own = work.facts if work else {}
-        counted = {"attempt": self._attempt(run)} | self._revisions(run)
+        # An answer that is only looked at counts as given, as it will when its edge is taken.
+        looked_at = 1 if work is None else 0
+        counted = {"attempt": self._attempt(run) + looked_at} | self._revisions(run)
         others = {s: f for s, f in run.facts.items() if s != run.state}
         reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
         known = flat_facts({**others, run.state: own, "reports": reports, "input": run.input})

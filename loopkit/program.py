@@ -85,13 +85,17 @@ class Program:
         return templates.parse(text)
 
     def validators_of(self, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
-        """The validators that a state asks, in order, by name; inline rules by their position."""
-        return {
-            item if isinstance(item, str) else f"by[{index}]": rules_of(
-                self.machine.validators[item] if isinstance(item, str) else item
-            )
-            for index, item in enumerate(state.by)
-        }
+        return validators_of(self.machine, state)
+
+
+def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
+    """The validators that a state asks, in order, by name; inline rules by their position."""
+    return {
+        item if isinstance(item, str) else f"by[{index}]": rules_of(
+            machine.validators[item] if isinstance(item, str) else item
+        )
+        for index, item in enumerate(state.by)
+    }
 
 
 def flat_facts(facts: Mapping[str, Any], prefix: str = "") -> dict[str, object]:

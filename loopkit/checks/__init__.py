@@ -9,11 +9,14 @@ from loopkit.checks.collisions import check_fields, check_ids, check_named_guard
 from loopkit.checks.content import check_content
 from loopkit.checks.errors import check_errors
 from loopkit.checks.exits import check_exits
+from loopkit.checks.explored import explored
 from loopkit.checks.feedback import check_feedback
 from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
+from loopkit.checks.infeasible_success import check_infeasible_success
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.models import check_models
+from loopkit.checks.never_binds import check_never_binds
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.questions import check_questions
@@ -33,7 +36,9 @@ from loopkit.checks.subject import Subject
 from loopkit.checks.targets import check_targets
 from loopkit.checks.templates import check_templates
 from loopkit.checks.termination import check_cycles, check_resets, check_revise_targets
+from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
+from loopkit.checks.unused_fields import check_unused_fields
 from loopkit.load import Loaded
 from loopkit.problems import Problem, Span
 
@@ -80,7 +85,14 @@ OF_WHOLE: tuple[Rule, ...] = (
     check_content,
 )
 """What follows from how the states hang together, and means little while an edge leads nowhere."""
-RULES = OF_PARTS + OF_WHOLE
+OF_FAULTLESS: tuple[Rule, ...] = (
+    check_never_binds,
+    check_unread_verdict,
+    check_infeasible_success,
+    check_unused_fields,
+)
+"""What is superfluous, which nobody can tell while a misspelt name may stand for it."""
+RULES = OF_PARTS + OF_WHOLE + OF_FAULTLESS
 """Each is total on every machine that loads, sound or not."""
 
 
@@ -88,10 +100,12 @@ def check(loaded: Loaded) -> list[Problem]:
     """All problems of a machine, each once, in the order of their places. Runs nothing."""
     subject = Subject.of(loaded)
     found: dict[tuple[str, str, Span | None], Problem] = {}
-    for rule in RULES if subject.is_sound() else OF_PARTS:
-        for problem in rule(subject):
+    for rules in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
+        if rules is OF_FAULTLESS and any(p.severity == "error" for p in found.values()):
+            break
+        for problem in (problem for rule in rules for problem in rule(subject)):
             found.setdefault((problem.code, problem.message, problem.span), problem)
-    return sorted(found.values(), key=_place)
+    return sorted(explored(subject, list(found.values())), key=_place)
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:
@@ -99,4 +113,4 @@ def _place(problem: Problem) -> tuple[str, int, int]:
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 
 
-__all__ = ["OF_PARTS", "OF_WHOLE", "RULES", "Rule", "Subject", "check"]
+__all__ = ["OF_FAULTLESS", "OF_PARTS", "OF_WHOLE", "RULES", "Rule", "Subject", "check"]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from loopkit.checks.domains import OTHER_TEXT
-from loopkit.checks.facts import table_of
-from loopkit.checks.rows import ROOM, Exit, Row, Table
 from loopkit.checks.subject import Subject
 from loopkit.problems import Problem
+from loopkit.rows import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
 
 MOVE_UP = "delete it, or move it up"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopkit.checks.elsewhere import remedy_for
-from loopkit.checks.guard_texts import parsed_guard
 from loopkit.checks.subject import Subject
 from loopkit.graph import DocPath
 from loopkit.guard import Guard, GuardProblem, GuardType, check
 from loopkit.problems import Problem
+from loopkit.rows import parsed_guard
 from loopkit.scope import BOOL
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from loopkit.checks.references import is_plain_id
-from loopkit.checks.subject import PlacedRule, Subject
+from loopkit.checks.subject import Subject
 from loopkit.definition import (
     AgentState,
     AuthorState,
@@ -21,6 +21,7 @@ from loopkit.definition import (
     Workspace,
 )
 from loopkit.graph import DocPath, output_of
+from loopkit.rows import PlacedRule
 from loopkit.template import Anything, Scalar, Shape
 
 Names = Mapping[str, Shape]

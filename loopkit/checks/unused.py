@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from loopkit.checks.guard_texts import parsed_guard
 from loopkit.checks.guards import uses
 from loopkit.checks.patterns import written_patterns
 from loopkit.checks.references import is_plain_id, revise_edges
@@ -12,6 +11,7 @@ from loopkit.checks.subject import Subject
 from loopkit.definition import AgentState, JudgeRule
 from loopkit.guard import Guard
 from loopkit.problems import Problem, Severity
+from loopkit.rows import parsed_guard
 
 
 def check_unused(subject: Subject) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ class GuardTexts:
 
     def __init__(self, named: Mapping[str, str]) -> None:
         self._texts = named
+        self._whole: dict[str, Guard | None] = {}
 
     @cached_property
     def named(self) -> Mapping[str, Parsed]:
@@ -52,6 +53,11 @@ class GuardTexts:
 
     def whole(self, text: str) -> Guard | None:
         """A guard with its named guards put in; none where any part of it cannot be used."""
+        if text not in self._whole:
+            self._whole[text] = self._put_together(text)
+        return self._whole[text]
+
+    def _put_together(self, text: str) -> Guard | None:
         guard = parsed_guard(text)
         if not isinstance(guard, Guard) or not self.is_usable(guard):
             return None

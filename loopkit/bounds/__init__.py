@@ -1,0 +1,30 @@
+"""What a machine's runs can take at most and at least, found by going through all of them.
+
+A configuration is a state with everything that decides how a run goes on from there: counters,
+attempts, facts that a later guard reads, inputs. `explore` goes through all that can be reached,
+over exactly the rows of facts that the states can produce.
+"""
+
+from loopkit.bounds.expected import NotDetermined
+from loopkit.bounds.exploring import MOST_CONFIGURATIONS, explore
+from loopkit.bounds.extremes import Endless
+from loopkit.bounds.result import Bounds, Budget, Expected, Extreme, Range, Stuck, Taken
+from loopkit.bounds.work import Price, Work
+from loopkit.rows import Anatomy
+
+__all__ = [
+    "MOST_CONFIGURATIONS",
+    "Anatomy",
+    "Bounds",
+    "Budget",
+    "Endless",
+    "Expected",
+    "Extreme",
+    "NotDetermined",
+    "Price",
+    "Range",
+    "Stuck",
+    "Taken",
+    "Work",
+    "explore",
+]

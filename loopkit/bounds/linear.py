@@ -1,0 +1,44 @@
+"""Linear equations over fractions, as far as they decide what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+Equation = tuple[list[Fraction], Fraction]
+"""Coefficients, and what their sum is."""
+
+
+class Contradiction(Exception):
+    """No values solve all the equations."""
+
+
+class Equations:
+    """A system in reduced form."""
+
+    def __init__(self) -> None:
+        self._pivots: dict[int, Equation] = {}
+
+    def add(self, coefficients: Sequence[int], value: Fraction) -> None:
+        """One more equation; raises Contradiction where the others say otherwise."""
+        left, rest = self._reduced([Fraction(c) for c in coefficients], value)
+        pivot = next((index for index, c in enumerate(left) if c), None)
+        if pivot is None:
+            if rest:
+                raise Contradiction
+            return
+        scale = left[pivot]
+        self._pivots[pivot] = ([c / scale for c in left], rest / scale)
+
+    def value(self, coefficients: Sequence[int]) -> Fraction | None:
+        """What a sum comes to, or none where the equations leave it open."""
+        left, rest = self._reduced([Fraction(c) for c in coefficients], Fraction(0))
+        return None if any(left) else -rest
+
+    def _reduced(self, left: list[Fraction], rest: Fraction) -> Equation:
+        for pivot, (row, value) in self._pivots.items():
+            factor = left[pivot]
+            if factor:
+                left = [a - factor * b for a, b in zip(left, row, strict=True)]
+                rest -= factor * value
+        return left, rest

@@ -1,0 +1,238 @@
+"""The ways out of one state, for what a configuration holds: rows that go the same way are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from loopkit.bounds.contexts import LIMITED, OF_COUNTING, PROGRESS, readings
+from loopkit.bounds.variables import OF_PROGRESS, Variable, Variables, alike
+from loopkit.bounds.work import Asking, Spread
+from loopkit.definition import AgentState, CommandState, ValidateState
+from loopkit.graph import Edge, EdgeEvent
+from loopkit.guard import Guard
+from loopkit.guard.kleene import UNKNOWN
+from loopkit.rows import ROOM, Row, Table, faults_of, own_table
+from loopkit.rows.table import of_verdict
+
+COMPLETE = ("pass", "warn", "fail", "not_applicable")
+Kept = tuple[tuple[Variable, object], ...]
+Way = tuple[EdgeEvent, Edge | None, Kept, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row of facts, and who may have been asked for it."""
+
+    row: Row
+    spread: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One way out of a state: an edge, with what it leaves for later."""
+
+    event: EdgeEvent
+    edge: Edge | None
+    """None where an error that nothing catches suspends the run."""
+    kept: Kept
+    """The facts that guards of other states name."""
+    is_judged: bool
+    """It brings a complete report."""
+    cases: tuple[Case, ...]
+    least: Case
+    """The case for which the fewest are asked."""
+    most: Case
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Everything that can come of a state's work in one context."""
+
+    moves: tuple[Move, ...]
+    stuck: Row | None = None
+    """A row for which no transition is enabled; of a person's only where no answer is taken."""
+    is_surely_stuck: bool = False
+    """False where it only cannot be shown that one is enabled."""
+    binding: frozenset[str] = frozenset()
+    """Counters without room that decide something here."""
+
+
+class Moves:
+    """The ways out of every state; each context is worked out once."""
+
+    def __init__(
+        self,
+        variables: Variables,
+        asking: Asking,
+        conditions: Mapping[str, tuple[Guard, ...]] | None = None,
+    ) -> None:
+        """`conditions`, by state, are others than guards that its rows have to decide."""
+        self.variables = variables
+        self.asking = asking
+        self._graph = variables.graph
+        self._conditions = conditions or {}
+        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
+        self._tables: dict[str, Table] = {}
+        self._stand_ins: dict[Variable, Callable[[object], object]] = {}
+        self._known: dict[tuple[str, tuple[object, ...]], Ways] = {}
+        named = {v for read in variables.read.values() for v in read if v.kind == "fact"}
+        self._left = {name: _left_by(name, named) for name in self._graph.states}
+
+    def of(self, name: str, values: Mapping[Variable, object]) -> Ways:
+        """The ways out of a state in a configuration whose variables have these values."""
+        parts = self._readings[name]
+        key = (name, tuple([reading(values) for _, reading in parts]))
+        known = self._known.get(key)
+        if known is None:
+            context = {fact: value for (fact, _), value in zip(parts, key[1], strict=True)}
+            known = self._known[key] = self.within(name, context)
+        return known
+
+    def within(self, name: str, context: Row) -> Ways:
+        """The ways out of a state in a context; what this does not name may be anything."""
+        table = self._table(name)
+        grouped: dict[Way, list[Case]] = {}
+        stuck: Row | None = None
+        binding: set[str] = set()
+        for own in self._rows(name, table, context):
+            row = self._full(name, table, own, context)
+            cases = [Case(own, spread) for spread in self._spreads(name, row)]
+            if not cases:
+                continue
+            taken = [exit_.edge for exit_ in table.taken(row)]
+            kept, is_judged = self._kept(name, row), row.get("verdict") in COMPLETE
+            for edge in taken:
+                grouped.setdefault(("done", edge, kept, is_judged), []).extend(cases)
+            if stuck is None and not table.is_left(row):
+                stuck = own
+            binding |= _binding(table, row, taken, self.variables.named[name])
+        if table.is_human and not grouped and stuck is None:
+            return Ways((), next(table.rows(), {}), is_surely_stuck=True)
+        for caught, broken in self._errors(name, context):
+            grouped.setdefault(caught, []).extend(broken)
+        moves = tuple(_move(way, cases) for way, cases in grouped.items())
+        if stuck is None:
+            return Ways(moves, binding=frozenset(binding))
+        surely = table.is_stuck(self._full(name, table, stuck, context))
+        return Ways(moves, stuck, surely, frozenset(binding))
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _table(self, name: str) -> Table:
+        if name not in self._tables:
+            elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
+            self._tables[name] = own_table(
+                self.variables.anatomy, name, elsewhere=elsewhere, here=conditions
+            )
+        return self._tables[name]
+
+    def _rows(self, name: str, table: Table, context: Row) -> Iterator[Row]:
+        """The rows of a state's work that are possible in a context."""
+        if not isinstance(self._graph.states[name], ValidateState):
+            yield from table.rows()
+            return
+        verdicts = self.asking.verdicts(name, context)
+        has_earlier = context.get(PROGRESS, True)
+        for row in table.rows():
+            is_progress = any(row.get(fact) for fact in OF_PROGRESS)
+            if row.get("verdict", "pass") in verdicts and (has_earlier or not is_progress):
+                yield row
+
+    def _full(self, name: str, table: Table, own: Row, context: Row) -> Row:
+        """A row with what surrounds it, its own facts also under the names they have elsewhere."""
+        row = table.completed({**context, **own})
+        facts = {**own, **of_verdict(own.get("verdict"))}
+        dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
+        return {**row, **dotted, f"reports.{name}.verdict": own.get("verdict", UNKNOWN)}
+
+    def _spreads(self, name: str, row: Row) -> Iterable[Spread]:
+        if isinstance(self._graph.states[name], ValidateState):
+            return self.asking.judging(name, row)
+        return (self.asking.author(name),)
+
+    # -- what is left for later ------------------------------------------------------------
+
+    def _kept(self, name: str, row: Row) -> Kept:
+        return tuple((v, self._stand_in(v, row.get(v.name, UNKNOWN))) for v in self._left[name])
+
+    def _stand_in(self, variable: Variable, value: object) -> object:
+        """One of the values that no guard elsewhere tells from this one."""
+        if variable not in self._stand_ins:
+            owner = variable.name.removeprefix("reports.").partition(".")[0]
+            guards = self.variables.elsewhere[owner]
+            self._stand_ins[variable] = alike(variable.name, guards)
+        return value if value is UNKNOWN else self._stand_ins[variable](value)
+
+    def _kept_after(self, name: str, event: EdgeEvent) -> Kept:
+        """What of a state's facts is known after an error: an incomplete report is one, too."""
+        if event == "limit":
+            return ()
+        state = self._graph.states[name]
+        lost = [v for v in self._left[name] if event == "content" or v.name.startswith("reports.")]
+        known = "incomplete" if isinstance(state, ValidateState) and event == "transient" else None
+        return tuple((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
+
+    # -- errors and limits -----------------------------------------------------------------
+
+    def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
+        for event in faults_of(self.variables.anatomy, name):
+            cases = [Case({}, spread) for spread in self._broken(name, event, context)]
+            for edge in self._caught(name, event, context) if cases else ():
+                yield (event, edge, self._kept_after(name, event), False), cases
+        if not context.get(LIMITED) and self._may_be_limited(name):
+            for edge in self._graph.on(name, "limit"):
+                cases = [Case({}, spread) for spread in self._broken(name, "limit", context)]
+                yield ("limit", edge, (), False), cases
+
+    def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
+        if isinstance(self._graph.states[name], ValidateState):
+            return self.asking.broken(name, event, context)
+        return (self.asking.author(name),)
+
+    def _caught(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
+        """The edge that an error takes, and none where it may suspend the run."""
+        for edge in self._graph.on(name, event):
+            rooms = [context.get(ROOM + counter) for counter in edge.counters]
+            if False in rooms:
+                continue
+            yield edge
+            if None not in rooms:
+                return
+        yield None
+
+    def _may_be_limited(self, name: str) -> bool:
+        """Whether the work makes calls, before which limits are looked at."""
+        state = self._graph.states[name]
+        return isinstance(state, AgentState | CommandState) or bool(self.asking.reach(name))
+
+
+def _left_by(name: str, named: Iterable[Variable]) -> tuple[Variable, ...]:
+    prefixes = (f"{name}.", f"reports.{name}.")
+    return tuple(sorted(v for v in named if v.name.startswith(prefixes)))
+
+
+def merged(moves: Sequence[Move]) -> Move:
+    """Moves over one edge to one configuration, as one with all their cases."""
+    first = moves[0]
+    cases = [case for move in moves for case in move.cases]
+    return _move((first.event, first.edge, first.kept, first.is_judged), cases)
+
+
+def _move(way: Way, cases: list[Case]) -> Move:
+    least = min(cases, key=lambda case: len(case.spread.least))
+    most = max(cases, key=lambda case: len(case.spread.most))
+    return Move(*way, tuple(cases), least, most)
+
+
+def _binding(table: Table, row: Row, taken: list[Edge], named: frozenset[str]) -> set[str]:
+    """The counters without room that make a difference to a row."""
+    full = [fact for fact, value in row.items() if fact.startswith(ROOM) and value is False]
+    if not named.isdisjoint(OF_COUNTING):
+        return {fact.removeprefix(ROOM) for fact in full}
+    plain = {fact: value for fact, value in row.items() if fact != "cap_reached"}
+    return {
+        fact.removeprefix(ROOM)
+        for fact in full
+        if [exit_.edge for exit_ in table.taken({**plain, fact: True})] != taken
+    }

@@ -1,0 +1,115 @@
+"""What is known of a machine's runs before one starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from loopkit.bounds.work import Asked
+from loopkit.graph import EdgeEvent
+from loopkit.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step of a path: the state, what its work came to, and the edge taken."""
+
+    state: str
+    event: EdgeEvent
+    edge: str | None
+    """None where an error that nothing catches suspends the run."""
+    facts: Row
+    """What the state's own work left, as far as guards look at it; empty after an error."""
+    asked: Asked = ()
+    """Who is asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The most, or the least, of one measure, and a path that takes it."""
+
+    total: float | None
+    """Runs and calls are whole numbers; cost is USD, none where a price is unknown."""
+    by_state: Mapping[str, float]
+    """What of it falls to each state on the path; states that take none are left out."""
+    by_agent: Mapping[str, float]
+    way: tuple[Taken, ...]
+    """Empty where the total is unknown or only an upper bound."""
+    inputs: Row
+    """The inputs with which the path starts, as far as a limit or a guard uses them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One measure of all runs."""
+
+    best: Extreme | None
+    """The cheapest path to a success on which no limit is reached; none where there is none."""
+    worst: Extreme
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How far a counter of revisions can come."""
+
+    most_spent: int
+    is_filled: bool
+    """It can be used up."""
+    binds: bool
+    """Where it is used up, it decides something that no other counter decides as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A configuration in which no transition is enabled, and how a run comes there."""
+
+    state: str
+    facts: Row
+    counters: Mapping[str, int]
+    inputs: Row
+    way: tuple[Taken, ...]
+    is_sure: bool
+    """False where the guards leave more open than can be counted out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Means over the runs of a machine, under the probabilities that were given."""
+
+    runs: Fraction
+    calls: Fraction
+    """Every call is answered at once: retries and re-asks are none."""
+    cost: Fraction | None
+    """USD, each call at what it costs at most; none where a price is unknown."""
+    outcomes: Mapping[str, Fraction]
+    """How often each final state is reached; a suspended run counts under its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a machine's runs can take, over all paths between two answers and without a resume."""
+
+    runs: Range
+    """Agent runs: an author or a judge asked on one visit of a state."""
+    calls: Range
+    """Calls to models and to agents that are programs."""
+    cost: Range
+    configurations: int | None = None
+    """None where there are too many to be looked at: then `worst` is "at most", `best` "at
+    least", and nothing of the following is known."""
+    paths: int | None = None
+    stuck: tuple[Stuck, ...] = ()
+    """One for each state in which a run can be stuck."""
+    untaken: tuple[str, ...] = ()
+    """Edges that no run takes, those of errors and limits that a state cannot have included."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """By counter: an edge's id, `budget:NAME`, `total`."""
+    unpriced: tuple[tuple[str, str], ...] = ()
+    """(agent, place) of the calls whose price is unknown."""
+    expected: Expected | None = None
+    """Where probabilities were given."""
+
+    @property
+    def is_exact(self) -> bool:
+        return self.configurations is not None

@@ -1,0 +1,117 @@
+"""What going through all runs of a machine shows beyond what its parts do by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from loopkit.bounds import Bounds, Endless, Stuck, Taken, explore
+from loopkit.checks.subject import Subject
+from loopkit.graph import TOTAL, DocPath, Edge, budget_key
+from loopkit.problems import Problem
+
+STUCK = "stuck"
+LONGEST_WAY = 12
+"""Steps of a way that are told; of a longer one the last."""
+
+
+def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of a machine after a look at all its runs.
+
+    Where a run really comes to be stuck, the way there is told; a state in which rows of facts
+    are left over that no run produces is no problem. Transitions that no run takes and budgets
+    that no run uses up come on top. A machine with other errors is left as it is.
+    """
+    if any(problem.severity == "error" and problem.code != STUCK for problem in problems):
+        return list(problems)
+    try:
+        bounds = explore(subject)
+    except Endless:
+        return list(problems)
+    if not bounds.is_exact:
+        return list(problems)
+    known = {(problem.code, problem.span) for problem in problems}
+    more = (
+        problem for problem in _more(subject, bounds) if (problem.code, problem.span) not in known
+    )
+    return [*_confirmed(bounds, problems), *more]
+
+
+def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
+    stuck = {found.state: found for found in bounds.stuck}
+    for problem in problems:
+        if problem.code != STUCK:
+            yield problem
+            continue
+        found = stuck.get(problem.path.split(".")[1])
+        if found is not None:
+            yield replace(problem, message=f"{problem.message} ({_reached(found)})")
+
+
+def _reached(found: Stuck) -> str:
+    spent = {_counter(name): number for name, number in found.counters.items() if number}
+    with_ = {**found.inputs, **spent}
+    held = ", ".join(f"{name} = {_value(value)}" for name, value in with_.items())
+    return f"a run comes there by {_way(found.way, found.state)}" + (
+        f", with {held}" if held else ""
+    )
+
+
+def _way(way: Sequence[Taken], end: str) -> str:
+    steps = [*(step.state for step in way), end]
+    told = steps[-LONGEST_WAY:]
+    return " → ".join(["…", *told] if len(told) < len(steps) else told)
+
+
+def _counter(name: str) -> str:
+    return f"revisions by {name}" if "[" in name else name
+
+
+def _value(value: object) -> str:
+    return (
+        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
+
+
+def _more(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
+    for edge_id in bounds.untaken:
+        edge = subject.graph.by_id[edge_id]
+        if edge.event == "done" and not _is_harmless(subject, edge):
+            yield subject.source.problem(
+                edge.path,
+                "dead-transition",
+                "no run takes this transition: it is closed, or another goes first, whenever "
+                f"a run is in `{edge.source}`",
+                help="correct the guard or the order, or delete the transition",
+                severity="warning",
+            )
+    for path, counter in _written_caps(subject):
+        budget = bounds.budgets.get(counter)
+        if budget is not None and not budget.is_filled:
+            yield subject.source.problem(
+                path,
+                "never-binds",
+                f"no run uses it up: {budget.most_spent} revisions are the most",
+                help="lower it, or delete it",
+                severity="warning",
+            )
+
+
+def _is_harmless(subject: Subject, edge: Edge) -> bool:
+    """A default at the end, and an edge that a cap of 0 switches off on purpose."""
+    is_last = edge is subject.graph.on(edge.source, "done")[-1]
+    is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+    return is_off or (is_last and edge.guard is None and not edge.back)
+
+
+def _written_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    """Where each cap is written that is not the default, with its counter."""
+    limits = subject.machine.limits
+    written: Mapping[str, DocPath] = {
+        **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
+        TOTAL: ("limits", "total_revisions"),
+        **{edge.id: (*edge.path, "max") for edge in subject.graph.edges if edge.back},
+    }
+    for counter, path in written.items():
+        if counter in subject.graph.caps and subject.source.document.node(path) is not None:
+            yield path, counter

@@ -1,0 +1,60 @@
+"""What an author has declared impossible does not end as a success by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import ways
+from loopkit.checks.subject import Subject, target_path
+from loopkit.definition import AgentState, FinalState, HumanState, ValidateState
+from loopkit.graph import Edge, artifact_of
+from loopkit.problems import Problem
+from loopkit.rows import table_of
+
+
+def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
+    """A warning for each edge that such a report takes to a success which nobody judges again.
+
+    A validate state, a person, and another writing of the artifact count as judging again.
+    """
+    for name, state in subject.judges.items():
+        if _may_be_infeasible(subject, state.validate_):
+            for edge in _taken(subject, name):
+                yield from _unjudged(subject, edge, state.validate_)
+
+
+def _may_be_infeasible(subject: Subject, artifact: str) -> bool:
+    authors = (subject.machine.states[name] for name in subject.graph.artifacts.get(artifact, ()))
+    agents = (subject.machine.agents.get(s.agent) for s in authors if isinstance(s, AgentState))
+    return any(agent is not None and agent.infeasible is not None for agent in agents)
+
+
+def _taken(subject: Subject, name: str) -> list[Edge]:
+    """The edges out of a validate state that a report `infeasible` may take."""
+    table = table_of(subject, name)
+    if table is None:
+        return []
+    rows = [row for row in table.rows() if row.get("verdict") == "infeasible"]
+    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.taken(row)}
+    # Where no guard names it, such a report is an error of the class content.
+    return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
+
+
+def _unjudged(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
+    def is_success(name: str) -> bool:
+        state = subject.machine.states[name]
+        return isinstance(state, FinalState) and state.final == "success"
+
+    def follows(onward: Edge) -> bool:
+        state = subject.machine.states[onward.source]
+        is_judge = isinstance(state, ValidateState | HumanState)
+        rewrites = artifact_of(subject.machine, onward.source) == artifact
+        return onward.event != "limit" and not is_judge and not rewrites
+
+    way = ways.shortest(subject.graph, edge.target, is_success, follows)
+    if way is not None:
+        message = f"`{artifact}` may be infeasible here, and ends as a success unjudged"
+        remedy = f"on the way {ways.shown((edge.source, *way))}; let `infeasible` lead elsewhere"
+        yield subject.source.problem(
+            target_path(edge), "infeasible-success", message, help=remedy, severity="warning"
+        )

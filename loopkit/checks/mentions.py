@@ -1,0 +1,36 @@
+"""Which names a text mentions, taken widely: where nothing is mentioned, nothing is used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+CODE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+PATH = re.compile(r"[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """The words of the code of a text; quoted words count, because they may be fields."""
+
+    names: frozenset[str]
+    whole: frozenset[str]
+    """Those that stand somewhere without a field behind them."""
+
+
+@lru_cache(maxsize=4096)
+def in_template(text: str) -> Mentions:
+    """What the `{{ }}` and `{% %}` of a template mention."""
+    return in_code(" ; ".join(CODE.findall(text)))
+
+
+@lru_cache(maxsize=4096)
+def in_code(text: str) -> Mentions:
+    """What an expression mentions: a guard, a condition, a path, the inside of a template."""
+    bare = TEXT.sub(" ", text)
+    paths = [re.split(r"\s*\.\s*", path) for path in PATH.findall(bare)]
+    quoted = (word for found in TEXT.findall(text) for word in re.findall(r"\w+", found))
+    names = frozenset([*(step for path in paths for step in path), *quoted])
+    return Mentions(names, frozenset(path[0] for path in paths if len(path) == 1))

@@ -1,0 +1,61 @@
+"""What is judged is judged for something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks import guards, texts
+from loopkit.checks.mentions import in_template
+from loopkit.checks.subject import Subject
+from loopkit.definition import FinalState, HumanState
+from loopkit.problems import Problem
+from loopkit.scope import own_names
+
+OF_REPORTS = frozenset(
+    {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}
+)
+
+
+def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
+    """A warning for a validate state whose verdict decides nothing and is shown to nobody."""
+    if not subject.judges or _is_shown(subject):
+        return
+    read = {name for use in guards.uses(subject) for name in _names(subject, use.text)}
+    for name in subject.judges:
+        if not _decides(subject, name) and not any(_is_of(fact, name) for fact in read):
+            message = (
+                f"nothing reads the verdict of `{name}`: whatever it is, the run goes on alike"
+            )
+            remedy = (
+                "add a transition with `guard: valid`, or one that revises; or delete the state"
+            )
+            path = ("states", name)
+            yield subject.source.problem(
+                path, "unread-verdict", message, help=remedy, severity="warning", key=True
+            )
+
+
+def _decides(subject: Subject, name: str) -> bool:
+    """Whether a transition of the state itself depends on its report."""
+    own = own_names(subject.graph, name).keys()
+    edges = subject.graph.on(name, "done")
+    guarded = (edge.guard for edge in edges if edge.guard is not None)
+    return any(edge.back for edge in edges) or any(own & _names(subject, g) for g in guarded)
+
+
+def _names(subject: Subject, text: str) -> frozenset[str]:
+    guard = subject.guards.whole(text)
+    return frozenset() if guard is None else guard.names
+
+
+def _is_of(fact: str, state: str) -> bool:
+    return fact.startswith((f"{state}.", f"reports.{state}."))
+
+
+def _is_shown(subject: Subject) -> bool:
+    """Whether some text, person or result draws on reports; which one it is, is left open."""
+    states = subject.machine.states.values()
+    picks = any(isinstance(s, HumanState | FinalState) and s.pick == "best" for s in states)
+    shows = any(isinstance(state, HumanState) and "report" in state.show for state in states)
+    used = (in_template(use.text) for use in texts.uses(subject))
+    return picks or shows or any(OF_REPORTS & mentions.names for mentions in used)

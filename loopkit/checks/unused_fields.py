@@ -1,0 +1,103 @@
+"""Fields and inputs that are declared are named somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from loopkit.checks import texts
+from loopkit.checks.mentions import Mentions, in_code, in_template
+from loopkit.checks.subject import Subject
+from loopkit.definition import (
+    AgentState,
+    AuthorState,
+    HumanState,
+    JudgeRule,
+    RequireRule,
+)
+from loopkit.graph import DocPath, artifact_of, output_of
+from loopkit.problems import Problem
+
+
+def check_unused_fields(subject: Subject) -> Iterator[Problem]:
+    """A note for each input, and each field of a schema, a form or an output, that nothing names.
+
+    Whatever uses a whole artifact, answer or input uses all of its fields; of a text, only a
+    result does, whose fields others may read in the events.
+    """
+    said = _Said(subject)
+    yield from said.unused(("input",), subject.machine.input, "input", "input")
+    for name, state in subject.machine.states.items():
+        if isinstance(state, HumanState):
+            yield from said.unused(("states", name, "form"), state.form, "field", name)
+        if isinstance(state, AuthorState):
+            fields = output_of(state, name).fields
+            if output_of(state, name).name not in said.results:
+                yield from said.unused(("states", name, "output", "fields"), fields, "field", None)
+    for agent in _authors(subject):
+        yield from _of_schema(subject, said, agent)
+
+
+def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
+    declared = subject.machine.agents[agent]
+    written = {
+        artifact_of(subject.machine, name)
+        for name, state in subject.machine.states.items()
+        if isinstance(state, AgentState) and state.agent == agent
+    }
+    if not written & said.used_whole:
+        fields = {k: v for k, v in (declared.schema_ or {}).items() if k != declared.infeasible}
+        yield from said.unused(("agents", agent, "schema"), fields, "field", None)
+
+
+def _authors(subject: Subject) -> list[str]:
+    """The agents that write and do not judge, whose reports would be read whole."""
+    rules = (placed.rule for placed in subject.rules)
+    judging = {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
+    states = subject.machine.states.values()
+    asked = dict.fromkeys(state.agent for state in states if isinstance(state, AgentState))
+    return [name for name in asked if name in subject.machine.agents and name not in judging]
+
+
+class _Said:
+    """Everything that the texts of a machine mention."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        mentions = list(_mentions(subject))
+        self._names = frozenset[str]().union(*(each.names for each in mentions))
+        states = subject.machine.states.values()
+        finals = subject.machine.finals.values()
+        self.results = {name for final in finals for name in final.result}
+        shown = (name for state in states if isinstance(state, HumanState) for name in state.show)
+        judged = (state.validate_ for state in subject.judges.values())
+        whole = frozenset[str]().union(*(each.whole for each in mentions))
+        self.used_whole = whole.union(self.results, shown, judged)
+
+    def unused(
+        self, path: DocPath, fields: Mapping[str, object], word: str, holder: str | None
+    ) -> Iterator[Problem]:
+        if holder in self.used_whole:
+            return
+        for name in fields:
+            if name not in self._names:
+                message = f"nothing names the {word} `{name}`"
+                yield self._subject.source.problem(
+                    (*path, name), "unused", message, severity="note", key=True
+                )
+
+
+def _mentions(subject: Subject) -> Iterator[Mentions]:
+    for use in texts.uses(subject):
+        yield in_template(use.text)
+    guards = (edge.guard for edge in subject.graph.edges)
+    of_rules = (placed.rule.guard for placed in subject.rules)
+    for guard in (*guards, *of_rules, *subject.machine.guards.values()):
+        yield in_code(guard or "")
+    for bound in subject.graph.caps.values():
+        yield in_code(str(bound))
+    for placed in subject.rules:
+        match placed.rule:
+            case RequireRule(require=condition, each=each):
+                yield in_code(f"{condition} ; {each or ''}")
+            case JudgeRule(sees=sees):
+                yield in_code(" ; ".join(sees))

@@ -1,0 +1,638 @@
+"""Every path of a machine on the real engine, with made-up work: what the language says can come.
+
+Shares with `loopkit.bounds` nothing but the definition. What a state's work can come to is
+written down here a second time, from the tables of the language.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+from loopkit import ledger
+from loopkit.datatypes import DataType, parse_fields
+from loopkit.definition import (
+    AgentState,
+    ChoiceState,
+    CommandRule,
+    CommandState,
+    HumanState,
+    JudgeRule,
+    Machine,
+    RenderState,
+    ValidateState,
+    rules_of,
+)
+from loopkit.engine import Engine
+from loopkit.events import Artifact, Event, HumanAnswer, Started, Worked
+from loopkit.findings import Finding, Report
+from loopkit.graph import output_of
+from loopkit.program import Program
+from loopkit.runner.work.human import AnswerRefused, answered
+from loopkit.runstate import RunState, fold
+
+Asked = tuple[tuple[str, str, int], ...]
+"""(agent, place, most calls) of everybody who is asked for one piece of work."""
+Weights = tuple[int, int, int]
+"""Agent runs, calls, cost."""
+ERRORS = ("transient", "content", "fatal")
+WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
+NAMES = re.compile(r"(?<![\w.])[a-z]\w*(?:\.\w+)*")
+
+
+def price(agent: str, place: str) -> int:
+    """Different whole numbers, so that sums are exact and the dearest call is not always one."""
+    return sum(map(ord, agent + place)) % 7 + 1
+
+
+def weigh(asked: Asked, *, most: bool) -> Weights:
+    calls = [(agent, place, calls if most else 1) for agent, place, calls in asked]
+    return (
+        len(asked),
+        sum(number for _, _, number in calls),
+        sum(number * price(agent, place) for agent, place, number in calls),
+    )
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that the active state's work can come to."""
+
+    work: Worked
+    least: Asked = ()
+    most: Asked = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """Options that a later observer cannot tell apart, with one run that took them."""
+
+    key: tuple[Any, ...]
+    run: RunState
+    least: Weights
+    most: Weights
+    options: tuple[Option, ...]
+
+
+class TooLong(Exception):
+    """There are more paths than are wanted."""
+
+
+class Replay:
+    """One machine on its engine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.program = Program(machine, "digest")
+        self.engine = Engine(self.program)
+        self.graph = self.program.graph
+        self.guards = {
+            name: [
+                self._expanded(edge.guard)
+                for edge in self.graph.on(name, "done")
+                if edge.guard is not None
+            ]
+            for name in machine.states
+        }
+        self.rule_guards = [
+            self._expanded(rule.guard)
+            for state in machine.states.values()
+            if isinstance(state, ValidateState)
+            for rules in self.program.validators_of(state).values()
+            for rule in rules
+            if rule.guard is not None
+        ]
+        self.texts = [
+            *(text for texts in self.guards.values() for text in texts),
+            *self.rule_guards,
+        ]
+        self.words = sorted({a or b for text in self.texts for a, b in WORD.findall(text)})
+        near = {
+            int(n) + d
+            for t in self.texts
+            for n in re.findall(r"(?<![\w.])\d+", t)
+            for d in (-1, 0, 1)
+        }
+        self.numbers = sorted({0, 1} | {n for n in near if n >= 0})
+        self.inputs = parse_fields(machine.input)
+        self.steps_made = 0
+        self._ahead: dict[str, tuple[list[str], list[str]]] = {}
+
+    def _expanded(self, text: str) -> str:
+        for _ in range(5):
+            for name, guard in self.machine.guards.items():
+                text = re.sub(rf"(?<![\w.\"]){name}(?![\w\"])", f"({guard})", text)
+        return text
+
+    # -- how a run starts ------------------------------------------------------------------
+
+    def starts(self) -> Iterator[RunState]:
+        """A run for each input that a guard or a cap can tell from the others."""
+        seen = set()
+        names = {n for text in self.texts for n in NAMES.findall(WORD.sub("0", text))}
+        spent = {counter for edge in self.graph.edges for counter in edge.counters}
+        names |= {str(cap) for counter, cap in self.graph.caps.items() if counter in spent}
+        used = {name for name in names if name.startswith("input.")}
+        for values in product(*(list(self._values(n)) for n in self.inputs.fields or {})):
+            given = dict(zip(self.inputs.fields or {}, values, strict=True))
+            flat = dict(_flat(given, "input."))
+            key = tuple(self._class_of(name, flat[name]) for name in sorted(used))
+            if key not in seen:
+                seen.add(key)
+                yield self.begun(given)
+
+    def begun(self, inputs: Mapping[str, Any]) -> RunState:
+        started = Started(run="r", machine="m", definition="digest", folder="", input=dict(inputs))
+        run = fold([started], RunState())
+        return fold(self.engine.begin(run, 0.0), run)
+
+    def _values(self, name: str) -> Iterator[Any]:
+        yield from self._of_type((self.inputs.fields or {})[name])
+
+    def _of_type(self, datatype: DataType) -> Iterator[Any]:
+        if datatype.optional:
+            yield None
+        if datatype.bounded:
+            assert datatype.minimum is not None
+            assert datatype.maximum is not None
+            yield from range(int(datatype.minimum), int(datatype.maximum) + 1)
+        elif datatype.fields is not None:
+            inner = [list(self._of_type(t)) for t in datatype.fields.values()]
+            for values in product(*inner):
+                yield dict(zip(datatype.fields, values, strict=True))
+        elif datatype.items is not None:
+            yield []
+        elif datatype.scalar == "bool":
+            yield from (True, False)
+        elif datatype.scalar in ("int", "num"):
+            yield from self.numbers
+        else:
+            yield from datatype.values or (*self.words, "x")
+
+    def is_alike(self, state: str, fact: str, one: Any, other: Any) -> bool:
+        """Whether no guard can tell two values of a state's fact apart, here or elsewhere."""
+        names = (fact, f"{state}.{fact}", f"reports.{state}.{fact}")
+        return all(self._class_of(name, one) == self._class_of(name, other) for name in names)
+
+    def _class_of(self, name: str, value: Any) -> Any:
+        """What guards can tell of a value; of a bounded input, the value."""
+        datatype: Any = self.inputs
+        for step in name.split(".")[1:] if name.startswith("input.") else ():
+            datatype = datatype.fields[step]
+        if name.startswith("input.") and datatype.bounded:
+            return value
+        return tuple(_holds(atom, {name: value}) for atom in _atoms(tuple(self.texts), name))
+
+    # -- what work can come to -------------------------------------------------------------
+
+    def options(self, run: RunState) -> Iterator[Option]:
+        state = self.machine.states[run.state]
+        match state:
+            case AgentState():
+                yield from self._of_agent(run, state)
+            case CommandState():
+                for code in self.numbers if self._names("exit_code") else (0,):
+                    yield Option(
+                        self._work(
+                            run,
+                            "done",
+                            facts={"exit_code": code},
+                            artifact=self._artifact(run, state),
+                        )
+                    )
+                yield from self._failing(run, ("transient", "fatal"), ())
+                yield from self._limited(run, ())
+            case RenderState():
+                yield Option(self._work(run, "done", artifact=self._artifact(run, state)))
+                yield from self._failing(run, ("fatal",), ())
+            case ValidateState():
+                yield from self._of_validate(run, state)
+            case HumanState():
+                yield from self._of_human(run, state)
+            case ChoiceState():
+                yield Option(self._work(run, "done"))
+
+    def _work(self, run: RunState, outcome: str, **more: Any) -> Worked:
+        return Worked(state=run.state, visit=run.visit, outcome=outcome, **more)  # type: ignore[arg-type]
+
+    def _artifact(self, run: RunState, state: Any, **more: Any) -> Artifact:
+        output = output_of(state, run.state)
+        attempt = run.attempts.get(run.state, 0) + 1
+        fields = dict.fromkeys(output.fields, "1")
+        return Artifact(
+            name=output.name, author=run.state, attempt=attempt, text="x", fields=fields
+        ).model_copy(update=more)
+
+    def _of_agent(self, run: RunState, state: AgentState) -> Iterator[Option]:
+        agent = self.machine.agents[state.agent]
+        asked = ((state.agent, run.state, agent.retry.attempts),)
+        for data in self._data(agent.schema_):
+            facts = {k: v for k, v in (data or {}).items() if isinstance(v, str | int | float)}
+            artifact = self._artifact(run, state, data=data, is_data=data is not None)
+            yield Option(self._work(run, "done", facts=facts, artifact=artifact), asked, asked)
+        caught = ["transient", "fatal"]
+        if self.graph.on(run.state, "content"):
+            empty = self._artifact(
+                run, state, text="", fault="empty", fault_code="empty", fields={}
+            )
+            work = self._work(run, "content", artifact=empty, error="empty")
+            yield Option(work, asked, asked)
+        yield from self._failing(run, caught, asked)
+        yield from self._limited(run, asked)
+
+    def _data(self, schema: Mapping[str, Any] | None) -> Iterator[dict[str, Any] | None]:
+        if schema is None:
+            yield None
+            return
+        fields = parse_fields(schema).fields or {}
+        read = {name: list(self._of_type(t)) for name, t in fields.items()}
+        for values in product(*(vs if self._names(n) else vs[:1] for n, vs in read.items())):
+            yield dict(zip(fields, values, strict=True))
+
+    def _failing(self, run: RunState, classes: Sequence[str], asked: Asked) -> Iterator[Option]:
+        for error_class in classes:
+            yield Option(self._work(run, error_class, error=error_class), asked, asked)
+
+    def _limited(self, run: RunState, asked: Asked) -> Iterator[Option]:
+        if self.machine.limits.then is not None and not run.then_used:
+            yield Option(self._work(run, "limit", error="limit"), asked, asked)
+
+    def _of_human(self, run: RunState, state: HumanState) -> Iterator[Option]:
+        form = parse_fields(state.form).fields or {}
+        for choice in state.choices:
+            for values in product(*(list(self._of_type(t)) for t in form.values())):
+                filled = dict(zip(form, values, strict=True))
+                answer = HumanAnswer(choice=choice, comment="because", form=filled)
+                try:
+                    yield Option(answered(self.engine, run, state, answer))
+                except AnswerRefused:
+                    continue
+
+    # -- reports ---------------------------------------------------------------------------
+
+    def _of_validate(self, run: RunState, state: ValidateState) -> Iterator[Option]:
+        rules = [r for rules in self.program.validators_of(state).values() for r in rules]
+        applying = [rule for rule in rules if self._applies(run, rule)]
+        judges = self._judges(run, state)
+        asks = any(isinstance(rule, JudgeRule) for rule in rules)
+        may_be_lost = any(isinstance(rule, CommandRule) for rule in applying)
+        everyone = tuple(asked for _, asked in judges)
+        if applying:
+            yield from self._reported(run, "pass", 0, 0, everyone)
+        else:
+            yield from self._reported(run, "not_applicable", 0, 0, ())
+        if any(r.severity == "warning" or isinstance(r, JudgeRule) for r in applying):
+            for warnings in self._counts("warning_count", least=1):
+                yield from self._reported(run, "warn", 0, warnings, everyone)
+        yield from self._fails(run, state, applying, judges)
+        for warnings in (0, *self._counts("warning_count", least=1)):
+            yield from self._routed(run, state, warnings, everyone, may_be_lost)
+        # A judge whose question cannot be filled in leaves no report; others may have been asked.
+        yield Option(self._work(run, "fatal", error="fatal"), (), everyone)
+        if asks:
+            yield from self._limited(run, everyone)
+
+    def _routed(
+        self,
+        run: RunState,
+        state: ValidateState,
+        warnings: int,
+        everyone: Asked,
+        may_be_lost: bool,
+    ) -> Iterator[Option]:
+        """Reports that come to the transitions only where a guard names them."""
+        names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
+        if names & {"incomplete", "verdict"}:
+            yield from self._reported(run, "incomplete", 0, warnings, everyone, error_class="fatal")
+        elif may_be_lost or everyone:
+            for error_class in ERRORS if everyone else ("transient", "fatal"):
+                yield from self._reported(
+                    run, "incomplete", 0, warnings, everyone, error_class, error_class
+                )
+        if self._may_be_infeasible(state.validate_):
+            outcome = "done" if names & {"infeasible", "verdict"} else "content"
+            yield from self._reported(run, "infeasible", 0, warnings, (), outcome=outcome)
+
+    def _counts(self, fact: str, *, least: int) -> list[int]:
+        """Numbers of findings: all that a guard could tell apart."""
+        is_read = self._names(fact)
+        return [n for n in self.numbers if n >= least] if is_read else [least]
+
+    def _fails(
+        self, run: RunState, state: ValidateState, applying: Sequence[Any], judges: Sequence[Any]
+    ) -> Iterator[Option]:
+        everyone = tuple(asked for _, asked in judges)
+        always = tuple(asked for rule, asked in judges if rule.always)
+        errors = [rule for rule in applying if rule.severity == "error"]
+        ways: list[Asked] = []
+        if any(not isinstance(rule, JudgeRule) for rule in errors):
+            ways.append(always)
+        if any(isinstance(rule, JudgeRule) for rule in errors):
+            ways.append(everyone)
+        for asked in ways:
+            errors_found = self._counts("error_count", least=1)
+            for count, warnings in product(errors_found, self._counts("warning_count", least=0)):
+                yield from self._reported(run, "fail", count, warnings, asked)
+        if self._may_be_faulty(state.validate_):
+            yield from self._reported(run, "fail", 1, 0, ())
+
+    def _reported(
+        self, run: RunState, verdict: str, errors: int, warnings: int, asked: Asked,
+        error_class: Any = None, outcome: str = "done",
+    ) -> Iterator[Option]:  # fmt: skip
+        state = self.machine.states[run.state]
+        assert isinstance(state, ValidateState)
+        artifact = run.artifacts[state.validate_]
+        here = (artifact.author, artifact.attempt)
+        earlier = any(
+            r.report.state == run.state and (r.judged.author, r.judged.attempt) != here
+            for r in run.rounds
+        )
+        fails_again = earlier and verdict == "fail"
+        progress = product(
+            *(
+                (False, True) if fails_again and self._names(word) else (False,)
+                for word in ("stalled", "regressed")
+            )
+        )
+        codes = [word for word in self.words if any(f'"{word}" in' in t for t in self.texts)]
+        for stalled, regressed in progress:
+            for code in ("", *codes) if errors + warnings else ("",):
+                findings = tuple(
+                    Finding(
+                        id=f"f{i}",
+                        message="m",
+                        severity="error" if i < errors else "warning",
+                        status="regressed" if regressed and i == 0 else "new",
+                        code=code,
+                    )
+                    for i in range(errors + warnings)
+                )
+                report = Report(
+                    state=run.state, artifact=artifact.name, author=artifact.author,
+                    attempt=artifact.attempt, verdict=verdict, findings=findings,
+                    stalled=stalled, error_class=error_class,
+                )  # fmt: skip
+                facts = dict(ledger.facts_of(report))
+                error = "" if outcome == "done" else verdict
+                work = self._work(run, outcome, facts=facts, report=report, error=error)
+                yield Option(work, asked, asked)
+
+    def _names(self, word: str) -> bool:
+        return any(word in text for text in self.texts)
+
+    def _judges(self, run: RunState, state: ValidateState) -> list[tuple[JudgeRule, Any]]:
+        found = []
+        for index, item in enumerate(state.by):
+            place = item if isinstance(item, str) else f"by[{index}]"
+            rules = (
+                rules_of(self.machine.validators[item]) if isinstance(item, str) else rules_of(item)
+            )
+            for rule in rules:
+                if isinstance(rule, JudgeRule) and self._applies(run, rule):
+                    tries = self.machine.agents[rule.judge].retry.attempts
+                    found.append((rule, (rule.judge, place, tries * (1 + rule.reask))))
+        return found
+
+    def _applies(self, run: RunState, rule: Any) -> bool:
+        if rule.guard is None:
+            return True
+        state = self.machine.states[run.state]
+        assert isinstance(state, ValidateState)
+        known = {
+            "attempt": run.artifacts[state.validate_].attempt,
+            **dict(_flat(run.input, "input.")),
+        }
+        return _holds(self._expanded(rule.guard), known)
+
+    def _authors(self, artifact: str) -> Iterator[tuple[str, Any]]:
+        for name, state in self.machine.states.items():
+            is_author = isinstance(state, AgentState | CommandState | RenderState)
+            if is_author and output_of(state, name).name == artifact:
+                yield name, state
+
+    def _may_be_faulty(self, artifact: str) -> bool:
+        return any(
+            isinstance(state, AgentState) and not self.graph.on(name, "content")
+            for name, state in self._authors(artifact)
+        )
+
+    def _may_be_infeasible(self, artifact: str) -> bool:
+        return any(
+            isinstance(state, AgentState) and self.machine.agents[state.agent].infeasible
+            for _, state in self._authors(artifact)
+        )
+
+    # -- steps and paths -------------------------------------------------------------------
+
+    def taken(self, run: RunState, option: Option) -> tuple[RunState, tuple[Any, ...]]:
+        """The run after an option, and what a later observer can know of it."""
+        self.steps_made += 1
+        events: list[Event] = self.engine.step(run, option.work, 0.0)
+        after = fold(events, run)
+        if after.status == "suspended":
+            return after, ("suspended", option.work.outcome)
+        return after, (after.route[-1], *self._remembered(after))
+
+    def _remembered(self, run: RunState) -> Iterator[Any]:
+        """What guards ahead can tell of the facts, and of whether a round is the first one."""
+        if run.state not in self._ahead:
+            self._ahead[run.state] = self._read_from(run.state)
+        facts, judging = self._ahead[run.state]
+        for name in facts:
+            yield self._class_of(name, self._fact(run, name))
+        for name in judging:
+            yield self._progress(run, name)
+
+    def _read_from(self, state: str) -> tuple[list[str], list[str]]:
+        """The facts that guards read from a state on, and the states whose progress they read."""
+        ahead = self.graph.reachable(state)
+        later = [text for name in ahead for text in self.guards[name]]
+        names = {n for text in later for n in NAMES.findall(WORD.sub("0", text))}
+        facts = sorted(n for n in names if "." in n and not n.startswith("input."))
+        words = ("stalled", "regressed")
+        return facts, [
+            n for n in sorted(ahead) if any(w in t for t in self.guards[n] for w in words)
+        ]
+
+    def _fact(self, run: RunState, name: str) -> Any:
+        *rest, state, fact = name.split(".")
+        if rest:
+            report = run.reports.get(state)
+            return None if report is None else report.verdict
+        return run.facts.get(state, {}).get(fact)
+
+    def _progress(self, run: RunState, name: str) -> int:
+        judged = {(r.judged.author, r.judged.attempt) for r in run.rounds if r.report.state == name}
+        state = self.machine.states[name]
+        assert isinstance(state, ValidateState)
+        artifact = run.artifacts.get(state.validate_)
+        now = (artifact.author, artifact.attempt) if artifact else None
+        return 0 if not judged else 2 if judged - {now} else 1
+
+    def steps(self, run: RunState) -> list[Step]:
+        """What can happen next, each difference once. Raises NoEdge where a run is stuck."""
+        found: dict[tuple[Any, ...], list[tuple[RunState, Option]]] = {}
+        for option in self.options(run):
+            after, key = self.taken(run, option)
+            found.setdefault(key, []).append((after, option))
+        return [
+            Step(
+                key,
+                members[0][0],
+                tuple(
+                    map(min, zip(*(weigh(o.least, most=False) for _, o in members), strict=True))
+                ),
+                tuple(map(max, zip(*(weigh(o.most, most=True) for _, o in members), strict=True))),
+                tuple(option for _, option in members),
+            )
+            for key, members in found.items()
+        ]
+
+    def all_paths(self, most: int) -> Paths:
+        """Every path from every start; raises TooLong above so many."""
+        total = Paths()
+        for run in self.starts():
+            total = total.beside(self._from(run, most, {}))
+            if total.count > most:
+                raise TooLong
+        return total
+
+    def _from(self, run: RunState, most: int, known: dict[Any, Paths]) -> Paths:
+        if run.status in ("finished", "suspended"):
+            is_success = run.finished is not None and run.finished.success
+            return Paths(1, (0, 0, 0), (0, 0, 0) if is_success else NEVER)
+        key = everything_about(run)
+        if key in known:
+            return known[key]
+        total = Paths()
+        for step in self.steps(run):
+            onward = self._from(step.run, most, known)
+            is_limited = step.options[0].work.outcome == "limit"
+            total = total.beside(
+                Paths(
+                    onward.count,
+                    plus(step.most, onward.worst),
+                    NEVER if is_limited else plus(step.least, onward.best),
+                    onward.longest + 1,
+                )
+            )
+            if total.count > most:
+                raise TooLong
+        known[key] = total
+        return total
+
+    def sampled(self, chance: random.Random) -> Weights:
+        """What one path takes at most that goes on by chance, mostly where it is dear."""
+        run = chance.choice(list(self.starts()))
+        total: Weights = (0, 0, 0)
+        while run.status not in ("finished", "suspended"):
+            steps = self.steps(run)
+            back = [step for step in steps if step.run.entered_by and self._is_back(step)]
+            step = chance.choice(back if back and chance.random() < 0.7 else steps)
+            run, total = step.run, plus(total, step.most)
+        return total
+
+    def _is_back(self, step: Step) -> bool:
+        edge = self.graph.by_id.get(str(step.key[0]))
+        return edge is not None and edge.back
+
+
+NEVER: Any = (float("inf"),) * 3
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What many paths have in common."""
+
+    count: int = 0
+    worst: Weights = (0, 0, 0)
+    best: Weights = NEVER
+    longest: int = 0
+
+    def beside(self, other: Paths) -> Paths:
+        worst = tuple(map(max, zip(self.worst, other.worst, strict=True)))
+        best = tuple(map(min, zip(self.best, other.best, strict=True)))
+        longest = max(self.longest, other.longest)
+        return Paths(self.count + other.count, worst, best, longest)  # type: ignore[arg-type]
+
+
+def plus(first: Weights, second: Weights) -> Weights:
+    return tuple(map(operator.add, first, second))  # type: ignore[return-value]
+
+
+def everything_about(run: RunState) -> tuple[Any, ...]:
+    """What of a run the engine can read again: paths that agree in all of it go on alike."""
+    return (
+        run.state,
+        run.then_used,
+        repr(run.input),
+        tuple(sorted(run.counters.items())),
+        tuple(sorted(run.attempts.items())),
+        tuple(sorted((a.name, a.author, a.attempt) for a in run.artifacts.values())),
+        tuple(sorted((name, repr(sorted(facts.items()))) for name, facts in run.facts.items())),
+        tuple(sorted((name, report.verdict) for name, report in run.reports.items())),
+        tuple(sorted({(r.report.state, r.judged.author, r.judged.attempt) for r in run.rounds})),
+    )
+
+
+def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _python(text: str) -> str:
+    """A guard as Python would write it."""
+    for word, literal in (("true", "True"), ("false", "False"), ("none", "None")):
+        text = re.sub(rf"(?<![\w.\"]){word}(?![\w\"])", literal, text)
+    return text
+
+
+@cache
+def _atoms(texts: tuple[str, ...], name: str) -> list[str]:
+    """The smallest conditions on a name."""
+    found: dict[str, None] = {}
+    for text in texts:
+        tree = ast.parse(_python(text), mode="eval")
+        inside = {id(n) for c in ast.walk(tree) if isinstance(c, ast.Compare) for n in ast.walk(c)}
+        for node in ast.walk(tree):
+            is_alone = isinstance(node, ast.Name | ast.Attribute) and id(node) not in inside
+            if isinstance(node, ast.Compare) or is_alone:
+                told = ast.unparse(node)
+                if name in NAMES.findall(WORD.sub("0", told.replace("'", '"'))):
+                    found[told] = None
+    return list(found)
+
+
+@cache
+def _compiled(text: str) -> Any:
+    return compile(_python(text), "<guard>", "eval")
+
+
+def _holds(text: str, known: Mapping[str, Any]) -> bool:
+    """What a guard says of the values of dotted names."""
+    names: dict[str, Any] = {}
+    for dotted, value in known.items():
+        first, *rest = dotted.split(".")
+        if not rest:
+            names[first] = value
+            continue
+        inner = names.setdefault(first, SimpleNamespace())
+        for step in rest[:-1]:
+            inner = inner.__dict__.setdefault(step, SimpleNamespace())
+        inner.__dict__[rest[-1]] = value
+    try:
+        return bool(eval(_compiled(text), {"__builtins__": {}}, names))
+    except TypeError:
+        return False  # none is neither more nor less than anything

@@ -1,0 +1,490 @@
+"""Bounds: numbers worked out by hand, and the extremes of every path of the real engine.
+
+Each generated machine is made from a number, so that one that fails can be made again. The
+ordinary run replays 320 of them, the long one (`-m long`) 1,000 others.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.bounds import Anatomy, Bounds, Endless, Extreme, NotDetermined, Taken, explore
+from loopkit.checks import check
+from loopkit.definition import Machine
+from loopkit.load import load, load_text
+from tests.generated import KINDS, features, generated
+from tests.replay import Option, Replay, plus, price, weigh
+
+HERE = Path(__file__).parent
+FILES = sorted(
+    path
+    for path in (*(HERE.parent / "machines").glob("*.yaml"), *(HERE / "cases/ok").glob("*.yaml"))
+    if not path.name.endswith(".scenario.yaml")
+)
+BATCHES = range(8)
+BATCH = 40
+LONG_BATCHES = range(40)
+LONG_BATCH = 25
+MOST_PATHS = 500
+"""Of a generated machine in the ordinary run; the long one replays up to 20,000."""
+
+
+def machine(states: str, limits: str = "", **agents: str) -> Anatomy:
+    """A machine from the YAML of its states; its agents `writer` and `critic` try three times."""
+    text = f"""
+loopkit: 1
+input: {{n: {{type: int, minimum: 0, maximum: 3}}, flag: bool}}
+limits: {{{limits}}}
+agents:
+  writer: {{model: a/writer, retry: {{attempts: 3}}}}
+  critic: {{model: a/critic, retry: {{attempts: 2}}}}
+states:
+  {states.strip()}
+"""
+    return Anatomy.of_machine(load_text(text, "m.yaml", HERE).machine)
+
+
+def totals(bounds: Bounds) -> tuple[Any, Any]:
+    """(best, worst), each as agent runs, calls and cost."""
+    measures = (bounds.runs, bounds.calls, bounds.cost)
+    best = tuple(float("inf") if m.best is None else m.best.total for m in measures)
+    return best, tuple(measure.worst.total for measure in measures)
+
+
+LOOP = """
+  draft: {agent: writer, prompt: Write., next: check}
+  check:
+    validate: draft
+    by: [{min_chars: 9}, {judge: critic, reask: 1}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: draft, max: 2}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+# -- by hand -----------------------------------------------------------------------------------
+
+
+def test_a_loop_takes_its_first_attempt_and_all_its_revisions() -> None:
+    bounds = explore(machine(LOOP), price=lambda agent, _: 5 if agent == "writer" else 1)
+    # Worst: three attempts, each judged. The writer has 3 tries, the critic 2 for each of 1 + 1
+    # questions: 3 · (3 + 4) = 21 calls; 3 · (3 · 5 + 4 · 1) = 57 USD. Best: one call each.
+    assert totals(bounds) == ((2, 2, 6), (6, 21, 57))
+    assert bounds.calls.worst.by_state == {"draft": 9, "check": 12}
+    assert bounds.cost.worst.by_agent == {"writer": 45, "critic": 12}
+
+
+def test_every_path_and_every_configuration_is_counted_once() -> None:
+    bounds = explore(machine(LOOP))
+    # draft and check with 0, 1 and 2 revisions spent, and two ends.
+    assert bounds.configurations == 8
+    # In each round: draft ends in two errors; check in three, and in `done`. The last one can
+    # also end in `failed`: 3 · (2 + 4) + 1.
+    assert bounds.paths == 19
+
+
+def test_the_worst_path_is_told_step_by_step_with_the_facts_of_each() -> None:
+    way = explore(machine(LOOP)).runs.worst.way
+    assert [step.edge for step in way[:4]] == ["draft[0]", "check[1]", "draft[0]", "check[1]"]
+    assert way[1].facts == {"verdict": "fail"}
+    assert [work.agent for work in way[1].asked] == ["critic"]
+
+
+def test_judges_cost_nothing_where_a_rule_blocks_unless_they_are_always_asked() -> None:
+    blocked = LOOP.replace("guard: valid", "guard: error_count == 2")
+    # Two findings can't be those of an empty answer, but those of a rule: no judge is asked.
+    assert totals(explore(machine(blocked), price=price))[0][0] == 1
+    always = blocked.replace("reask: 1", "always: true")
+    assert totals(explore(machine(always), price=price))[0][0] == 2
+
+
+def test_a_judge_whose_guard_is_false_is_not_asked() -> None:
+    guarded = LOOP.replace("reask: 1", 'reask: 1, guard: "attempt == 2"')
+    # It judges the second of three attempts alone.
+    assert explore(machine(guarded)).runs.worst.total == 4
+
+
+def test_a_cap_of_zero_grants_nothing_and_a_bounded_input_each_of_its_values() -> None:
+    assert explore(machine(LOOP.replace("max: 2", "max: 0"))).runs.worst.total == 2
+    by_input = machine(LOOP.replace("max: 2", "max: input.n"))
+    assert explore(by_input).runs.worst.total == 8
+    assert explore(by_input).runs.worst.inputs == {"input.n": 3}
+    assert explore(by_input, inputs={"n": 1}).runs.worst.total == 4
+
+
+def test_a_reset_grants_again_as_far_as_the_total_goes() -> None:
+    states = """
+  plan: {agent: writer, prompt: Plan., next: code}
+  code: {agent: writer, prompt: Code., next: check}
+  check:
+    validate: code
+    by: [{min_chars: 9}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: error_count > 3, revise: plan, max: 1, resets: [code]}
+      - {revise: code, max: 1}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    # Without a reset: plan, code; code again; plan, code: 5. With it, code once more: 6. A total
+    # of 2 leaves two revisions, the dearest of which are one to the plan and one to the code.
+    assert explore(machine(states, "total_revisions: 9")).runs.worst.total == 6
+    assert explore(machine(states, "total_revisions: 2")).runs.worst.total == 5
+    unreset = states.replace(", resets: [code]", "")
+    assert explore(machine(unreset, "total_revisions: 9")).runs.worst.total == 5
+
+
+def test_shared_budgets_are_spent_by_all_their_edges() -> None:
+    states = LOOP.replace("{revise: draft, max: 2}", "{revise: draft, budget: b, max: 2}").replace(
+        "{guard: valid, target: done}",
+        "{guard: valid, target: done}\n      - {guard: error_count > 1, revise: draft, budget: b}",
+    )
+    assert explore(machine(states, "budgets: {b: 1}")).runs.worst.total == 4
+    assert explore(machine(states, "budgets: {b: 3}")).runs.worst.total == 8
+
+
+def test_a_limit_is_no_way_to_the_best_and_leads_on_once() -> None:
+    states = LOOP + "\n  sorry: {human: Take it?, choices: [yes], next: done}".replace(
+        "yes", "take"
+    )
+    bounds = explore(machine(states, "cost_usd: 1, then: sorry"), price=price)
+    assert bounds.runs.best is not None
+    assert bounds.runs.best.total == 2
+    assert bounds.runs.worst.total == 6
+
+
+def test_an_unknown_price_makes_the_cost_unknown_and_never_nothing() -> None:
+    bounds = explore(machine(LOOP), price=lambda agent, _: None if agent == "critic" else 1)
+    assert bounds.cost.worst.total is None
+    assert bounds.cost.best is not None
+    assert bounds.cost.best.total is None
+    assert bounds.unpriced == (("critic", "by[1]"),)
+    assert explore(machine(LOOP), price=lambda *_: 0).cost.worst.total == 0
+
+
+def test_without_a_way_to_a_success_there_is_no_best() -> None:
+    bounds = explore(machine(LOOP.replace("target: done", "target: failed")))
+    assert bounds.runs.best is None
+    assert bounds.runs.worst.total == 6
+
+
+def test_stalling_takes_an_earlier_attempt() -> None:
+    stalling = LOOP.replace("- {revise", "- {guard: stalled, target: failed}\n      - {revise")
+    bounds = explore(machine(stalling))
+    # As without it: the first report is not stalled, and the others need not be.
+    assert bounds.runs.worst.total == 6
+    once = explore(machine(stalling.replace("max: 2", "max: 0")))
+    assert "check[1]" in once.untaken
+
+
+def test_judging_one_attempt_again_is_no_progress_to_miss() -> None:
+    states = """
+  draft: {agent: writer, prompt: Write., next: check}
+  check:
+    validate: draft
+    by: [{min_chars: 9}]
+    transitions:
+      - {guard: stalled, target: failed}
+      - {target: ask}
+  ask:
+    human: Look again?
+    choices: [again, done]
+    transitions:
+      - {guard: choice == "again", revise: check, feedback: Again.}
+      - {target: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    anatomy = machine(states)
+    assert "check[0]" in explore(anatomy).untaken
+    assert replayed(anatomy.machine, 1_000, 1) == "replayed"
+
+
+# -- what is odd -------------------------------------------------------------------------------
+
+
+def test_a_stuck_configuration_is_shown_with_facts_counters_and_the_way_to_it() -> None:
+    states = LOOP.replace("      - {target: failed}\n", "").replace(
+        "  failed: {final: failure}\n", ""
+    )
+    (stuck,) = explore(machine(states)).stuck
+    assert (stuck.state, stuck.facts, stuck.counters) == (
+        "check",
+        {"verdict": "fail"},
+        {"check[1]": 2},
+    )
+    assert [step.edge for step in stuck.way[1::2]] == ["check[1]", "check[1]"]
+    assert stuck.is_sure
+
+
+def test_a_question_without_an_open_choice_is_stuck() -> None:
+    states = """
+  draft: {agent: writer, prompt: Write., next: ask}
+  ask:
+    human: Is it good?
+    choices: [again]
+    transitions: [{revise: draft, max: 1, feedback: Again.}]
+  done: {final: success}
+"""
+    (stuck,) = explore(machine(states)).stuck
+    assert (stuck.state, stuck.counters) == ("ask", {"ask[0]": 1})
+
+
+def test_edges_that_no_run_takes_are_named() -> None:
+    swapped = LOOP.replace("max: 2}", "max: 2, guard: attempt > 3}")
+    assert set(explore(machine(swapped)).untaken) == {"check[1]"}
+    assert explore(machine(LOOP)).untaken == ()
+
+
+def test_a_total_above_what_all_its_pairs_can_spend_never_binds() -> None:
+    loose, tight = (explore(machine(LOOP, f"total_revisions: {n}")).budgets for n in (10, 1))
+    assert (loose["total"].most_spent, loose["total"].is_filled, loose["total"].binds) == (
+        2,
+        False,
+        False,
+    )
+    assert (tight["total"].most_spent, tight["total"].binds) == (1, True)
+    assert not tight["check[1]"].is_filled
+
+
+def test_runs_that_need_not_end_are_refused() -> None:
+    circling = LOOP.replace("{target: failed}", "{target: draft}")
+    with pytest.raises(Endless, match=r"`(draft|check)`"):
+        explore(machine(circling))
+    with pytest.raises(Endless):
+        explore(machine(circling), most=1)
+
+
+def test_a_choice_is_closed_by_the_attempt_that_the_answer_will_be() -> None:
+    states = """
+  draft: {agent: writer, prompt: Write., next: ask}
+  ask:
+    human: Is it good?
+    choices: [good, again]
+    transitions:
+      - {guard: choice == "good", target: done}
+      - {guard: attempt < 3, revise: draft, max: 2, feedback: Again.}
+      - {guard: attempt == 3, target: failed}
+      - {target: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    # Answer by answer: the first and the second can revise, the third can't and is the last.
+    anatomy = machine(states)
+    assert "ask[2]" not in explore(anatomy).untaken
+    assert replayed(anatomy.machine, 1_000, 1) == "replayed"
+
+
+# -- too many ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_upper_bound_is_never_below_what_is_exact(path: Path) -> None:
+    anatomy = Anatomy.of_machine(load(path).machine)
+    exact, upper = explore(anatomy, price=price), explore(anatomy, price=price, most=1)
+    assert not upper.is_exact
+    assert all(a <= b for a, b in zip(totals(exact)[1], totals(upper)[1], strict=True))
+    assert all(a >= b for a, b in zip(totals(exact)[0], totals(upper)[0], strict=True))
+
+
+def test_the_upper_bound_is_the_first_path_and_the_heaviest_revisions() -> None:
+    bounds = explore(machine(LOOP), most=5, price=price)
+    # draft and check, and twice again.
+    assert totals(bounds)[1][:2] == (6, 21)
+    total = explore(machine(LOOP, "total_revisions: 1"), most=5)
+    assert total.runs.worst.total == 4
+    assert (bounds.configurations, bounds.paths) == (None, None)
+
+
+# -- means -------------------------------------------------------------------------------------
+
+
+def test_means_are_exact_under_given_probabilities() -> None:
+    chances = {"check.valid": Fraction("0.6"), "check.blocked": Fraction("0.1")}
+    expected = explore(machine(LOOP), assume=chances, price=lambda *_: 1).expected
+    assert expected is not None
+    # Rounds: 1 + 0.4 + 0.4². In each a draft, and a judge but where a rule blocks.
+    rounds = 1 + Fraction("0.4") + Fraction("0.16")
+    assert expected.runs == expected.calls == expected.cost == rounds * (1 + Fraction("0.9"))
+    assert expected.outcomes == {"done": 1 - Fraction("0.064"), "failed": Fraction("0.064")}
+
+
+def test_what_a_configuration_decides_itself_needs_no_probability() -> None:
+    states = LOOP.replace("{judge: critic, reask: 1}", "{max_chars: 99}")
+    chances = {"check.valid": Fraction(1, 2), "check.stalled": Fraction(1, 4)}
+    stalling = states.replace("- {revise", "- {guard: stalled, target: failed}\n      - {revise")
+    expected = explore(machine(stalling), assume=chances).expected
+    assert expected is not None
+    # The first report cannot be stalled: half of the runs are revised; of these a quarter is
+    # stalled, a quarter revised again.
+    assert expected.runs == 1 + Fraction(1, 2) + Fraction(1, 8)
+
+
+def test_a_person_s_choice_and_an_error_have_probabilities_by_their_words() -> None:
+    states = """
+  ask:
+    human: Which one?
+    choices: [old, new, none_of_them]
+    transitions:
+      - {guard: choice == "new", target: draft}
+      - {guard: choice == "old", target: done}
+      - {target: failed}
+  draft: {agent: writer, prompt: Write., on_error: failed, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    chances = {"ask.new": Fraction(1, 2), "ask.old": Fraction(1, 3), "draft.fatal": Fraction(1, 10)}
+    expected = explore(machine(states), assume=chances).expected
+    assert expected is not None
+    assert expected.runs == Fraction(1, 2)
+    assert expected.outcomes["failed"] == Fraction(1, 6) + Fraction(1, 20)
+
+
+@pytest.mark.parametrize(
+    ("chances", "message"),
+    [
+        ({"check.valid": "0.6"}, "`check.blocked`"),
+        ({"check.stalled": "0.6"}, "`check.valid`"),
+        ({"check.valdi": "0.6"}, "did you mean `valid`"),
+        ({"chekc.valid": "0.6"}, "did you mean `check`"),
+        ({"check.valid": "1.6"}, "not between 0 and 1"),
+        (
+            {"check.valid": "0.8", "check.fail": "0.7", "check.blocked": "0"},
+            "contradict|more than 1",
+        ),
+    ],
+)
+def test_what_is_missing_or_wrong_among_probabilities_is_named(
+    chances: dict[str, str], message: str
+) -> None:
+    given = {name: Fraction(chance) for name, chance in chances.items()}
+    with pytest.raises(NotDetermined, match=message):
+        explore(machine(LOOP), assume=given)
+
+
+def test_means_need_an_input_that_the_runs_depend_on() -> None:
+    anatomy = machine(
+        LOOP.replace("max: 2", "max: input.n").replace(
+            "{judge: critic, reask: 1}", "{max_chars: 9}"
+        )
+    )
+    with pytest.raises(NotDetermined, match="input"):
+        explore(anatomy, assume={"check.valid": Fraction(1, 2)})
+    expected = explore(anatomy, inputs={"n": 1}, assume={"check.valid": Fraction(1, 2)}).expected
+    assert expected is not None
+    assert expected.runs == Fraction(3, 2)
+
+
+# -- replayed ----------------------------------------------------------------------------------
+
+
+def replayed(raw: Machine, most: int, number: int) -> str:
+    """Compare a machine's bounds with its paths on the engine; how that was done."""
+    bounds = explore(Anatomy.of_machine(raw), price=price)
+    assert bounds.stuck == ()
+    replay = Replay(raw)
+    if bounds.paths is not None and bounds.paths <= most:
+        paths = replay.all_paths(most)
+        assert (paths.count, paths.best, paths.worst) == (bounds.paths, *totals(bounds)), number
+        return "replayed"
+    for worst in (bounds.runs.worst, bounds.calls.worst, bounds.cost.worst):
+        assert not bounds.is_exact or witnessed(replay, worst), number
+    chance = random.Random(number)
+    for _ in range(3):
+        taken = replay.sampled(chance)
+        assert all(a <= b for a, b in zip(taken, totals(bounds)[1], strict=True)), number
+    return "sampled" if bounds.is_exact else "bounded"
+
+
+def witnessed(replay: Replay, worst: Extreme) -> bool:
+    """Whether the engine takes the worst path as it is told, and it takes what is told."""
+    inputs = {name.removeprefix("input."): value for name, value in worst.inputs.items()}
+    some = next(replay.starts()).input
+    run, total = replay.begun({**some, **inputs}), (0, 0, 0)
+    for step in worst.way:
+        assert run.state == step.state
+        for option in replay.options(run):
+            after, _ = replay.taken(run, option)
+            if _is_told(
+                replay, step, option, after.route[-1] if after.status != "suspended" else None
+            ):
+                run, total = after, plus(total, weigh(option.most, most=True))
+                break
+        else:
+            return False
+    assert run.status in ("finished", "suspended")
+    return worst.total in total
+
+
+def _is_told(replay: Replay, step: Taken, option: Option, edge: str | None) -> bool:
+    if (option.work.outcome, edge) != (step.event, step.edge):
+        return False
+    left = option.work.facts
+    alike = (
+        set(left[fact]) == value
+        if isinstance(value, frozenset)
+        else replay.is_alike(step.state, fact, left[fact], value)
+        for fact, value in step.facts.items()
+    )
+    asked = sorted((work.agent, work.place) for work in step.asked)
+    return all(alike) and asked == sorted((agent, place) for agent, place, _ in option.most)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_bounds_of_machine_files_are_those_of_all_paths_of_the_engine(path: Path) -> None:
+    how = replayed(load(path).machine, 25_000, 1)
+    assert how == "replayed"
+
+
+def of_batch(start: int, count: int, most: int) -> tuple[Counter[str], Counter[str]]:
+    """Replay some machines; what occurred in them, and how they were compared."""
+    found: Counter[str] = Counter()
+    how: Counter[str] = Counter()
+    for number in range(start, start + count):
+        raw = generated(number)
+        loaded = load_text(json.dumps(raw), "m.yaml", HERE)
+        assert [p for p in check(loaded) if p.severity == "error"] == [], number
+        found += features(raw)
+        how[replayed(loaded.machine, most, number)] += 1
+    return found, how
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_the_bounds_of_generated_machines_are_those_of_all_paths_of_the_engine(batch: int) -> None:
+    found, how = of_batch(batch * BATCH, BATCH, MOST_PATHS)
+    assert how["replayed"] > BATCH / 2, how
+    print(dict(found), dict(how))
+
+
+def test_the_generator_draws_every_part_of_the_language() -> None:
+    found: Counter[str] = Counter()
+    for number in range(len(BATCHES) * BATCH):
+        found += features(generated(number))
+    print(dict(found))
+    wanted = [
+        *(f"kind {kind}" for kind in KINDS), "error edge", "error edge that revises", "then",
+        "shared budget", "total", "resets", "nested revise edges", "bounded input as a cap",
+        "two authors", "judge", "judge always", "rule with guard", "guard with stalled",
+        "guard with regressed", "guard with attempt", "guard with cap_reached",
+        "guard with revisions >=", "guard with reports.", "cap 0", "cap 1", "cap 2", "cap 3",
+        "cap input.n", "cap default",
+    ]  # fmt: skip
+    assert {part: found[part] for part in wanted if found[part] < 10} == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("batch", LONG_BATCHES)
+def test_the_bounds_of_many_more_machines_are_those_of_all_paths(batch: int) -> None:
+    found, how = of_batch(100_000 + batch * LONG_BATCH, LONG_BATCH, 20_000)
+    print(dict(found), dict(how))
