@@ -1,0 +1,58 @@
+"""`loopkit plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from loopkit.bounds import Endless, NotDetermined
+from loopkit.cli import exits
+from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.inputs import input_options, partial_inputs
+from loopkit.cli.machine import checked
+from loopkit.plan import plan_of, shown
+
+
+@click.command()
+@click.argument("machine", type=click.Path(path_type=Path))
+@input_options
+@click.option(
+    "--assume", "assumed", multiple=True, metavar="STATE.FACT=P", help="A probability, such as 0.6."
+)
+def command(
+    machine: Path,
+    input_file: str | None,
+    sets: tuple[str, ...],
+    set_json: tuple[str, ...],
+    assumed: tuple[str, ...],
+) -> int:
+    """Say what a run of MACHINE would do and cost. Executes nothing and spends nothing."""
+    with exits.told():
+        loaded = checked(machine)
+        inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
+        try:
+            plan = plan_of(loaded.machine, inputs, probabilities(assumed))
+        except (Endless, NotDetermined) as error:
+            raise Stop(USAGE, f"error: {error}") from error
+    click.echo(shown(plan, inputs))
+    return exits.OK
+
+
+def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
+    """What `--assume` says; raises Stop."""
+    given: dict[str, Fraction] = {}
+    for written in assumed:
+        fact, equals, text = written.rpartition("=")
+        try:
+            number = Fraction(text)
+        except (ValueError, ZeroDivisionError) as error:
+            raise Stop(USAGE, f"error: `--assume {written}`: `{text}` is no number") from error
+        if not equals or "." not in fact:
+            raise Stop(USAGE, f"error: `--assume {written}` is not of the form `state.fact=0.6`")
+        if not 0 <= number <= 1:
+            raise Stop(USAGE, f"error: `--assume {written}`: a probability is from 0 to 1")
+        given[fact] = number
+    return given

@@ -1,0 +1,153 @@
+"""`loopkit plan`: what a run would do and cost, told without doing or spending any of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopkit.cli import invoke as run
+from tests.support import ROOT
+
+PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
+MACHINE = """
+loopkit: 1
+description: Draft and judge.
+input: {topic: str, rounds: {type: int, minimum: 0, maximum: 3}}
+limits: {revisions: input.rounds, cost_usd: 0.5}
+agents:
+  writer:
+    model: [openai/gpt-5-mini, openai/gpt-5]
+    params: {max_tokens: 1000}
+    retry: {attempts: 2}
+  critic: {command: [touch, asked], price_per_run: 0.01, retry: {attempts: 1}}
+validators:
+  lint: {command: [touch, "{{ input.topic }}"]}
+  quality: {judge: critic, rubric: [Good.], reask: 1}
+states:
+  prepare: {run: [touch, prepared], next: draft}
+  draft: {agent: writer, prompt: "Write about {{ input.topic }}.", output: text, next: judge}
+  judge:
+    validate: text
+    by: [lint, quality]
+    transitions: [{guard: valid, target: polish}, {revise: draft}, {target: failed}]
+  polish: {agent: writer, prompt: "Polish {{ text }}.", on_error: {content: failed}, next: done}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
+
+
+def planned(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert run(["plan", "machine.yaml", *options]) == 0
+    return capsys.readouterr().out
+
+
+def row(out: str, name: str) -> list[str]:
+    """The least and the most of one line of the table."""
+    line = next(line for line in out.splitlines() if line.startswith(name))
+    return line.removeprefix(name).split()[:2]
+
+
+def test_the_least_and_the_most_are_told_for_the_given_input(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # One draft, one judge, one polish; with r revisions r + 1 of the first two.
+    out = planned(capsys, "--set", "topic=tea", "--set", "rounds=2")
+    assert row(out, "agent runs") == ["3", "7"]
+    # Two tries for each of four writings, one try and one re-ask for each of three judgements.
+    assert row(out, "calls") == ["3", "14"]
+
+
+def test_an_input_that_is_not_given_is_taken_at_its_dearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert row(planned(capsys), "agent runs") == ["3", "9"]
+    assert "input.rounds = 3" in planned(capsys)
+
+
+def test_calls_are_priced_at_the_dearest_rung_and_beside_the_limit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = planned(capsys, "--set", "rounds=0")
+    # gpt-5: 272,000 tokens in at 1.25 USD a million, 1,000 out at 10.
+    assert "at most $0.3500 a call" in out
+    assert row(out, "cost") == ["$0.7100", "$1.42"]
+    assert "`cost_usd` ends a run at $0.5000" in out
+
+
+def test_a_price_that_is_not_known_makes_the_cost_unknown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = MACHINE.replace("openai/gpt-5]", "openai/ours]").replace(", cost_usd: 0.5", "")
+    Path("machine.yaml").write_text(text, encoding="utf-8")
+    out = planned(capsys)
+    assert row(out, "cost") == ["unknown", "unknown"]
+    assert "no known price" in out
+
+
+def test_first_prompts_and_commands_are_filled_in_as_far_as_the_input_goes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = planned(capsys, "--set", "topic=green tea")
+    assert "First prompt of draft:\n  Write about green tea." in out
+    assert "judge · lint: touch 'green tea'" in out
+    assert "First prompt of polish" not in out
+    assert "First prompt" not in planned(capsys)
+    assert "judge · lint: touch {{ input.topic }}" in planned(capsys)
+
+
+def test_nothing_is_run_asked_or_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    planned(capsys, "--set", "topic=tea", "--set", "rounds=1")
+    assert [path.name for path in Path().iterdir()] == ["machine.yaml"]
+
+
+def test_expected_values_are_exact_under_given_probabilities(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = MACHINE.replace("by: [lint, quality]", "by: [quality]").replace("input.rounds,", "1,")
+    Path("machine.yaml").write_text(text, encoding="utf-8")
+    # Draft and judge once, half of the time twice, and three times out of four a polish.
+    out = planned(capsys, "--assume", "judge.valid=0.5")
+    assert "  3.75 agent runs, 3.75 calls, " in out
+    assert "  done: 75.0%\n" in out
+    assert "  failed: 25.0%\n" in out
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("judge.valid", "`judge.valid` is no number"),
+        ("judge.valid=2", "a probability is from 0 to 1"),
+        ("valid=0.5", "is not of the form"),
+        ("judge.vald=0.5", "has no fact `vald`"),
+        ("juge.valid=0.5", "juge"),
+    ],
+)
+def test_a_probability_that_can_not_be_used_is_told(
+    written: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "machine.yaml", "--assume", written]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_machine_with_errors_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("machine.yaml").write_text(MACHINE.replace("guard: valid", "guard: vald"), "utf-8")
+    assert run(["plan", "machine.yaml"]) == 2
+    assert "did you mean `valid`?" in capsys.readouterr().err
+
+
+def test_planning_loads_no_client_of_models() -> None:
+    code = (
+        f"import sys; from loopkit.cli import invoke; invoke(['plan', {PLAN_REVIEW!r}]); "
+        "sys.exit('litellm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0
