@@ -2,35 +2,85 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from loopkit.checks import check
 from loopkit.cli import exits
-from loopkit.cli.machine import loaded_from
+from loopkit.cli.machine_files import machine_files
+from loopkit.load import Loaded, load, load_text
 from loopkit.problems import Problem, ProblemsFound
+from loopkit.source import decoded
 from loopkit.text import plural
+from loopkit.views.problems import FORMATS, Examined
+
+STDIN = "<stdin>"
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--format", "form", default="text", type=click.Choice(list(FORMATS)), help="How to print them."
+)
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
-def command(paths: tuple[Path, ...], strict: bool) -> int:
-    """Find what is wrong with machine files. `-` reads standard input. Runs nothing."""
-    problems = [problem for path in paths for problem in _problems(path)]
-    if problems:
-        click.echo(exits.shown(problems))
-    errors = [p for p in problems if p.severity == "error" or (strict and p.severity == "warning")]
-    warnings = sum(problem.severity == "warning" for problem in problems)
-    files = plural(len(paths), "file")
-    summary = f"{files}: {plural(len(errors), 'error')}" if errors else f"{files}: no errors"
-    exits.say(summary + (f", {plural(warnings, 'warning')}" if warnings and not strict else ""))
-    return exits.FAILURE if errors else exits.OK
+def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
+    """Find what is wrong with machine files. Runs nothing.
+
+    `-` reads standard input; of a folder, every machine below it is checked.
+    """
+    examined = _examined(*machine_files(paths))
+    if shown := FORMATS[form](examined):
+        click.echo(shown)
+    failures = examined.count("error") + (examined.count("warning") if strict else 0)
+    exits.say(_summary(examined, failures, strict))
+    return exits.FAILURE if failures else exits.OK
 
 
-def _problems(path: Path) -> list[Problem]:
+def _examined(files: Iterable[Path], skipped: int) -> Examined:
+    texts: dict[str, str] = {}
+    problems = [problem for path in files for problem in _problems(path, texts)]
+    for problem in problems:
+        for span in (problem.span, *(span for _, span in problem.also)):
+            if span is not None and span.file not in texts:
+                texts[span.file] = _text(span.file)
+    names = tuple(STDIN if _is_stdin(path) else str(path) for path in files)
+    return Examined(names, tuple(problems), texts, skipped)
+
+
+def _problems(path: Path, texts: dict[str, str]) -> list[Problem]:
     try:
-        return check(loaded_from(path))
+        return check(_from_stdin(texts) if _is_stdin(path) else load(path))
     except ProblemsFound as found:
         return list(found.problems)
+
+
+def _is_stdin(path: Path) -> bool:
+    return str(path) == "-"
+
+
+def _from_stdin(texts: dict[str, str]) -> Loaded:
+    """The machine of standard input, whose text is kept, since it can't be read again."""
+    content = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    texts[STDIN] = decoded(content, STDIN)
+    return load_text(texts[STDIN], STDIN, Path.cwd())
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8-sig", errors="replace")
+    except (OSError, ValueError):
+        # A file that can't be read has no lines to show.
+        return ""
+
+
+def _summary(examined: Examined, failures: int, strict: bool) -> str:
+    found = plural(failures, "error") if failures else "no errors"
+    parts = [f"{plural(len(examined.files), 'file')}: {found}"]
+    if (warnings := examined.count("warning")) and not strict:
+        parts.append(plural(warnings, "warning"))
+    if examined.skipped:
+        parts.append(f"{plural(examined.skipped, 'other YAML file')} skipped")
+    return ", ".join(parts)

@@ -38,17 +38,20 @@ class ErrorRule(Noun):
     """Which exit code or output of a command means which class of error."""
 
     exit: int | None = None
+    """The exit code."""
     stderr: str | None = None
     """A regular expression searched in stderr."""
     stdout: str | None = None
     """A regular expression searched in stdout."""
     error_class: ErrorClassName = Field(alias="class")
+    """What that means."""
 
 
 class KeepTurns(Noun):
     """`session: {keep: N}`: one conversation, of which the last N turns are sent."""
 
     keep: int = Field(ge=1)
+    """How many turns of the conversation are sent again."""
 
 
 class Workspace(Noun):
@@ -60,6 +63,7 @@ class Workspace(Noun):
 
 class _AgentBase(Noun):
     description: str = ""
+    """For readers."""
     schema_: Fields | None = Field(None, alias="schema")
     """The answer is JSON data of this shape instead of text."""
     infeasible: Id | None = None
@@ -70,9 +74,11 @@ class _AgentBase(Noun):
     ] = "fresh"
     """`keep`: one conversation over all revisions of a state; `fresh`: anew each time."""
     retry: Retry = Retry()
+    """What follows a transient error."""
     timeout: Duration = 600.0
     """Wall-clock limit of one call."""
     workspace: Workspace | None = None
+    """The folder in which it works."""
     on_in_doubt: OnInDoubt | None = None
     """After a crash, what becomes of a call that may or may not have been made."""
 
@@ -84,7 +90,9 @@ class Price(Noun):
     """What a million tokens cost, in USD."""
 
     input: Usd
+    """USD for a million tokens of input."""
     output: Usd
+    """USD for a million tokens of output."""
     cached: Usd | None = None
     """Input tokens that the provider had in its cache; without it they cost as much as others."""
 
@@ -101,6 +109,7 @@ class ModelAgent(_AgentBase):
     climb: Literal["revision", "stall"] = "revision"
     """A rung up for each revision, or for each report without progress."""
     system: Text = ""
+    """The system prompt, sent as it is written; no template."""
     params: dict[str, Any] = {}
     """Every option of the provider, such as `max_tokens` or `temperature`."""
     base_url: str | None = None
@@ -127,12 +136,14 @@ class JsonReply(Noun):
     """`reply: {json: PATH}`: the reply is one field of the JSON that the command prints."""
 
     json_: str = Field(alias="json")
+    """The dotted path of the field."""
 
 
 class CommandAgent(_AgentBase):
     """An agent that is a program: a list of arguments, no shell."""
 
     command: Argv
+    """The program and its arguments; each is a template."""
     stdin: Text | None = None
     """A template that sees `prompt`; without it the prompt is sent, unless an argument names it."""
     reply: Annotated[
@@ -140,11 +151,13 @@ class CommandAgent(_AgentBase):
         | Annotated[JsonReply, Tag("<json>")],
         Discriminator(lambda value: "<kind>" if isinstance(value, str) else "<json>"),
     ] = "text"
+    """How what it prints is read."""
     resume: Texts = ()
     """Arguments that are added where a kept session has an id; they name `session`."""
     env: Texts = ()
     """Environment variables that the program may see besides the harmless ones."""
     errors: Annotated[tuple[ErrorRule, ...], BeforeValidator(_tuple)] = ()
+    """Which end of the program means which class of error; the first that fits counts."""
     price_per_run: Annotated[float, Field(ge=0)] | None = None
     """USD; what one run of the program costs at most."""
 

@@ -107,6 +107,13 @@ TYPE_HELP = (
     "a mapping with `type:`, or JSON Schema"
 )
 BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `input.max_revisions`"
+BOUND_SCHEMA = {
+    "description": BOUND_HELP,
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": 1000},
+        {"type": "string", "pattern": INPUT_PATTERN},
+    ],
+}
 
 Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
 """A name that an author gives: lower case letters, digits, underscores."""
@@ -134,6 +141,6 @@ Fields = Annotated[dict[Id, Any], AfterValidator(_fields)]
 Bound = Annotated[
     int | str,
     BeforeValidator(_bound),
-    Field(json_schema_extra={"description": BOUND_HELP}),
+    WithJsonSchema(BOUND_SCHEMA, mode="validation"),
 ]
 """A number of revisions, or the bounded input that holds it."""

@@ -27,28 +27,34 @@ class ExtractSection(Noun):
     """A field that is the text under a heading or a bold label."""
 
     section: str
+    """The heading or bold label."""
     or_title: bool = False
     """Where there is no such section, the document's title."""
     default: str | None = None
+    """Where nothing is found; without it none."""
 
 
 class ExtractMatch(Noun):
     """A field that is the first match of a pattern, its first group where it has one."""
 
     match: str
+    """A regular expression, or a name under `patterns:`."""
     default: str | None = None
+    """Where nothing is found; without it none."""
 
 
 class ExtractAll(Noun):
     """A field that is the list of all matches, in order, each once."""
 
     all: str
+    """A regular expression, or a name under `patterns:`."""
 
 
 class ExtractCount(Noun):
     """A field that says how often a pattern matches."""
 
     count: str
+    """A regular expression, or a name under `patterns:`."""
     default: int | None = None
     """Instead of 0."""
 
@@ -75,6 +81,7 @@ class Output(Noun):
     """The artifact that a state leaves behind."""
 
     name: Id
+    """What the artifact is called."""
     file: str | None = None
     """The artifact is this file of the workspace, if this attempt wrote it."""
     else_: Literal["reply"] | None = Field(None, alias="else")
@@ -91,10 +98,13 @@ OutputName = Annotated[
 
 class _Working(Noun):
     description: str = ""
+    """For readers."""
     transitions: Transitions | None = None
+    """The ways out, in the order in which they are tried."""
     next: Id | None = None
     """One unguarded transition."""
     on_error: OnError | None = None
+    """Where an error goes that is left after the retries."""
     emit: Id | None = None
     """An event of this name is added when the state's work starts."""
 
@@ -118,52 +128,77 @@ class AgentState(_Working):
     """Ask an agent; its answer is the artifact."""
 
     agent: Id
+    """The agent that is asked; its answer is the artifact."""
     prompt: Text
+    """What it is asked: a template."""
     output: OutputName | None = None
+    """The artifact; without it one with the state's name."""
     workspace: Workspace | None = None
+    """The folder in which the agent works."""
 
 
 class CommandState(_Working):
     """Run a command; its stdout is the artifact. A non-zero exit is no error."""
 
     run: Argv
+    """The program and its arguments; each is a template, and no shell is involved."""
     stdin: Text | None = None
+    """What the program reads: a template; without it nothing."""
     output: OutputName | None = None
+    """The artifact; without it one with the state's name."""
     fallback: bool = False
+    """Marks the artifact and the result as a fallback."""
     timeout: Duration = 600.0
+    """After that the program is ended."""
     env: Texts = ()
+    """Environment variables that the program may see besides the harmless ones."""
     on_in_doubt: OnInDoubt | None = None
+    """After a crash, what becomes of a run of the program that may have happened."""
     workspace: Workspace | None = None
+    """The folder in which the program works."""
 
 
 class RenderState(_Working):
     """Fill a template: a deterministic fallback, a merge, an imported text."""
 
     render: Text
+    """The template whose text is the artifact."""
     output: OutputName | None = None
+    """The artifact; without it one with the state's name."""
     fallback: bool = False
+    """Marks the artifact and the result as a fallback."""
 
 
 class ValidateState(_Working):
     """Judge an artifact; leaves a report."""
 
     validate_: Id = Field(alias="validate")
+    """The artifact that is judged; the work leaves a report."""
     by: Annotated[tuple[ByItem, ...], Field(min_length=1), BeforeValidator(_tuple)]
+    """Names of validators, and rules written inline."""
     stop: Literal["first"] | None = None
     """Deterministic validators stop at the first one that blocks."""
     workspace: Workspace | None = None
+    """Where `command` rules run."""
 
 
 class HumanState(_Working):
     """Wait for a person, holding no process."""
 
     human: Text
+    """The question that a person is asked: a template."""
     choices: Annotated[Ids, Field(min_length=1)]
+    """The answers that there are."""
     show: Ids = ()
+    """Artifacts that the person sees; `report` is the last report."""
     pick: Literal["last", "best"] = "last"
+    """Which versions are shown."""
     form: Fields = {}
+    """Fields to fill in besides the choice."""
     edit: Id | None = None
+    """The artifact of which the answer may bring a new text."""
     timeout: Duration | None = None
+    """How long the question stays open."""
     otherwise: Id | None = None
     """The choice that answers for an absent person after `timeout`."""
 
@@ -180,9 +215,13 @@ class FinalState(Noun):
     """The end; the outcome is the state's name."""
 
     description: str = ""
+    """For readers."""
     final: Literal["success", "failure"]
+    """The end of the run: whether it is a success decides the exit code."""
     result: Ids = ()
+    """The artifacts that the run ends with."""
     pick: Literal["last", "best"] = "last"
+    """Which versions are the result."""
     of: Id | None = None
     """The validate state whose reports say which was best."""
 

@@ -13,8 +13,11 @@ class Transition(Noun):
     """One way out of a state; the first enabled one is taken."""
 
     guard: str | None = None
+    """A condition on facts; without it the transition may always be taken."""
     target: Id | None = None
+    """The state that comes next: forward."""
     revise: Id | None = None
+    """The state that has to work again: back, counted and with feedback."""
     feedback: Text | None = None
     """A key of `feedback:`, or a template."""
     max: Bound | None = None
@@ -24,6 +27,7 @@ class Transition(Noun):
     resets: Ids = ()
     """The other edges that revise to these states start at zero again."""
     emit: Id | None = None
+    """An event of this name is stored when the transition is taken."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Transition:
@@ -49,9 +53,13 @@ class ErrorEdge(Noun):
     """Where a caught error goes: back, counted."""
 
     revise: Id
+    """The state that has to work again."""
     max: Bound | None = None
+    """How many revisions this edge grants."""
     budget: Id | None = None
+    """A counter of `limits.budgets` that several edges share."""
     feedback: Text
+    """A key of `feedback:`, or a template."""
 
 
 ErrorTarget = Annotated[
@@ -64,8 +72,11 @@ class ErrorTargets(Noun):
     """One way out for each class of error."""
 
     transient: ErrorTarget | None = None
+    """Where timeouts, rate limits and the like go after the retries."""
     content: ErrorTarget | None = None
+    """Where answers go that are no artifact."""
     fatal: ErrorTarget | None = None
+    """Where errors go that another try would not mend."""
 
 
 def _error_form(value: object) -> str:

@@ -26,14 +26,18 @@ class Count(Noun):
     """How often a pattern has to match."""
 
     min: int = Field(1, ge=0)
+    """At least so often."""
     max: int | None = Field(None, ge=0)
+    """At most so often."""
 
 
 class RuleBase(Noun):
     """What every rule may say."""
 
     severity: Literal["error", "warning"] = "error"
+    """An error blocks, a warning does not."""
     code: str = ""
+    """A name for the finding, for `"CODE" in codes`."""
     guard: str | None = None
     """Where it is false, the rule does not apply."""
 
@@ -53,19 +57,23 @@ class MatchesRule(FixedRule):
     outside_code: bool = False
     """Fenced and indented code does not count."""
     count: Count = Count()
+    """How often it has to match."""
 
 
 class NotMatchesRule(FixedRule):
     """The pattern is not found; each match is a finding with its line."""
 
     not_matches: str
+    """A regular expression, or a name under `patterns:`."""
     outside_code: bool = False
+    """Fenced and indented code does not count."""
 
 
 class SectionRule(FixedRule):
     """A heading or a bold label of this name stands in the Markdown, with text under it."""
 
     section: str
+    """The heading or label."""
     or_title: bool = False
     """The document's title with text under it will do."""
 
@@ -74,18 +82,21 @@ class MinCharsRule(FixedRule):
     """The text, outer white space removed, has at least so many characters."""
 
     min_chars: int = Field(ge=0)
+    """How many characters, outer white space removed."""
 
 
 class MaxCharsRule(FixedRule):
     """The text, outer white space removed, has at most so many characters."""
 
     max_chars: int = Field(ge=0)
+    """How many characters, outer white space removed."""
 
 
 class SchemaRule(FixedRule):
     """JSON or YAML data of this shape."""
 
     schema_: Notation = Field(alias="schema")
+    """A type in the notation of the language, or a JSON Schema."""
     tolerant: bool = False
     """Take the data out of a code fence or the prose around it."""
 
@@ -94,6 +105,7 @@ class RequireRule(FixedRule):
     """A condition on data, in the guard language."""
 
     require: str
+    """The condition; names are fields of the data or the item."""
     each: str | None = None
     """A path such as `nodes[]`; the condition is tried on every item."""
 
@@ -102,11 +114,15 @@ class CommandRule(FixedRule):
     """A program judges: exit 0 passes, one of `fail_codes` fails, all else is an error."""
 
     command: Argv
+    """The program and its arguments; each is a template."""
     stdin: Text | None = None
     """A template; default is the artifact."""
     fail_codes: Annotated[tuple[int, ...], BeforeValidator(_tuple)] = (1,)
+    """Exit codes that mean a defect."""
     timeout: Duration = 600.0
+    """After that the program is ended, and there is no verdict."""
     env: Texts = ()
+    """Environment variables that the program may see besides the harmless ones."""
 
 
 def _part(path: str) -> str:
@@ -144,13 +160,17 @@ class ReportMap(Noun):
     severities: dict[str, Literal["error", "warning", "none"]] = {}
     """What the words of a severity mean; `none` is no finding. Default is `error` and `warning`."""
     code: PartPath = "code"
+    """The kind of defect."""
     codes: dict[str, str] = {}
     """The codes of findings by the report's words for them; without it these are the codes."""
     location: PartPath = "location"
+    """The heading or field that it concerns."""
     line: PartPath = "line"
+    """The number of the line."""
     error_count: PartPath = "error_count"
     """A number in the report that has to be that of its errors, where it is there."""
     warning_count: PartPath = "warning_count"
+    """As `error_count`, for the warnings."""
 
 
 class JudgeRule(RuleBase):
@@ -159,6 +179,7 @@ class JudgeRule(RuleBase):
     judge: Id
     """The agent that is asked."""
     rubric: Texts = ()
+    """What to judge by; no templates."""
     sees: Texts = ()
     """What the judge is shown besides the artifact, such as `input.issue`."""
     prompt: Text | None = None

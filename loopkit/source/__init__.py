@@ -9,7 +9,7 @@ from loopkit.source.document import (
     looks_like_unquoted_colon,
 )
 from loopkit.source.mistakes import MAX_BYTES, MAX_LEVELS, MAX_VALUES
-from loopkit.source.reading import read, read_file
+from loopkit.source.reading import decoded, read, read_file
 from loopkit.source.scalars import Scalar
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Path",
     "Scalar",
     "Style",
+    "decoded",
     "looks_like_unquoted_colon",
     "read",
     "read_file",

@@ -47,10 +47,11 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
         raise ProblemsFound([problem]) from error
     if len(content) > MAX_BYTES:
         raise ProblemsFound([mistakes.too_large(_start_of(file))])
-    return read(_decoded(content, file), file)
+    return read(decoded(content, file), file)
 
 
-def _decoded(content: bytes, file: str) -> str:
+def decoded(content: bytes, file: str) -> str:
+    """Return UTF-8 content as text; raises `ProblemsFound` at the first byte that is none."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

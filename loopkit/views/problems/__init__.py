@@ -1,0 +1,21 @@
+"""What `check` found, for people and for programs: one writer for each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from loopkit.views.problems.examined import Examined
+from loopkit.views.problems.github import as_github
+from loopkit.views.problems.json_report import as_json
+from loopkit.views.problems.sarif import as_sarif
+from loopkit.views.problems.terminal import as_text
+
+FORMATS: Mapping[str, Callable[[Examined], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "sarif": as_sarif,
+    "github": as_github,
+}
+"""Each gives the whole output without a line end; nothing at all is printed for an empty one."""
+
+__all__ = ["FORMATS", "Examined"]

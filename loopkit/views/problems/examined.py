@@ -1,0 +1,24 @@
+"""What was examined, and what was found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopkit.problems import Problem, Severity
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The files that were read as machines, with all their problems."""
+
+    files: tuple[str, ...]
+    """Names as problems have them; `<stdin>` for standard input."""
+    problems: tuple[Problem, ...]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The text of each file with a problem, as far as it can be read."""
+    skipped: int = 0
+    """How many YAML files of the folders are no machines."""
+
+    def count(self, severity: Severity) -> int:
+        return sum(problem.severity == severity for problem in self.problems)

@@ -1,0 +1,143 @@
+"""Every code that `check` can give has its row in docs/checks.md, and something that gives it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from loopkit.checks import check
+from loopkit.load import load
+from loopkit.problems import Problem, ProblemsFound
+from loopkit.publish import SCHEMAS
+from loopkit.source.mistakes import MAX_BYTES
+from loopkit.views.problems.catalogue import MEANINGS
+from tests.support import ROOT
+from tests.test_docs import page, rows
+
+CASES = ROOT / "tests/cases/err"
+ROOMS = (
+    "bounds", "checks", "definition", "guard", "load", "mistakes", "patterns", "rows", "source",
+    "template",
+)  # fmt: skip
+KEBAB = re.compile(r"[a-z]+(-[a-z]+)+")
+NO_CODES = frozenset({"utf-8", "utf-16", "utf-8-sig"})
+OF_RUNS = frozenset({"template-data", "missing-value"})
+"""Faults of filling a template, which needs its data."""
+MADERS = {
+    "Problem",
+    "GuardProblem",
+    "TemplateError",
+    "Refusal",
+    "fault",
+    "problem",
+    "problem_inside",
+}
+OF_CONSTRAINTS = {
+    "minimum": "greater-than-equal",
+    "maximum": "less-than-equal",
+    "exclusiveMinimum": "greater-than",
+    "exclusiveMaximum": "less-than",
+    "minLength": "string-too-short",
+    "multipleOf": "multiple-of",
+}
+"""How pydantic calls what breaks a constraint of a field, by its keyword in a schema."""
+NOTHING_KNOWN = frozenset({"syntax"})
+"""What YAML's parser refuses for a reason that nobody has met yet."""
+MACHINE = b"loopkit: 1\nstates:\n  a: {render: TEXT, next: b}\n  b: {final: success}\n"
+ROW = b"[%s]\n" % b",".join([b"*x"] * 1000)
+MANY = b"x: &x [1]\ny: &x " + ROW + b"z: " + ROW
+"""Aliases of aliases: a few keys that stand for more than a file may have."""
+TOO_BIG_FOR_A_CASE = {
+    "not-utf-8": MACHINE.replace(b"TEXT", b"\xff"),
+    "too-large": MACHINE + b"#" * MAX_BYTES,
+    "too-many-values": MACHINE + MANY,
+    "string-too-long": MACHINE.replace(b"TEXT", b"x" * 100_001),
+}
+
+
+def documented() -> dict[str, list[str]]:
+    """The cells of the row of each code."""
+    cells = rows(page("checks"), "code |")
+    found = {row[0].rpartition("</a>")[2].strip("`"): row for row in cells}
+    assert len(found) == len(cells), "a code has two rows"
+    return found
+
+
+def golden() -> set[str]:
+    texts = (path.read_text(encoding="utf-8") for path in CASES.glob("*.out"))
+    heads = (
+        re.findall(r"^(?:error|warning|note)\[([a-z-]+)\]", text, re.MULTILINE) for text in texts
+    )
+    return {code for found in heads for code in found}
+
+
+def sources() -> list[ast.Module]:
+    root = ROOT / "loopkit"
+    paths = [path for room in ROOMS for path in root.glob(f"{room}.py")]
+    paths += [path for room in ROOMS for path in (root / room).rglob("*.py")]
+    assert len(paths) > len(ROOMS)
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def written() -> set[str]:
+    """Every code in the sources: words with hyphens, and what a problem is given as its code."""
+    nodes = [node for tree in sources() for node in ast.walk(tree)]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    hyphened = {text for text in texts if isinstance(text, str) and KEBAB.fullmatch(text)}
+    calls = (node for node in nodes if isinstance(node, ast.Call) and called(node) in MADERS)
+    return (hyphened | {code for call in calls for code in handed(call)}) - NO_CODES - OF_RUNS
+
+
+def called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def handed(call: ast.Call) -> list[str]:
+    is_method = isinstance(call.func, ast.Attribute) and called(call).startswith("problem")
+    place = 1 if is_method else 2 if called(call) == "Refusal" else 0
+    values = [*call.args[place : place + 1], *(k.value for k in call.keywords if k.arg == "code")]
+    return [v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+
+
+def constrained() -> set[str]:
+    """The codes of what breaks the constraints that fields declare."""
+    schemas = str([SCHEMAS[name]() for name in ("machine", "scenario")])
+    return {code for word, code in OF_CONSTRAINTS.items() if f"'{word}'" in schemas}
+
+
+def problems_of(path: Path) -> tuple[Problem, ...]:
+    try:
+        return tuple(check(load(path)))
+    except ProblemsFound as found:
+        return found.problems
+
+
+def test_every_code_in_the_sources_has_its_row_and_every_row_its_code() -> None:
+    # The schema of a text leaves its greatest length to loopkit, since a file may stand for it.
+    known = written() | constrained() | {"string-too-long"}
+    # Some codes are put together, such as that of an unknown agent; cases show these.
+    assert set(documented()) == known | golden()
+
+
+def test_every_code_has_a_machine_that_gives_it() -> None:
+    elsewhere = {*TOO_BIG_FOR_A_CASE, *NOTHING_KNOWN}
+    assert golden() - set(documented()) == set()
+    assert set(documented()) - golden() == elsewhere
+
+
+@pytest.mark.parametrize("code", TOO_BIG_FOR_A_CASE)
+def test_what_is_too_big_for_a_case_is_told_as_well(code: str, tmp_path: Path) -> None:
+    path = tmp_path / "machine.yaml"
+    path.write_bytes(TOO_BIG_FOR_A_CASE[code])
+    assert code in {problem.code for problem in problems_of(path)}
+
+
+def test_each_row_says_what_tools_are_told_and_what_to_do() -> None:
+    for code, (first, meaning, _, remedy) in documented().items():
+        assert first == f'<a id="{code}"></a>`{code}`'
+        assert meaning.replace("\\|", "|") == MEANINGS[code]
+        assert remedy.endswith(".")
+    assert set(MEANINGS) == set(documented())
