@@ -87,6 +87,7 @@ class App:
         person: Person | None = None,
         listeners: Sequence[Listener] = (),
         breakers: Breakers | None = None,
+        engines: dict[str, Engine] | None = None,
     ) -> None:
         self.journal = journal
         self.folder = folder
@@ -94,7 +95,7 @@ class App:
         self.person = person or NobodyThere()
         self.listeners = listeners
         self.breakers = breakers or Breakers()
-        self._engines: dict[str, Engine] = {}
+        self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
 
     @classmethod
@@ -149,6 +150,8 @@ class App:
         machine = await self.machine_of(state)
         scenario = await self.scenario_of(state)
         try:
+            # Whoever drove it until now may have brought it to its end.
+            refuse_over(state)
             refuse_unplayable(machine, scenario, {**state.limits, **(limits or {})})
         except NotRunnable:
             await claim.release()
@@ -186,10 +189,14 @@ class App:
             claim = await self.journal.claim(run)
         except RunBusy as busy:
             return f"{busy}; it cancels the run after the step in hand"
-        state = await self.state_of(run)
-        active = await self._active(claim, await self.machine_of(state), None)
-        await consume(active)
-        await claim.release()
+        try:
+            state = await self.state_of(run)
+            # Whoever drove it until now may have cancelled it, or brought it to its end.
+            if state.status != "cancelled":
+                refuse_over(state)
+                await consume(await self._active(claim, await self.machine_of(state), None))
+        finally:
+            await claim.release()
         return f"run {run} is cancelled"
 
     async def drive(self, active: ActiveRun) -> RunState:
@@ -242,9 +249,9 @@ class App:
             engine=engine,
             claim=claim,
             clock=self.clock,
-            agents=cast(machine, scenario),
+            agents=cast(machine, scenario, self.clock.sleep),
             commands=PlayedResults(scenario.commands if scenario else {}),
-            person=ScriptedPerson(scenario.answers if scenario else {}, self.person),
+            person=ScriptedPerson(scenario.answers if scenario else {}, self.person, self.clock),
             breakers=self.breakers,
             redact=redactor(os.environ, _key_names(machine)),
             listeners=self.listeners,

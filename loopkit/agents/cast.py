@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,11 +11,10 @@ from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
 from loopkit.agents.model.pricing import is_priced, output_cap
 from loopkit.agents.port import AgentPort
-from loopkit.agents.scripted import ScriptedAgent
+from loopkit.agents.scripted import ScriptedAgent, Sleep
 from loopkit.definition import Agent, CommandAgent, CommandState, HumanState, Machine, ModelAgent
 from loopkit.problems import did_you_mean
 from loopkit.scenario import Scenario
-
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
 """Providers that LiteLLM takes for OpenAI itself where no address is given."""
@@ -24,14 +24,19 @@ class NotRunnable(Exception):
     """A machine that can't be started as it is asked to; the message says what to do."""
 
 
-def cast(machine: Machine, scenario: Scenario | None) -> dict[str, AgentPort]:
-    """The scenario where it plays an agent, else the program or the model itself."""
-    return {name: _port(name, agent, scenario) for name, agent in machine.agents.items()}
+def cast(
+    machine: Machine, scenario: Scenario | None, sleep: Sleep = asyncio.sleep
+) -> dict[str, AgentPort]:
+    """The scenario where it plays an agent, else the program or the model itself.
+
+    What the scenario delays is waited for with `sleep`.
+    """
+    return {name: _port(name, agent, scenario, sleep) for name, agent in machine.agents.items()}
 
 
-def _port(name: str, agent: Agent, scenario: Scenario | None) -> AgentPort:
+def _port(name: str, agent: Agent, scenario: Scenario | None, sleep: Sleep) -> AgentPort:
     if scenario is not None and name in scenario.agents:
-        return ScriptedAgent(name, scenario.agents[name])
+        return ScriptedAgent(name, scenario.agents[name], sleep)
     return CommandAgentPort(agent) if isinstance(agent, CommandAgent) else ModelAgentPort(agent)
 
 

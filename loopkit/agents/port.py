@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -44,6 +45,8 @@ class Request:
     session: str | None = None
     """The session id that an external agent named before."""
     timeout_s: float = 600.0
+    deadline_s: float = inf
+    """The time after which the caller gives the call up: the timeout, or what a limit leaves."""
     key: str = ""
     """The call's idempotency key."""
     task_index: int = 0
@@ -52,6 +55,8 @@ class Request:
     """How many of them at this place."""
     call_index: int = 0
     """How many calls for this piece of work were settled before."""
+    lost_index: int = 0
+    """How many of them never came back, because the process died: they were in doubt."""
 
 
 @dataclass(frozen=True, slots=True)

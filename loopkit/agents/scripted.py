@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from math import inf
 from pathlib import Path
+from typing import Protocol
 
 from loopkit.agents.port import AgentError, Person, Reply, Request
 from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Usage
+from loopkit.events import HumanAnswer, Usage, Waiting
 from loopkit.findings import ErrorClass
 from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.runstate import RunState
-from loopkit.scenario import Attempts, Played, PlayedAnswer, PlayedCommand
+from loopkit.scenario import CRASH, Attempts, Played, PlayedAnswer, PlayedCommand, call_at
+from loopkit.text import plural
 from loopkit.workspace import OutsideWorkspace, UnusableWorkspace, confined, prepare
 
 FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
@@ -25,57 +29,83 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
     "content_policy": ("fatal", "400: refused by the provider's content policy"),
 }
+BROKEN: Mapping[str, Reply] = {
+    "cut_off": Reply("The answer ends in the mid", cut_off=True),
+    "invalid_json": Reply('{"verdict": "pass", "findings": ['),
+}
+"""Faults that come as an answer."""
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Unprepared(AgentError):
+    """Something was asked for that the scenario does not have."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("fatal", message)
+
+
+class Crashed(Exception):
+    """The scenario plays that this process dies here, in the middle of a call."""
+
+
+class Timekeeper(Protocol):
+    """What tells the time of a question, and lets it pass."""
+
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
 
 
 class ScriptedAgent:
     """One agent's part in a scenario."""
 
-    def __init__(self, name: str, part: Attempts | Mapping[str, Attempts]) -> None:
+    def __init__(
+        self,
+        name: str,
+        part: Attempts | Mapping[str, Attempts],
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self._name = name
         self._part = part
+        self._sleep = sleep
 
     async def ready(self) -> None:
         return None
 
     def quote(self, request: Request) -> Usage:
         played = self._next(request)
-        tokens = played.usage.input + played.usage.output
-        return Usage(agent_calls=1, tokens=tokens, cost_usd=played.cost_usd)
+        return Usage(agent_calls=1, tokens=_tokens(played), cost_usd=played.cost_usd)
 
     async def ask(self, request: Request) -> Reply:
         played = self._next(request)
-        await asyncio.sleep(played.delay)
-        tokens = played.usage.input + played.usage.output
-        if played.fault is not None:
-            error_class, message = FAULTS[played.fault]
-            raise AgentError(
-                error_class,
-                played.message or message,
-                retry_after_s=played.retry_after,
-                cost_usd=played.cost_usd,
-                tokens=tokens,
-            )
+        await self._sleep(min(played.delay, request.deadline_s))
+        if played.delay >= request.deadline_s:
+            raise TimeoutError
+        if played.fault == CRASH:
+            raise Crashed(f"the scenario plays that the process dies while `{self._name}` is asked")
+        if played.fault is not None and played.fault in FAULTS:
+            raise _failure(played, *FAULTS[played.fault])
         write_files(request.folder, played.files)
-        return Reply(
-            played.text,
-            cut_off=played.cut_off,
-            session=self._name,
-            tokens=tokens,
-            cost_usd=played.cost_usd,
-        )
+        return self._reply(played)
+
+    def _reply(self, played: Played) -> Reply:
+        broken = BROKEN.get(played.fault or "")
+        said = replace(broken, text=played.message or broken.text) if broken else None
+        said = said or Reply(played.text, cut_off=played.cut_off)
+        return replace(said, session=self._name, tokens=_tokens(played), cost_usd=played.cost_usd)
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)
         if index >= len(attempts):
-            raise AgentError("fatal", self._missing(request, index, len(attempts)))
+            raise Unprepared(self._missing(request, index, len(attempts)))
         calls = attempts[index]
-        if request.call_index >= len(calls):
-            raise AgentError(
-                "fatal",
-                f"the scenario plays {len(calls)} calls in attempt {index + 1} of agent "
-                f"`{self._name}`, and another one was made",
+        position = call_at(calls, request.call_index, request.lost_index)
+        if position >= len(calls):
+            raise Unprepared(
+                f"the scenario plays {plural(len(calls), 'call')} in attempt {index + 1} of agent "
+                f"`{self._name}`, and another one was made"
             )
-        return calls[request.call_index]
+        return calls[position]
 
     def _attempts(self, request: Request) -> tuple[Attempts, int]:
         if isinstance(self._part, Mapping):
@@ -84,9 +114,23 @@ class ScriptedAgent:
 
     def _missing(self, request: Request, index: int, known: int) -> str:
         return (
-            f"the scenario has {known} attempts for agent `{self._name}` at `{request.place}`, "
-            f"and attempt {index + 1} was asked for"
+            f"the scenario has {plural(known, 'attempt')} for agent `{self._name}` "
+            f"at `{request.place}`, and attempt {index + 1} was asked for"
         )
+
+
+def _tokens(played: Played) -> int:
+    return played.usage.input + played.usage.output
+
+
+def _failure(played: Played, error_class: ErrorClass, message: str) -> AgentError:
+    return AgentError(
+        error_class,
+        played.message or message,
+        retry_after_s=played.retry_after,
+        cost_usd=played.cost_usd,
+        tokens=_tokens(played),
+    )
 
 
 def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
@@ -116,10 +160,9 @@ class PlayedResults:
             return None
         results = self._commands[place]
         if index >= len(results):
-            raise AgentError(
-                "fatal",
-                f"the scenario has {len(results)} results for command `{place}`, "
-                f"and result {index + 1} was asked for",
+            raise Unprepared(
+                f"the scenario has {plural(len(results), 'result')} for command `{place}`, "
+                f"and result {index + 1} was asked for"
             )
         played = results[index]
         if played.fault == "timeout":
@@ -133,9 +176,15 @@ class PlayedResults:
 class ScriptedPerson:
     """The person of a scenario; where it says nothing, the real one is asked."""
 
-    def __init__(self, answers: Mapping[str, tuple[PlayedAnswer, ...]], otherwise: Person) -> None:
+    def __init__(
+        self,
+        answers: Mapping[str, tuple[PlayedAnswer, ...]],
+        otherwise: Person,
+        clock: Timekeeper,
+    ) -> None:
         self._answers = answers
         self._otherwise = otherwise
+        self._clock = clock
 
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
         question = run.question
@@ -144,6 +193,14 @@ class ScriptedPerson:
         if question is None or question.call is not None or index >= len(played):
             return await self._otherwise.answer(engine, run)
         said = played[index]
+        if not await self._comes_in_time(said, question) or said.choice is None:
+            return None
         return HumanAnswer(
             choice=said.choice, comment=said.comment, form=said.form, edit=said.edit, by="script"
         )
+
+    async def _comes_in_time(self, said: PlayedAnswer, question: Waiting) -> bool:
+        """Let the time pass that the answer takes; false where the question is over before."""
+        left = inf if question.expires_at is None else question.expires_at - self._clock.now()
+        await self._clock.sleep(max(0.0, min(said.after, left)))
+        return said.after < left

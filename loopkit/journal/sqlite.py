@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from loopkit.journal import store
+from loopkit.journal.at_once import AtOnce
 from loopkit.journal.database import connect
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import alone, furnish
@@ -134,6 +135,12 @@ class SqliteJournal:
         place = "in memory" if folder is None else str(folder)
         connection, presence = _opened(folder, place)
         return cls(Writer(connection, place), presence, clock, observer or _unobserved)
+
+    @classmethod
+    def in_memory(cls, *, clock: Callable[[], float] = time.time) -> SqliteJournal:
+        """A journal in memory without a thread of its own: its awaits come back at once."""
+        connection, presence = _opened(None, "in memory")
+        return cls(AtOnce(connection, "in memory"), presence, clock, _unobserved)
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]

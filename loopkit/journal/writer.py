@@ -32,7 +32,9 @@ class Outcome(asyncio.Future[T]):
         return False
 
 
-class _Job(NamedTuple, Generic[T]):
+class Job(NamedTuple, Generic[T]):
+    """What somebody asked for."""
+
     work: Callable[[sqlite3.Connection], T]
     committed: Callable[[], None]
     outcome: Outcome[T]
@@ -54,10 +56,12 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, place: str) -> None:
         self._connection = connection
         self._place = place
-        self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._end: Outcome[None] | None = None
-        self._thread = threading.Thread(target=self._serve, name="loopkit-journal", daemon=True)
-        self._thread.start()
+        self._start()
+
+    def _start(self) -> None:
+        threading.Thread(target=self._serve, name="loopkit-journal", daemon=True).start()
 
     @property
     def closed(self) -> bool:
@@ -90,7 +94,7 @@ class Writer:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
         outcome: Outcome[T] = Outcome()
-        self._jobs.put(_Job(work, committed, outcome, writes))
+        self._jobs.put(Job(work, committed, outcome, writes))
         return outcome
 
     def _serve(self) -> None:
@@ -103,19 +107,19 @@ class Writer:
             _deliver(self._commit([job for job in jobs if job.writes]))
         self._finish()
 
-    def _take(self) -> Sequence[_Job[Any] | None]:
+    def _take(self) -> Sequence[Job[Any] | None]:
         taken = [self._jobs.get()]
         while len(taken) < _GROUP_MAX and not self._jobs.empty():
             taken.append(self._jobs.get())
         return taken
 
-    def _answer(self, job: _Job[Any]) -> _Settled:
+    def _answer(self, job: Job[Any]) -> _Settled:
         try:
             return self._perform(job)
         except Exception as error:  # noqa: BLE001 - whatever it is, its place is with the caller
             return _Settled(job.outcome, error=self._explained(error))
 
-    def _commit(self, jobs: Sequence[_Job[Any]]) -> Sequence[_Settled]:
+    def _commit(self, jobs: Sequence[Job[Any]]) -> Sequence[_Settled]:
         if not jobs:
             return []
         try:
@@ -132,10 +136,10 @@ class Writer:
             return [_Settled(job.outcome, error=self._explained(error)) for job in jobs]
         return settled
 
-    def _perform(self, job: _Job[Any]) -> _Settled:
+    def _perform(self, job: Job[Any]) -> _Settled:
         return _Settled(job.outcome, job.work(self._connection))
 
-    def _attempt(self, job: _Job[Any]) -> _Settled:
+    def _attempt(self, job: Job[Any]) -> _Settled:
         self._connection.execute("SAVEPOINT job")
         try:
             settled = self._perform(job)
@@ -175,10 +179,11 @@ def _deliver(settled: Iterable[_Settled]) -> None:
     for loop, own in by_loop.items():
         # A loop that was closed has no callers left who could be told.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle, own)
+            loop.call_soon_threadsafe(settle, own)
 
 
-def _settle(settled: Iterable[_Settled]) -> None:
+def settle(settled: Iterable[_Settled]) -> None:
+    """Tell those who wait, in the thread of their event loop."""
     for one in settled:
         if one.error is None:
             one.outcome.set_result(one.result)

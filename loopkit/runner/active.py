@@ -44,6 +44,10 @@ class Stored:
 Listener = Callable[[Stored], None]
 
 
+class Stopped(Exception):
+    """The run was asked to stop while it paused, with nothing in flight."""
+
+
 @dataclass
 class ActiveRun:
     """One run in the hands of this process."""
@@ -63,6 +67,7 @@ class ActiveRun:
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _staged: list[Event] = field(default_factory=list)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -77,6 +82,25 @@ class ActiveRun:
     def limits(self) -> Mapping[str, Any]:
         """The limits in force: the machine's, and those raised since."""
         return {**self.program.limits, **self.state.limits}
+
+    def stop(self) -> None:
+        """Stop after the step in hand, or at once where it only waits for its next try."""
+        self.stopping = True
+        self._stop.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait with nothing in flight; raises Stopped as soon as the run is asked to stop."""
+        waits = {
+            asyncio.ensure_future(self.clock.sleep(seconds)),
+            asyncio.ensure_future(self._stop.wait()),
+        }
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self._stop.is_set():
+            raise Stopped
 
     def stage(self, *events: Event) -> None:
         """Take events in; they are written with the next append, and nothing is spent before."""

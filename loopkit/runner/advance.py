@@ -17,7 +17,7 @@ from loopkit.definition import (
 )
 from loopkit.engine import suspension
 from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
-from loopkit.runner.active import ActiveRun
+from loopkit.runner.active import ActiveRun, Stopped
 from loopkit.runner.inbox import consume
 from loopkit.runner.limits import LimitReached
 from loopkit.runner.questions import answer_events, ask_about_doubt
@@ -85,13 +85,15 @@ def _answered(active: ActiveRun, answer: HumanAnswer) -> list[Event]:
 
 
 async def turn(active: ActiveRun) -> None:
-    """One piece of work and the macrostep that it completes."""
+    """One piece of work and the macrostep that it completes; none where the run is to stop."""
     name = active.state.state
     state = active.program.machine.states[name]
     try:
         work = await perform(active, name, state)
     except CallFailed as failed:
         work = _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
+    except Stopped:
+        return
     except LimitReached as reached:
         higher = f"loopkit resume {active.state.run} --set limits.{reached.name}=…"
         work = _unworked(active, "limit", str(reached), f"raise it: {higher}")
@@ -189,7 +191,7 @@ async def interrupt(active: ActiveRun) -> None:
         Suspended(
             state=active.state.state,
             reason="interrupted",
-            message="stopped by a signal after the step was stored",
+            message="stopped by a signal with everything stored",
         )
     )
 

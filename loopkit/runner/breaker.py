@@ -23,7 +23,10 @@ class _Circuit:
 
 
 class Breakers:
-    """What is known of every provider that was asked; times are Unix seconds."""
+    """What is known of every provider that was asked.
+
+    Times are seconds of a clock that nobody sets: the day may jump while a provider is left alone.
+    """
 
     def __init__(self, threshold: int = THRESHOLD, cooldown_s: float = COOLDOWN_S) -> None:
         self._threshold = threshold

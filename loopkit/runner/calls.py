@@ -87,7 +87,7 @@ async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = 
         raise CallFailed("transient", message, _resume_at(active, failure))
 
     loop = retrying(
-        work.retry, task.tries if task else 0, again=again, over=over, sleep=active.clock.sleep
+        work.retry, task.tries if task else 0, again=again, over=over, sleep=active.pause
     )
     try:
         replied: Replied = await loop(_try, active, work, request)
@@ -124,7 +124,7 @@ async def _ready(active: ActiveRun, work: Work, task: Task | None) -> None:
     wait_s = max(0.0, (task.retry_at or 0.0) - active.clock.now())
     if failed is not None and wait_s > work.retry.max_backoff:
         raise CallFailed("transient", failed.message, resume_at=task.retry_at)
-    await active.clock.sleep(wait_s)
+    await active.pause(wait_s)
 
 
 def _after(message: str, tries: int) -> str:
@@ -137,11 +137,11 @@ async def _try(active: ActiveRun, work: Work, request: Request) -> Replied:
     try:
         await work.ready()
         intent, deadline_s = await _intend(active, work, request)
-        request = _counted(active, work, replace(request, key=intent.key))
+        request = _counted(active, work, replace(request, key=intent.key, deadline_s=deadline_s))
         replied = await _make(active, work, request, deadline_s)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
-            active.breakers.failed(work.provider, active.clock.now())
+            active.breakers.failed(work.provider, active.clock.monotonic())
         else:
             active.breakers.answered(work.provider)
         raise
@@ -156,7 +156,7 @@ async def _admitted(active: ActiveRun, work: Work) -> None:
     """Wait while the provider is left alone; raises CallFailed where that takes too long."""
     if not work.provider:
         return
-    while (wait_s := active.breakers.wait(work.provider, active.clock.now())) > 0:
+    while (wait_s := active.breakers.wait(work.provider, active.clock.monotonic())) > 0:
         until = active.clock.now() + wait_s
         failures = active.breakers.failures(work.provider)
         reason = f"`{work.provider}` failed {failures} times in a row"
@@ -171,7 +171,7 @@ async def _admitted(active: ActiveRun, work: Work) -> None:
                 reason=reason,
             )
             await active.append(held)
-        await active.clock.sleep(wait_s)
+        await active.pause(wait_s)
 
 
 async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Intended, float]:
@@ -207,11 +207,13 @@ def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
     known = active.state.tasks
     task = known.get(work.task)
     same = [other for other in known.values() if other.agent == work.agent]
+    open_calls = sum(call.task == work.task for call in active.state.open_calls.values())
     return replace(
         request,
         task_index=task.index if task else len(same),
         place_index=task.place_index if task else sum(o.place == work.place for o in same),
         call_index=task.settled if task else 0,
+        lost_index=task.sent - task.settled - open_calls if task else 0,
     )
 
 
@@ -242,7 +244,7 @@ async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: flo
         exit_code=reply.exit_code,
         stderr=_kept(active, reply.stderr),
         session=None if reply.session is None else storable(reply.session),
-        model=reply.model,
+        model=_kept(active, reply.model),
         artifact_text=None if written.text is None else _kept(active, written.text),
         artifact_fault=written.fault,
         usage=_usage(work, reply.tokens, reply.cost_usd, spent_s),

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import shlex
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from loopkit.agents.cast import NotRunnable, refuse_misnamed
 from loopkit.app import App
-from loopkit.events import HumanAnswer, Refused
+from loopkit.cli import invoke
+from loopkit.events import Failed, HumanAnswer, Refused
+from loopkit.journal import Journal
 from loopkit.load import load
+from loopkit.runner.active import ActiveRun
+from loopkit.runner.breaker import Breakers
 from loopkit.scenario import load_scenario
-from tests.support import Desk, scenario
+from tests.support import Desk, QuickClock, scenario
 
 DATA = """
 loopkit: 1
@@ -322,3 +336,209 @@ def test_an_answer_to_a_question_that_is_over_does_not_answer_the_next_one(durab
     assert played.state.status == "waiting"
     assert played.state.state == "second"
     assert "question `first:1` is not open any more" in played.of(Refused)[0].reason
+
+
+class Overtaken:
+    """A journal in which something happens just before it is asked to do something."""
+
+    def __init__(self, journal: Journal, at: str, happens: Callable[[], Awaitable[object]]) -> None:
+        self._journal = journal
+        self._at = at
+        self._happens = happens
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._journal, name)
+
+        async def overtaken(*args: Any) -> Any:
+            await self._happens()
+            return await asked(*args)
+
+        return overtaken if name == self._at else asked
+
+
+@pytest.mark.parametrize(
+    ("command", "at", "status"),
+    [
+        ("resume", "claim", "finished"),
+        ("cancel", "post", "finished"),
+        ("cancel", "claim", "cancelled"),
+    ],
+)
+async def test_a_run_that_ends_while_another_process_reaches_for_it_stays_ended(
+    desk: Desk, command: str, at: str, status: str
+) -> None:
+    first = App.open(None)
+    active = await first.start(load(desk.write("machine.yaml", TWICE)), {})
+    run = active.state.run
+    await first.drive(active)
+
+    async def ends() -> None:
+        for _ in range(2):
+            if not await first.is_over(run):
+                await first.post_answer(run, HumanAnswer(choice="yes"))
+                await first.drive(await first.resume(run))
+
+    journal: Any = Overtaken(first.journal, at, ends)
+    second = App(journal, folder=desk.folder)
+    reach = second.cancel(run, "") if command == "cancel" else second.resume(run, {"tokens": 9})
+    expected = pytest.raises(NotRunnable, match="is over: done")
+    with expected if status == "finished" else nullcontext():
+        assert await reach == f"run {run} is cancelled"
+    ended = await first.state_of(run)
+    assert ended.status == status
+    assert (ended.finished is not None) == (status == "finished")
+    # Nobody holds it any more.
+    await (await first.journal.claim(run)).release()
+    await first.close()
+
+
+SLOW = """
+loopkit: 1
+agents: {author: {command: [sh, -c, 'touch begun; sleep 1; printf "a\\033[31mb\\033]0;c\\007"']}}
+states:
+  draft: {agent: author, prompt: Write., output: text, on_error: {content: failed}, next: done}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+RUN_SLOW = f"{shlex.quote(sys.executable)} -m loopkit run slow.yaml --output quiet"
+
+
+def begun(desk: Desk, redirected: str) -> subprocess.Popen[bytes]:
+    """A real process whose call is in flight."""
+    desk.write("slow.yaml", SLOW)
+    process = subprocess.Popen(["sh", "-c", f"exec {RUN_SLOW} {redirected}"], cwd=desk.folder)
+    deadline = time.monotonic() + 60
+    while not (desk.folder / "begun").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.parametrize("nobody", ["2>&-", "2>/dev/full"])
+def test_the_first_signal_finishes_the_step_where_nobody_can_be_told_of_it(
+    desk: Desk, nobody: str
+) -> None:
+    process = begun(desk, f">result {nobody}")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+    assert (desk.folder / "result").read_text(encoding="utf-8").startswith("a")
+
+
+def test_a_result_in_a_file_is_the_artifact_to_the_byte(desk: Desk) -> None:
+    assert begun(desk, ">result").wait(timeout=60) == 0
+    assert (desk.folder / "result").read_bytes() == b"a\033[31mb\033]0;c\007\n"
+
+
+def test_a_result_at_a_terminal_drives_nothing(desk: Desk) -> None:
+    screen, terminal = pty.openpty()
+    process = begun(desk, f">{os.ttyname(terminal)}")
+    assert process.wait(timeout=60) == 0
+    assert os.read(screen, 1000) == b"ab\r\n"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "said"),
+    [
+        ("--output jsonl | true", "error: nobody reads the output any more"),
+        ("--output plain 2>/dev/full", ""),
+    ],
+)
+def test_a_run_whose_output_goes_nowhere_is_not_told_to_have_failed(
+    desk: Desk, redirected: str, said: str
+) -> None:
+    desk.write("slow.yaml", SLOW)
+    command, pipe, reader = f"{RUN_SLOW} {redirected}".partition(" | ")
+    told = f"{{ {command}; echo $? >code; }}{pipe}{reader}"
+    done = subprocess.run(["sh", "-c", told], cwd=desk.folder, capture_output=True, check=False)
+    assert (desk.folder / "code").read_text(encoding="utf-8") == "4\n"
+    assert done.stderr.decode().startswith(said)
+    assert b"Traceback" not in done.stderr
+
+
+@dataclass
+class Jumping(QuickClock):
+    """A clock that somebody sets back by a day at every look at it."""
+
+    days: int = 0
+
+    def now(self) -> float:
+        self.days += 1
+        return self.time - 86_400.0 * self.days
+
+    def monotonic(self) -> float:
+        self.time += 0.01
+        return self.time
+
+
+CLOSED = """
+loopkit: 1
+agents:
+  author:
+    model: openai/some-model
+    base_url: http://127.0.0.1:1/v1
+    api_key_env: LOOPKIT_TEST_KEY
+    retry: {attempts: 3, backoff: 1s}
+states:
+  draft: {agent: author, prompt: Write., output: text, on_error: {content: failed}, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_provider_is_left_alone_for_its_time_whatever_the_clock_on_the_wall_says(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOPKIT_TEST_KEY", "some-key-of-a-test")
+    desk.clock, desk.breakers = Jumping(), Breakers(threshold=1, cooldown_s=30)
+    assert len(desk.play(CLOSED).of(Failed)) == 3
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "-1"])
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_a_cost_limit_that_could_never_be_reached_is_refused(
+    desk: Desk, command: str, amount: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = str(desk.write("machine.yaml", TWICE))
+    assert invoke([command, named, "--max-cost", amount]) == 2
+    assert "write US dollars, 0 or more" in capsys.readouterr().err
+
+
+def test_a_model_without_a_name_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    named = str(desk.write("machine.yaml", CLOSED))
+    assert invoke(["run", named, "--model", "author=  "]) == 2
+    assert "is not of the form `agent=value`" in capsys.readouterr().err
+
+
+FAILING = """
+loopkit: 1
+agents:
+  author:
+    command: [sh, -c, 'echo tried >>tries; exit 75']
+    errors: [{exit: 75, class: transient}]
+    retry: {attempts: 9, backoff: 60s}
+states:
+  draft: {agent: author, prompt: Write., output: text, on_error: {content: failed}, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+async def test_a_run_that_is_stopped_between_two_tries_does_not_wait_for_the_next(
+    desk: Desk,
+) -> None:
+    async def stops(active: ActiveRun) -> None:
+        # It has no event to wait for.
+        while not any(task.tries for task in active.state.tasks.values()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        active.stop()
+
+    app = App.open(None)
+    app.folder = desk.folder
+    active = await app.start(load(desk.write("machine.yaml", FAILING)), {})
+    async with asyncio.timeout(30):
+        stopped, _ = await asyncio.gather(app.drive(active), stops(active))
+    assert stopped.suspended is not None
+    assert stopped.suspended.reason == "interrupted"
+    assert (desk.folder / "tries").read_text(encoding="utf-8") == "tried\n"
+    await app.close()

@@ -18,6 +18,7 @@ from typing import Any
 TABLE = "model_prices_and_context_window_backup.json"
 _INPUT = re.compile(r"(input_cost_per_token|cache_creation_input_token_cost)(?P<tier>\w*)")
 _OUTPUT = re.compile(r"(output_cost_per_token|output_cost_per_reasoning_token)(?P<tier>\w*)")
+_CACHED = re.compile(r"(cache_read_input_token_cost)(?P<tier>\w*)")
 _ABOVE = re.compile(r"(_above_\d+(k_tokens|hr))+")
 
 
@@ -25,11 +26,19 @@ _ABOVE = re.compile(r"(_above_\d+(k_tokens|hr))+")
 class KnownModel:
     """One entry of the table."""
 
+    max_input: int | None
+    """Tokens that the model takes."""
     max_output: int | None
     """Tokens that the model can answer with."""
     dearest_input: float | None
     """USD for one token in, at the dearest rate that can apply."""
     dearest_output: float | None
+    """USD for one token out, likewise."""
+    cheapest_input: float
+    """USD for one token in that no cache held, at the cheapest rate; 0 is unknown."""
+    cheapest_cached: float
+    """USD for one token in that the provider had in its cache, likewise."""
+    cheapest_output: float
     """USD for one token out, likewise."""
     native_schema: bool
     """It takes a JSON Schema for its answer."""
@@ -44,14 +53,24 @@ def known_model(model: str, *, service_tier: bool = False) -> KnownModel | None:
     entry = _entry(model)
     if entry is None:
         return None
-    longest = entry.get("max_output_tokens", entry.get("max_tokens"))
+    cheapest_input = min(_rates(entry, _INPUT, service_tier), default=0.0)
     return KnownModel(
-        max_output=longest if isinstance(longest, int) else None,
+        max_input=_tokens(entry, "max_input_tokens"),
+        max_output=_tokens(entry, "max_output_tokens"),
         dearest_input=max(_rates(entry, _INPUT, service_tier), default=None),
         dearest_output=max(_rates(entry, _OUTPUT, service_tier), default=None),
+        cheapest_input=cheapest_input,
+        cheapest_cached=min(_rates(entry, _CACHED, service_tier), default=cheapest_input),
+        cheapest_output=min(_rates(entry, _OUTPUT, service_tier), default=0.0),
         native_schema=entry.get("supports_response_schema") is True,
         provider=str(entry.get("litellm_provider", "")),
     )
+
+
+def _tokens(entry: Mapping[str, Any], name: str) -> int | None:
+    """A number of tokens; many entries have one for both directions only."""
+    number = entry.get(name, entry.get("max_tokens"))
+    return number if isinstance(number, int) else None
 
 
 def _rates(entry: Mapping[str, Any], kind: re.Pattern[str], service_tier: bool) -> Iterator[float]:

@@ -72,14 +72,19 @@ def _imported() -> ModuleType:
     gc.disable()
     try:
         import litellm  # noqa: PLC0415 - it costs more than a second
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+        from loopkit.agents.model.guarded import guard  # noqa: PLC0415 - so does its HTTP client
     finally:
         if was_collecting:
             gc.enable()
     gc.freeze()
     # What follows is for its developers: notes on its types, help on stdout, logs with keys.
     warnings.filterwarnings("ignore", message=r"Items? .* using the `ReadOnly` qualifier")
+    # It quotes what a server sent, as it is.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     litellm.suppress_debug_info = True
+    guard(AsyncHTTPHandler)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
     return litellm

@@ -96,7 +96,21 @@ def _no_address(seen: Evidence) -> AgentError | None:
     return None
 
 
+def _not_taken(seen: Evidence) -> AgentError | None:
+    """What our own guard refused."""
+    if seen.names("SentElsewhere"):
+        cause = f"{_place(seen)} sends the call on to another host, and neither prompt nor key go"
+        return AgentError("fatal", f"{cause} there: write the right address as `base_url:`")
+    if seen.names("AnswerTooLong"):
+        message = f"the answer of {_place(seen)} is longer than can be kept"
+        return AgentError("fatal", message, charged=True)
+    return None
+
+
 def _not_reached(seen: Evidence) -> AgentError | None:
+    if seen.names("ClientProxyConnectionError", "ProxyError"):
+        remedy = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+        return AgentError("transient", f"the proxy of the environment does not answer: {remedy}")
     if seen.names("gaierror"):
         remedy = "check the network and `base_url:`"
         return AgentError("transient", f"the host of {_place(seen)} is not found: {remedy}")
@@ -201,7 +215,7 @@ def _place(seen: Evidence) -> str:
 
 
 RULES: tuple[Callable[[Evidence], AgentError | None], ...] = (
-    _other_shape, _no_key, _no_quota, _too_long, _policy, _no_address, _not_reached, _late, _lost,
-    _web_page, _misconfigured, _refused, _unreadable,
+    _not_taken, _other_shape, _no_key, _no_quota, _too_long, _policy, _no_address, _not_reached,
+    _late, _lost, _web_page, _misconfigured, _refused, _unreadable,
 )  # fmt: skip
 """The first that knows the failure decides."""

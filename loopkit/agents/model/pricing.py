@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from loopkit.agents.model.catalogue import known_model
@@ -66,19 +67,38 @@ def output_cap(agent: ModelAgent, model: str) -> int | None:
     return known.max_output if known else None
 
 
+def dearest_call(agent: ModelAgent) -> float | None:
+    """USD that one call costs at most, whatever is sent: the dearest rung's whole window in, the
+    longest answer out; None where that is not known."""
+    costs = [
+        _dearest(agent, model, _window(model), output_cap(agent, model)) for model in agent.model
+    ]
+    known = [cost for cost in costs if cost is not None]
+    return max(known) if len(known) == len(costs) else None
+
+
+def _window(model: str) -> int | None:
+    known = known_model(model)
+    return known.max_input if known else None
+
+
 def is_priced(agent: ModelAgent, model: str) -> bool:
     """Whether the most that a call costs can be told before it is made."""
     return _dearest(agent, model, 1, output_cap(agent, model)) is not None
 
 
-def _dearest(agent: ModelAgent, model: str, sent: int, longest: int | None) -> float | None:
+def _dearest(agent: ModelAgent, model: str, sent: int | None, longest: int | None) -> float | None:
+    """USD for so many tokens in and out; None where a count that costs, or a rate, is unknown."""
     rates = _dearest_rates(agent, model)
-    if rates is None:
-        return None
-    per_input, per_output = rates
-    if per_output == 0:
-        return sent * per_input
-    return None if longest is None else sent * per_input + longest * per_output
+    parts = [_part(sent, rates[0]), _part(longest, rates[1])] if rates else [None]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _part(tokens: int | None, rate: float) -> float | None:
+    if rate == 0:
+        return 0.0
+    return None if tokens is None else tokens * rate
 
 
 def _dearest_rates(agent: ModelAgent, model: str) -> tuple[float, float] | None:
@@ -112,13 +132,25 @@ def cost(agent: ModelAgent, used: Used, listed: float | None) -> float | None:
             return used.total * rate / MILLION
 
 
-def listed_cost(model: str, hidden: Mapping[str, Any]) -> float | None:
-    """What LiteLLM says that a call cost, or None where it does not know."""
+def least_cost(agent: ModelAgent, model: str, used: Used) -> float:
+    """USD that so many tokens cost at the cheapest list prices that can apply; 0 is unknown."""
+    known = known_model(model, service_tier="service_tier" in agent.params)
+    if known is None:
+        return 0.0
+    fresh = (used.input - used.cached) * known.cheapest_input
+    return fresh + used.cached * known.cheapest_cached + used.output * known.cheapest_output
+
+
+def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> float | None:
+    """What LiteLLM says that a call cost, or None where it does not know.
+
+    A server can make it say anything: what is below `least`, by the list prices, is not believed.
+    """
     said = hidden.get("response_cost")
-    if not isinstance(said, int | float) or isinstance(said, bool):
+    if not isinstance(said, int | float) or isinstance(said, bool) or not isfinite(said):
         return None
     if said > 0:
-        return float(said)
+        return max(float(said), least)
     known = known_model(model)
     is_free = known is not None and known.dearest_input == 0 and known.dearest_output == 0
     return 0.0 if is_free else None

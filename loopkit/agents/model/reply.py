@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.agents.model.pricing import Used, cost, listed_cost
+from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.definition import ModelAgent
 from loopkit.events import Usage
+
+LONGEST_TEXT = 10_000_000
+"""Characters of an answer that are kept, as of a file; a longer one counts as cut off."""
+MOST_TOKENS = 1_000_000_000
+"""No call has more; who says so did not count."""
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) -> Reply:
@@ -17,20 +22,22 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
     Where the provider does not say what it used, the reply counts as `most`, which was reserved.
     Raises AgentError where the provider or the model refused to answer.
     """
-    used = _used(getattr(response, "usage", None))
+    choice = next(iter(getattr(response, "choices", None) or ()), None)
+    message = getattr(choice, "message", None)
+    finish = getattr(choice, "finish_reason", None)
+    text = _text(getattr(message, "content", None))
+    used = _used(getattr(response, "usage", None), is_silent=not text)
     if used is None:
         tokens, usd = most.tokens, most.cost_usd
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
-        tokens, usd = used.total, cost(agent, used, listed_cost(request.model, hidden))
-    choice = next(iter(getattr(response, "choices", None) or ()), None)
-    message = getattr(choice, "message", None)
-    finish = getattr(choice, "finish_reason", None)
+        listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
+        tokens, usd = used.total, cost(agent, used, listed)
     if reason := _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
-        _text(getattr(message, "content", None)),
-        cut_off=finish == "length",
+        text[:LONGEST_TEXT],
+        cut_off=finish == "length" or len(text) > LONGEST_TEXT,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
         cost_usd=usd,
@@ -40,7 +47,10 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
 def _refusal(message: Any, finish: object) -> str:
     if finish == "content_filter":
         return "the provider's content policy withheld the answer; change the prompt or the model"
-    said = getattr(message, "refusal", None)
+    # LiteLLM keeps what is OpenAI's own apart.
+    own = getattr(message, "provider_specific_fields", None)
+    kept_apart = own.get("refusal") if isinstance(own, Mapping) else None
+    said = kept_apart or getattr(message, "refusal", None)
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
 
 
@@ -53,16 +63,22 @@ def _text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _used(usage: Any) -> Used | None:
-    """The tokens of a call; None where the provider did not count them."""
+def _used(usage: Any, *, is_silent: bool) -> Used | None:
+    """The tokens of a call; None where the provider did not count all of them."""
     sent, answered = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    if sent + answered == 0:
+    # There is no call without a prompt, and no text without a token.
+    if not sent or answered is None or not (answered or is_silent):
         return None
     details = getattr(usage, "prompt_tokens_details", None)
-    cached = min(_count(details, "cached_tokens"), sent)
-    return Used(input=sent, output=answered, cached=cached)
+    cached = min(_count(details, "cached_tokens") or 0, sent)
+    # Some count what the model thought in the total alone.
+    unnamed = (_count(usage, "total_tokens") or 0) - sent
+    return Used(input=sent, output=max(answered, unnamed), cached=cached)
 
 
-def _count(record: Any, name: str) -> int:
+def _count(record: Any, name: str) -> int | None:
+    """A number of tokens that a provider names; None where it names none that can be believed."""
     value = getattr(record, name, None)
-    return value if isinstance(value, int) and value > 0 else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= MOST_TOKENS else None

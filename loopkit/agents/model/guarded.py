@@ -1,0 +1,107 @@
+"""What a server may do with a call: answer it, in a size that fits into memory.
+
+LiteLLM's clients follow every redirect and read an answer to its end, however long. So the key
+in a header of its own (`x-api-key`) would go wherever a server sends it, with the prompt, and a
+server could fill the memory. Requests are watched where they leave, whichever client makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpx
+
+MOST_BYTES = 100_000_000
+"""Of an answer; the longest text that is kept takes less, however it is written."""
+MOST_PACKED_BYTES = 1_000_000
+"""Of a compressed one, which may be a thousand times as long."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+PORTS = {"http": 80, "https": 443}
+
+Send = Callable[[httpx.Request], Awaitable[httpx.Response]]
+
+
+class Refused(Exception):
+    """What a server wants is not done; `request` is what it was sent."""
+
+    def __init__(self, request: httpx.Request) -> None:
+        super().__init__(str(request.url.host))
+        self.request = request
+
+
+class SentElsewhere(Refused):
+    """A server sent the call on to another host."""
+
+
+class AnswerTooLong(Refused):
+    """A server answers with more than can be kept."""
+
+
+def guard(handler: Any) -> None:
+    """Let every transport that LiteLLM makes for its clients be watched."""
+    # Its clients are made deep inside of it, each in another way; all get their transport here.
+    make = handler._create_async_transport  # noqa: SLF001
+
+    def made(*args: Any, **more: Any) -> Any:
+        transport = make(*args, **more)
+        if transport is not None:
+            transport.handle_async_request = guarded(transport.handle_async_request)
+        return transport
+
+    handler._create_async_transport = staticmethod(made)  # noqa: SLF001
+
+
+def guarded(send: Send) -> Send:
+    """Sending one request; raises SentElsewhere, and its answer AnswerTooLong while it is read."""
+
+    async def sent(request: httpx.Request) -> httpx.Response:
+        request.headers["accept-encoding"] = "identity"
+        response = await send(request)
+        if _is_sent_elsewhere(str(request.url), response):
+            await response.aclose()
+            raise SentElsewhere(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        is_plain = response.headers.get("content-encoding", "identity") == "identity"
+        most = MOST_BYTES if is_plain else MOST_PACKED_BYTES
+        response.stream = _Bounded(response.stream, request, most)
+        return response
+
+    return sent
+
+
+def _is_sent_elsewhere(url: str, response: httpx.Response) -> bool:
+    """Whether a redirect leads to another origin; from http to https is none."""
+    location = response.headers.get("location")
+    if response.status_code not in REDIRECTS or not location:
+        return False
+    here, there = urlsplit(url), urlsplit(urljoin(url, location))
+    ports = (_port(here), _port(there))
+    is_safe = there.scheme in (here.scheme, "https")
+    is_same = ports[0] == ports[1] or ports == (80, 443)
+    return not (here.hostname == there.hostname and is_safe and is_same)
+
+
+def _port(parts: SplitResult) -> int | None:
+    return parts.port or PORTS.get(parts.scheme)
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """A stream that ends in an error once it brought more than so many bytes."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, request: httpx.Request, most: int) -> None:
+        self._stream = stream
+        self._request = request
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self._stream:
+            read += len(chunk)
+            if read > self._most:
+                raise AnswerTooLong(self._request)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
