@@ -94,7 +94,9 @@ class Event(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     type: str
+    """What happened; it says which other keys there are."""
     version: int = EVENT_VERSION
+    """The version of the format; keys may be added to one without a new number."""
 
 
 class Started(Event):
@@ -110,6 +112,7 @@ class Started(Event):
     folder: str
     """The project folder; workspaces are inside."""
     input: dict[str, Any]
+    """The whole input, defaults included."""
     limits: dict[str, Any] = {}
     """Limits that the command line set over the machine's."""
 
@@ -127,11 +130,14 @@ class Intended(Event):
 
     type: Literal["intended"] = "intended"
     key: str
+    """What names this one call in the run; its reply or failure has the same."""
     task: str
     """What all tries and re-asks of this piece of work have in common."""
     state: str
     visit: int
+    """How often the state had been entered."""
     role: Role
+    """Whether an author, a judge or a command is asked."""
     agent: str
     """The agent's name, or the state's for a command."""
     place: str
@@ -142,6 +148,7 @@ class Intended(Event):
     """The model that is asked; empty for a program."""
     deadline_s: float
     reserved: Usage
+    """What the call may cost at most; charged until it is settled."""
 
 
 class Held(Event):
@@ -163,6 +170,7 @@ class Replied(Event):
     key: str
     text: str
     cut_off: bool = False
+    """The answer ends at the limit of its length."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None
@@ -174,6 +182,7 @@ class Replied(Event):
     artifact_fault: str = ""
     """Why there is no such content."""
     usage: Usage
+    """What the call cost."""
 
 
 class Failed(Event):
@@ -182,10 +191,12 @@ class Failed(Event):
     type: Literal["failed"] = "failed"
     key: str
     error_class: ErrorClass
+    """Whether another try, another answer or a person can help."""
     message: str
     retry_at: float | None = None
     """Unix time before which the call is not tried again."""
     usage: Usage
+    """What the call is charged at nevertheless."""
 
 
 class InDoubt(Event):
@@ -211,7 +222,9 @@ class Worked(Event):
     state: str
     visit: int
     outcome: Outcome
+    """`done`, the class of the error, or `limit`."""
     facts: dict[str, Any] = {}
+    """What guards may read of the work."""
     artifact: Artifact | None = None
     report: Report | None = None
     answer: HumanAnswer | None = None
@@ -220,6 +233,7 @@ class Worked(Event):
     restored: dict[str, Artifact] = {}
     """Artifacts that a person's pick of the best makes the current ones again."""
     error: str = ""
+    """What went wrong; empty with `done`."""
     remedy: str = ""
     """What a person can do about the error."""
     resume_at: float | None = None
@@ -231,6 +245,7 @@ class Decided(Event):
 
     type: Literal["decided"] = "decided"
     edge: str
+    """The id of the edge: `check[2]`, `draft.on_error.fatal`, `draft.limit`."""
     source: str
     target: str
     facts: dict[str, Any] = {}
@@ -238,8 +253,11 @@ class Decided(Event):
     bits: tuple[bool, ...] = ()
     """One for each candidate edge: whether it was enabled."""
     spends: tuple[str, ...] = ()
+    """The counters that it takes one revision from."""
     resets: tuple[str, ...] = ()
+    """The counters that start at zero again."""
     feedback: tuple[Feedback, ...] = ()
+    """What the states behind the edge are told."""
 
 
 class Emitted(Event):
@@ -258,7 +276,9 @@ class Entered(Event):
     type: Literal["entered"] = "entered"
     state: str
     visit: int
+    """How often the state has been entered, this time included."""
     attempt: int
+    """How often the state has worked, this time included."""
     by: str | None = None
     """The edge that led here; none at the start."""
 
@@ -284,10 +304,12 @@ class Waiting(Event):
     question: str
     """The question's id; an answer names it."""
     text: str
+    """The question as the person sees it."""
     choices: tuple[Choice, ...]
     expires_at: float | None = None
     """Unix time at which `otherwise` answers."""
     otherwise: str | None = None
+    """The choice that counts after that."""
     form: dict[str, Any] = {}
     """The fields that an answer fills in, in the notation of types."""
     edit: str | None = None
@@ -302,9 +324,11 @@ class Suspended(Event):
     type: Literal["suspended"] = "suspended"
     state: str
     reason: Literal["limit", "transient", "content", "fatal", "interrupted"]
+    """Why the run stopped: a limit, a class of error, or Ctrl-C."""
     message: str
     remedy: str = ""
     resume_at: float | None = None
+    """Unix time from which it makes sense to go on."""
 
 
 class Resumed(Event):
@@ -328,8 +352,11 @@ class Finished(Event):
 
     type: Literal["finished"] = "finished"
     outcome: str
+    """The name of the final state."""
     success: bool
+    """Whether that is a success."""
     result: dict[str, Any] = {}
+    """The artifacts that the run ends with, by name."""
     picked: dict[str, Any] = {}
     """For each artifact of the result: author, attempt, whether it is a fallback."""
     absent: tuple[str, ...] = ()

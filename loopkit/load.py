@@ -147,12 +147,15 @@ def _as_id(stem: str) -> str:
 
 
 def include(
-    plain: Any, folder: Path, document: Document, keys: frozenset[str]
+    plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
 ) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told."""
+    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told.
+
+    `at` leads to `plain` in the document.
+    """
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
-    for path, holder, key in list(_inclusions(plain, (), keys)):
+    for path, holder, key in list(_inclusions(plain, at, keys)):
         relative = holder[key]["file"]
         try:
             text = _read_included(folder, relative)

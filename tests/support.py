@@ -26,6 +26,10 @@ from loopkit.scenario import load_scenario
 E = TypeVar("E", bound=Event)
 ROOT = Path(__file__).parents[1]
 PLAN_REVIEW = ROOT / "machines" / "plan_review.yaml"
+MACHINES = sorted(
+    path for path in (ROOT / "machines").glob("*.yaml") if ".scenario" not in path.suffixes
+)
+"""The machine files of the project, without the scenarios beside them."""
 PASS: dict[str, Any] = {"data": {"verdict": "pass", "findings": []}}
 """A judge's call that finds nothing."""
 

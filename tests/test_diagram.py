@@ -19,9 +19,8 @@ from loopkit.diagram.mermaid import label
 from loopkit.graph import Graph
 from loopkit.load import load, load_text
 from loopkit.text import one_line
-from tests.support import PLAN_REVIEW, ROOT, Desk, scenario
+from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
 
-MACHINES = sorted((ROOT / "machines").glob("*.yaml"))
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
 ISSUE = f"issue=@{ROOT / 'machines/plan_review/issue.md'}"

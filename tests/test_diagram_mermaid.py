@@ -19,11 +19,11 @@ from loopkit.graph import Graph
 from loopkit.load import load, load_text
 from loopkit.runstate import RunState
 from loopkit.text import one_line
-from tests.support import ROOT
+from tests.support import MACHINES, ROOT
 from tests.support_node import run_node
 
 FILES = [
-    *sorted((ROOT / "machines").glob("*.yaml")),
+    *MACHINES,
     *sorted((ROOT / "tests/cases/ok").glob("*.yaml")),
 ]
 IDS = [

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from loopkit import definition as d
 from loopkit import scenario as s
-from loopkit.agents.scripted import FAULTS
+from loopkit.agents.scripted import BROKEN, FAULTS
 from loopkit.checks import check
 from loopkit.checks.collisions import RESERVED
 from loopkit.cli import COMMANDS, exits
@@ -29,6 +29,7 @@ from loopkit.definition.validators import Count
 from loopkit.load import load_text
 from loopkit.source import read
 from loopkit.template.filters import FILTERS, TESTS
+from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
 
 DOCS = ROOT / "docs"
@@ -78,9 +79,17 @@ KEYS: Mapping[type[Noun], tuple[str, ...]] = {
     s.SpentTokens: ("Attempts and calls", "usage."),
     s.PlayedCommand: ("Commands",),
     s.PlayedAnswer: ("Answers",),
+    s.Case: ("Cases",),
+    s.Expect: ("What a case expects",),
+    s.ExpectedFinding: ("Expected findings",),
+    s.ExpectedFeedback: ("Expected feedback",),
+    s.ExpectedPrompt: ("Expected prompts",),
+    s.ExpectedArtifact: ("Expected artifacts",),
 }
 """The sections whose tables have the keys of each noun, and what stands before its keys there."""
-PAGE_OF = {noun: "scenarios" if noun.__module__ == s.__name__ else "language" for noun in KEYS}
+PAGE_OF = {
+    noun: "scenarios" if noun.__module__.startswith(s.__name__) else "language" for noun in KEYS
+}
 
 
 @dataclass(frozen=True)
@@ -195,10 +204,27 @@ def test_every_machine_that_needs_nobody_ends_where_the_docs_say(block: Block, d
     assert desk.play(block.text).outcome == block.end
 
 
-@pytest.mark.parametrize("block", blocks("scenario: 1"), ids=lambda b: f"{b.page}:{b.line}")
-def test_every_scenario_in_the_docs_plays_the_machine_above_it(block: Block, desk: Desk) -> None:
+SCENARIOS = blocks("scenario: 1")
+SCRIPTS = [block for block in SCENARIOS if "\ncases:" not in block.text]
+SUITES = [block for block in SCENARIOS if "\ncases:" in block.text]
+
+
+def machine_above(block: Block) -> str:
     above = [m for m in blocks("loopkit: 1") if m.page == block.page and m.line < block.line]
-    assert desk.play(above[-1].text, block.text).outcome == block.end
+    return above[-1].text
+
+
+@pytest.mark.parametrize("block", SCRIPTS, ids=lambda b: f"{b.page}:{b.line}")
+def test_every_scenario_in_the_docs_plays_the_machine_above_it(block: Block, desk: Desk) -> None:
+    assert desk.play(machine_above(block), block.text).outcome == block.end
+
+
+@pytest.mark.parametrize("block", SUITES, ids=lambda b: f"{b.page}:{b.line}")
+def test_every_case_in_the_docs_passes_with_the_machine_above_it(block: Block, desk: Desk) -> None:
+    desk.write(read(block.text, block.page).plain()["machine"], machine_above(block))
+    suite = load_suite(desk.write("docs.scenario.yaml", block.text))
+    results = [run_case(suite, name) for name in suite.names]
+    assert [result.text for result in results if not result.passed] == []
 
 
 def test_the_docs_have_an_example_of_every_kind_of_state_and_rule() -> None:
@@ -263,7 +289,7 @@ def test_every_reserved_name_is_told() -> None:
 
 def test_the_faults_are_exactly_those_that_are_documented() -> None:
     named = set().union(*(code(cells[0]) for cells in rows(sections(page("scenarios"))["Faults"])))
-    assert named == set(FAULTS)
+    assert named == {*FAULTS, *BROKEN, s.CRASH}
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

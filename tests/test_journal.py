@@ -63,8 +63,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / ".loopkit"
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "at once", "file"])
 async def journal(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Journal]:
+    if request.param == "at once":
+        journal = SqliteJournal.in_memory(clock=lambda: NOW)
+        yield journal
+        await journal.close()
+        return
+    async with opened(folder if request.param == "file" else None) as journal:
+        yield journal
+
+
+@pytest.fixture(params=["memory", "file"])
+async def threaded(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Journal]:
+    """A journal whose callers wait, so that they can be cancelled meanwhile."""
     async with opened(folder if request.param == "file" else None) as journal:
         yield journal
 
@@ -300,25 +312,25 @@ async def test_a_cancelled_append_leaves_the_claim_in_step_with_the_run(journal:
     assert await claim.append([worked()]) == len(await journal.read("r"))
 
 
-async def test_an_append_that_was_cancelled_after_it_began_is_written(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_an_append_that_was_cancelled_after_it_began_is_written(threaded: Journal) -> None:
+    claim = await created(threaded)
     task = asyncio.create_task(claim.append([worked()]))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert claim.seq == 2
-    assert await data_of(journal) == ['{"number": 0}']
+    assert await data_of(threaded) == ['{"number": 0}']
 
 
-async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(journal: Journal) -> None:
-    for request in (created(journal), journal.claim("r"), journal.claim("r")):
+async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(threaded: Journal) -> None:
+    for request in (created(threaded), threaded.claim("r"), threaded.claim("r")):
         task = asyncio.ensure_future(request)
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert (await journal.claim("r")).epoch == 4
+    assert (await threaded.claim("r")).epoch == 4
 
 
 async def test_a_closed_journal_says_so_and_closes_again(journal: Journal) -> None:

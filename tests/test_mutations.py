@@ -15,10 +15,11 @@ from loopkit.checks import check
 from loopkit.load import load_text
 from loopkit.problems import ProblemsFound, render
 from loopkit.source import read
+from tests.support import MACHINES
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "cases" / "ok"
-FILES = sorted([*FOLDER.glob("*.yaml"), *(HERE.parent / "machines").glob("*.yaml")])
+FILES = sorted([*FOLDER.glob("*.yaml"), *MACHINES])
 TEXTS = sorted((path.read_text(encoding="utf-8") for path in FILES), key=len)
 PLAIN = [json.dumps(read(text, "machine.yaml").plain()) for text in TEXTS]
 MOST_CPU_S = 2.0

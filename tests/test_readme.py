@@ -61,7 +61,7 @@ def test_the_readme_has_one_command_for_the_main_job_and_one_for_the_tests() -> 
     assert "pytest" in TEST_COMMAND
 
 
-def test_the_first_command_prints_the_accepted_plan_and_sets_up_what_models_need(copy: Path) -> None:
+def test_the_first_command_prints_the_plan_and_sets_up_what_models_need(copy: Path) -> None:
     done = ran(COMMANDS[0], copy)
     assert done.returncode == 0, done.stderr
     plan = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")

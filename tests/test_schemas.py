@@ -11,12 +11,13 @@ from jsonschema import Draft7Validator
 
 from loopkit.publish import SCHEMAS
 from loopkit.source import read_file
-from tests.support import ROOT
+from tests.support import MACHINES, ROOT
 
-MACHINES = sorted((ROOT / "machines").glob("*.yaml")) + sorted(
-    (ROOT / "tests/cases/ok").glob("*.yaml")
-)
-SCENARIOS = sorted((ROOT / "machines").glob("*/scenario*.yaml"))
+SOUND = [*MACHINES, *sorted((ROOT / "tests/cases/ok").glob("*.yaml"))]
+SCENARIOS = [
+    *sorted((ROOT / "machines").glob("*/scenario*.yaml")),
+    *sorted((ROOT / "machines").glob("*.scenario.yaml")),
+]
 
 
 def published(name: str) -> Any:
@@ -34,13 +35,13 @@ def test_the_published_schema_is_a_valid_draft_07_schema(name: str) -> None:
     Draft7Validator.check_schema(published(name))
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.stem)
 def test_every_machine_satisfies_the_schema(path: Path) -> None:
     plain = read_file(path).plain()
     assert [e.message for e in Draft7Validator(published("machine")).iter_errors(plain)] == []
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_scenario_satisfies_the_schema(path: Path) -> None:
     plain = read_file(path).plain()
     assert [e.message for e in Draft7Validator(published("scenario")).iter_errors(plain)] == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO
 
 import click
 
@@ -18,7 +20,9 @@ COMMANDS = {
     "cancel": ("loopkit.cli.cancel", "End a run for good."),
     "runs": ("loopkit.cli.runs", "List runs, show one, print its events."),
     "check": ("loopkit.cli.check", "Find what is wrong with machine files."),
+    "plan": ("loopkit.cli.plan", "Say what a run would do and cost, without a cent."),
     "validate": ("loopkit.cli.validate", "Judge a file with one validator of a machine."),
+    "test": ("loopkit.cli.test", "Play the cases of scenario files."),
     "diagram": ("loopkit.cli.diagram", "Draw a machine, and the way that a run took."),
     "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors."),
 }
@@ -59,7 +63,10 @@ def app() -> None:
 
 def main() -> None:
     """The program: runs one command and ends the process with its exit code."""
-    sys.exit(invoke(sys.argv[1:]))
+    code = invoke(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        _let_go(stream)
+    sys.exit(code)
 
 
 def invoke(argv: list[str]) -> int:
@@ -71,20 +78,33 @@ def invoke(argv: list[str]) -> int:
         error.show()
         return USAGE
     except click.Abort:
-        click.echo("stopped", err=True)
+        _say("stopped")
         return SIGINT
     except Stop as stop:
         if str(stop):
-            click.echo(str(stop), err=True)
+            _say(str(stop))
         return stop.code
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does; nothing is wrong.
-        sys.stderr.close()
-        return 0
     except OSError as error:
         # The journal tells its own failures; what is left is our output or a file of the user's.
-        click.echo(f"error: {error.strerror or error}", err=True)
+        _say(f"error: {error.strerror or error}")
         return ERROR
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
         report_bug(error)
         return BUG
+
+
+def _say(text: str) -> None:
+    """A last line to stderr; where that can't be written either, the exit code has to say it."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _let_go(stream: TextIO | None) -> None:
+    """Write what is left; Python would make an exit code of its own of what can't be written."""
+    # A closed stream is None.
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from math import inf
 from types import FrameType
 from typing import Any
 
@@ -32,10 +34,24 @@ def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def usd(_context: click.Context, _option: click.Parameter, amount: float | None) -> float | None:
+    """An amount that can be a limit: NaN would be one that nothing reaches."""
+    if amount is not None and not 0 <= amount < inf:
+        raise click.BadParameter("write US dollars, 0 or more")
+    return amount
+
+
 def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
     """Open the journal, take a run, advance it as far as it goes; the exit code."""
-    with exits.told():
-        return asyncio.run(_drive(output, start))
+    try:
+        with exits.told():
+            return asyncio.run(_drive(output, start))
+    except BrokenPipeError as error:
+        # As with `| head`: no failure of the run, and no end of it either.
+        told = (
+            "error: nobody reads the output any more; `loopkit runs ls` tells where the run stands"
+        )
+        raise exits.Stop(exits.ERROR, told) from error
 
 
 async def _drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
@@ -84,7 +100,7 @@ class Interruption:
             self._loop.call_soon_threadsafe(self._abort)
         else:
             self._watcher.say_in_signal("finishing the step; once more aborts the call in flight")
-            self._loop.call_soon_threadsafe(lambda: None)
+            self._loop.call_soon_threadsafe(self._active.stop)
 
     def _abort(self) -> None:
         if self._task is not None:
@@ -133,10 +149,19 @@ def outcome_of(state: RunState) -> dict[str, Any]:
 def _print_result(state: RunState) -> None:
     result = state.finished.result if state.finished else {}
     if len(result) == 1 and isinstance(text := next(iter(result.values())), str):
-        click.echo(text, nl=not text.endswith("\n"))
+        _print_text(text)
     elif result:
         value = next(iter(result.values())) if len(result) == 1 else result
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        _print_text(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print_text(text: str) -> None:
+    """The text as it is; without what could drive a terminal, where it goes to one."""
+    # A closed stream is None.
+    is_seen = sys.stdout is not None and sys.stdout.isatty()
+    shown = printable(text) if is_seen else text
+    # With `color` click leaves escape sequences in a file or pipe, where they are data.
+    click.echo(shown, nl=not shown.endswith("\n"), color=True)
 
 
 def _print_end(state: RunState) -> None:

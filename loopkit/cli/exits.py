@@ -41,6 +41,7 @@ def say(text: str) -> None:
 def told() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
     from loopkit.agents.cast import NotRunnable
+    from loopkit.agents.scripted import Crashed
     from loopkit.events import UnknownEvent
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.problems import ProblemsFound
@@ -54,6 +55,10 @@ def told() -> Iterator[None]:
         raise Stop(USAGE, f"error: {error}") from error
     except (JournalError, UnknownEvent) as error:
         raise Stop(ERROR, f"error: {error}") from error
+    except Crashed as crashed:
+        raise Stop(
+            ERROR, f"{crashed}; the call is in doubt now, and the run can be resumed"
+        ) from crashed
 
 
 def shown(problems: Sequence[Problem]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from loopkit.app import App
-from loopkit.cli.driving import drive, output_option
+from loopkit.cli.driving import drive, output_option, usd
 from loopkit.cli.exits import USAGE, Stop
 from loopkit.definition import Limits
 from loopkit.problems import did_you_mean
@@ -18,7 +18,9 @@ RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_re
 
 @click.command()
 @click.argument("run")
-@click.option("--max-cost", type=float, metavar="USD", help="The new limit of the whole run.")
+@click.option(
+    "--max-cost", type=float, callback=usd, metavar="USD", help="The new limit of the whole run."
+)
 @click.option("--set", "sets", multiple=True, metavar="limits.K=V", help="Raise a limit.")
 @output_option
 def command(run: str, max_cost: float | None, sets: tuple[str, ...], output: str) -> int:

@@ -9,28 +9,31 @@ from pathlib import Path
 import click
 
 from loopkit.agents.cast import refuse_misnamed, with_models
-from loopkit.app import App, Script
+from loopkit.app import App
 from loopkit.cli import exits
-from loopkit.cli.driving import drive, output_option
+from loopkit.cli.driving import drive, output_option, usd
 from loopkit.cli.exits import USAGE, Stop
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import checked
+from loopkit.cli.scripts import scripted
 from loopkit.load import with_machine
 from loopkit.runner.active import ActiveRun
-from loopkit.scenario import load_scenario
 
 
 @click.command()
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
 @click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
+@click.option("--case", metavar="NAME", help="Which of its cases, where it has several.")
 @click.option(
     "--model", "models", multiple=True, metavar="AGENT=MODEL", help="Another model for an agent."
 )
 @click.option(
     "--price", "prices", multiple=True, metavar="AGENT=USD", help="Its price for a million tokens."
 )
-@click.option("--max-cost", type=float, metavar="USD", help="Spend no more than this.")
+@click.option(
+    "--max-cost", type=float, callback=usd, metavar="USD", help="Spend no more than this."
+)
 @output_option
 def command(
     machine: Path,
@@ -38,6 +41,7 @@ def command(
     sets: tuple[str, ...],
     set_json: tuple[str, ...],
     script: Path | None,
+    case: str | None,
     models: tuple[str, ...],
     prices: tuple[str, ...],
     max_cost: float | None,
@@ -49,7 +53,7 @@ def command(
         if models or prices:
             other = with_models(loaded.machine, by_agent("--model", models), _amounts(prices))
             loaded = with_machine(loaded, other)
-        played = Script(*load_scenario(script)) if script else None
+        played = scripted(script, case)
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
@@ -66,7 +70,7 @@ def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
     said: dict[str, str] = {}
     for text in written:
         name, _, value = text.partition("=")
-        if not name or not value:
+        if not name.strip() or not value.strip():
             raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
         said[name] = value
     return said

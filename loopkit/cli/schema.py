@@ -13,6 +13,6 @@ from loopkit.publish import SCHEMAS
 @click.command()
 @click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
 def command(which: str) -> int:
-    """Print the JSON Schema of machine or scenario files, for editors."""
+    """Print the JSON Schema of machine files, scenario files or events."""
     click.echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
     return OK

@@ -13,10 +13,10 @@ from loopkit.app import App, Script
 from loopkit.cli import exits
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import checked
+from loopkit.cli.scripts import scripted
 from loopkit.findings import Report
 from loopkit.load import Loaded
 from loopkit.problems import did_you_mean
-from loopkit.scenario import load_scenario
 from loopkit.standalone import VERDICT_STATE, judging_machine
 from loopkit.views.review import report_lines
 
@@ -27,6 +27,7 @@ from loopkit.views.review import report_lines
 @click.argument("file", type=click.Path(path_type=Path))
 @input_options
 @click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
+@click.option("--case", metavar="NAME", help="Which of its cases, where it has several.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def command(
     machine: Path,
@@ -36,6 +37,7 @@ def command(
     sets: tuple[str, ...],
     set_json: tuple[str, ...],
     script: Path | None,
+    case: str | None,
     as_json: bool,
 ) -> int:
     """Judge FILE with VALIDATOR of MACHINE, by the same code that a run uses."""
@@ -46,7 +48,7 @@ def command(
             hint = did_you_mean(validator, known) or "the machine has none"
             raise exits.Stop(exits.USAGE, f"error: unknown validator `{validator}`; {hint}")
         inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
-        played = Script(*load_scenario(script)) if script else None
+        played = scripted(script, case)
         report = asyncio.run(_judged(loaded, validator, _read(file), inputs, played))
     if as_json:
         click.echo(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False))

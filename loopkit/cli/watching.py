@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -29,7 +29,10 @@ class Watcher:
 
     def say_in_signal(self, text: str) -> None:
         """Show a line from within a signal handler, which must not wait for any lock."""
-        sys.stderr.write(f"\n{text}\n")
+        # Nobody may be there to read it, or the line that was interrupted was being written: an
+        # error here would end the step that is to be finished.
+        with suppress(OSError, RuntimeError, AttributeError):
+            sys.stderr.write(f"\n{text}\n")
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -238,7 +238,10 @@ def test_without_then_a_limit_suspends_and_a_higher_one_goes_on(durable: Desk) -
     stopped = durable.play(machine.replace("LIMIT", "cost_usd: 0.9"), SPENDING)
     assert stopped.state.suspended is not None
     assert stopped.state.suspended.reason == "limit"
-    assert stopped.state.suspended.message == "`cost_usd` reached: 0.8 of 0.9 used, and the next call can take up to 0.4"
+    assert (
+        stopped.state.suspended.message
+        == "`cost_usd` reached: 0.8 of 0.9 used, and the next call can take up to 0.4"
+    )
     same = durable.resume(stopped.state.run)
     assert (same.state.status, same.requests) == ("suspended", [])
     played = durable.resume(stopped.state.run, limits={"cost_usd": 1.3})

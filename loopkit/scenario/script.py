@@ -1,21 +1,14 @@
-"""Scenario files: prepared replies, faults, command results and human answers.
-
-They play a machine without a model, a key, a network or a cent.
-"""
+"""What a scenario plays: replies and faults of agents, results of commands, answers of people."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.definition.noun import Duration, Id, Noun, Text, fault
-from loopkit.load import digest_of, include
-from loopkit.mistakes import explain
-from loopkit.problems import ProblemsFound
-from loopkit.source import read_file
 
 Fault = Literal[
     "rate_limit",
@@ -26,21 +19,29 @@ Fault = Literal[
     "quota",
     "context_too_long",
     "content_policy",
+    "cut_off",
+    "invalid_json",
+    "crash",
 ]
-INCLUDING = frozenset({"reply", "edit", "stdout"})
+CRASH = "crash"
+"""The fault after which the process goes on as another one would, with the call in doubt."""
+TOOL_KEYS = frozenset({"tools", "tool_calls"})
 
 
 class SpentTokens(Noun):
     """Tokens that a played reply counts as."""
 
     input: int = Field(0, ge=0)
+    """Tokens of input."""
     output: int = Field(0, ge=0)
+    """Tokens of output."""
 
 
 class Played(Noun):
     """One call: a reply, or a fault."""
 
     reply: Text | None = None
+    """What the agent says."""
     data: Any = None
     """The reply is this, as JSON."""
     files: dict[str, str] = {}
@@ -48,12 +49,30 @@ class Played(Noun):
     cut_off: bool = False
     """The reply ends where the provider's limit cut it."""
     fault: Fault | None = None
+    """What goes wrong instead of a reply."""
     message: str = ""
+    """What the provider says about the fault."""
     retry_after: Duration | None = None
+    """The wait that the provider asks for with the fault."""
     delay: Duration = 0.0
     """The reply takes so long."""
     usage: SpentTokens = SpentTokens()
+    """Tokens that the call counts as."""
     cost_usd: Annotated[float, Field(ge=0, strict=False)] = 0.0
+    """USD that the call counts as."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_tools(cls, value: Any) -> Any:
+        asked = TOOL_KEYS.intersection(value) if isinstance(value, dict) else ()
+        for key in sorted(asked):
+            raise fault(
+                "not-in-this-version",
+                f"`{key}`: agents have no tools to call in this version",
+                (key,),
+                help="play what the agent says after its calls",
+            )
+        return value
 
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
@@ -74,19 +93,40 @@ class PlayedCommand(Noun):
     """One run of a command."""
 
     exit_code: int = 0
+    """The exit code; 0 without one."""
     stdout: Text = ""
+    """What the program prints."""
     stderr: str = ""
+    """What the program prints on its other stream."""
     files: dict[str, str] = {}
+    """Files that the program writes into its workspace."""
     fault: Literal["timeout", "not_found"] | None = None
+    """What goes wrong instead of an end."""
 
 
 class PlayedAnswer(Noun):
     """What the person answers."""
 
-    choice: Id
+    choice: Id | None = None
+    """One of the choices of the question; without it nobody answers."""
+    after: Duration = 0.0
+    """The time that passes before that; the question may be over by then."""
     comment: str = ""
+    """What the person says about it."""
     form: dict[Id, Any] = {}
+    """The fields that are filled in."""
     edit: Text | None = None
+    """The new text of the artifact that the question lets the person edit."""
+
+    @model_validator(mode="after")
+    def _something_happens(self) -> PlayedAnswer:
+        if self.choice is None and not self.after:
+            raise fault(
+                "no-answer",
+                "an answer has a `choice`, or `after:` alone where nobody answers",
+                help="add `choice: …`",
+            )
+        return self
 
 
 def _calls(value: object) -> object:
@@ -126,34 +166,16 @@ Answers = Annotated[
 Commands = Annotated[tuple[PlayedCommand, ...], BeforeValidator(_tuple)]
 
 
-class Scenario(Noun):
-    """What everyone says, attempt by attempt."""
+def call_at(calls: Sequence[Played], settled: int, lost: int) -> int:
+    """The position in an attempt of the call after `settled` answers and failures.
 
-    scenario: Literal[1]
-    """The version of the format."""
-    description: str = ""
-    agents: dict[Id, Role] = {}
-    commands: dict[str, Commands] = {}
-    """Results of `run` states and `command` validators, by the state's or validator's name."""
-    answers: dict[Id, Answers] = {}
-    """Answers of the person, by the state that asks."""
-
-
-def load_scenario(path: Path) -> tuple[Scenario, str, str]:
-    """The scenario of a file, its resolved JSON, and that JSON's digest; raises ProblemsFound."""
-    document = read_file(path, shown_as=str(path))
-    plain = document.plain()
-    _, faults = include(plain, path.parent, document, INCLUDING)
-    if faults:
-        raise ProblemsFound(faults)
-    try:
-        Scenario.model_validate(plain)
-    except ValidationError as error:
-        raise ProblemsFound(list(explain(error, document, Scenario))) from error
-    resolved = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    return read_resolved(resolved), resolved, digest_of(resolved)
-
-
-def read_resolved(resolved: str) -> Scenario:
-    """The scenario that a journal kept."""
-    return Scenario.model_validate(json.loads(resolved))
+    `lost` calls never came back: each played crash among them is over, and what follows it is next.
+    """
+    for position, played in enumerate(calls):
+        if played.fault == CRASH and lost > 0:
+            lost -= 1
+        elif settled > 0 and played.fault != CRASH:
+            settled -= 1
+        else:
+            return position
+    return len(calls) + settled

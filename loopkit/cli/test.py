@@ -1,0 +1,121 @@
+"""`loopkit test`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from loopkit.cli import exits
+from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
+from loopkit.problems import ProblemsFound
+from loopkit.testing import (
+    SUFFIX,
+    CaseResult,
+    Machines,
+    NotAnExpression,
+    Selection,
+    Suite,
+    junit_xml,
+    load_suite,
+    run_case,
+    scenario_files,
+    selection,
+)
+from loopkit.text import plural
+
+
+@dataclass
+class Tested:
+    """What came of all files."""
+
+    results: list[CaseResult] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+    """The files that can't be used, and what is wrong with them."""
+
+    @property
+    def failed(self) -> list[CaseResult]:
+        return [result for result in self.results if not result.passed]
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("-k", "expression", default="", metavar="EXPR", help="Only cases that it names.")
+@click.option(
+    "--junitxml",
+    "junit_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the results as JUnit XML, too.",
+)
+def command(paths: tuple[Path, ...], expression: str, junit_file: Path | None) -> int:
+    """Play the cases of scenario files and hold them against what they expect.
+
+    Of a folder, every `*.scenario.yaml` below it is tested; without PATHS, of this one. No model
+    and no program is called.
+    """
+    tested = _tested(_files(paths or (Path(),)), _selection(expression))
+    if junit_file is not None:
+        junit_file.write_bytes(junit_xml(tested.results, tested.broken))
+    if not tested.results and not tested.broken:
+        raise Stop(USAGE, f"error: `-k {expression}` names no case")
+    exits.say(_summary(tested))
+    if tested.broken:
+        return USAGE
+    return FAILURE if tested.failed else OK
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    files = scenario_files(paths)
+    if not files:
+        named = " ".join(f"`{path}`" for path in paths)
+        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
+    return files
+
+
+def _selection(expression: str) -> Selection:
+    try:
+        return selection(expression)
+    except NotAnExpression as error:
+        raise Stop(USAGE, f"error: -k {error}") from error
+
+
+def _tested(files: Iterable[Path], is_selected: Selection) -> Tested:
+    tested, machines = Tested(), Machines()
+    for file in files:
+        try:
+            suite = load_suite(file, machines)
+        except ProblemsFound as found:
+            tested.broken[str(file)] = exits.shown(found.problems)
+            click.echo(f"{file}: can't be used\n\n{tested.broken[str(file)]}\n")
+            continue
+        for result in _played(suite, is_selected):
+            tested.results.append(result)
+            _tell(result)
+    return tested
+
+
+def _played(suite: Suite, is_selected: Selection) -> Iterator[CaseResult]:
+    for name in suite.names:
+        if is_selected(f"{suite.path.name} {name}"):
+            yield run_case(suite, name)
+
+
+def _tell(result: CaseResult) -> None:
+    word = "ok" if result.passed else "FAILED"
+    click.echo(f"{result.suite}: {result.case}: {word} ({result.seconds:.2f} s)")
+    if not result.passed:
+        click.echo(f"\n{result.text}\n")
+
+
+def _summary(tested: Tested) -> str:
+    failed = len(tested.failed)
+    parts = []
+    if tested.results:
+        cases = plural(len(tested.results), "case")
+        parts.append(f"{cases}: {failed} failed" if failed else f"{cases} passed")
+    if tested.broken:
+        parts.append(f"{plural(len(tested.broken), 'file')} can't be used")
+    return ", ".join(parts)

@@ -1,0 +1,92 @@
+"""pytest collects `*.scenario.yaml`: one test a case, and a failure at its line.
+
+Everything else of loopkit is imported with the first such file, so that projects without any
+do not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from loopkit.testing import CaseResult, Machines, Suite
+
+SUFFIX = ".scenario.yaml"
+MACHINES: pytest.StashKey[Machines] = pytest.StashKey()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
+    if not file_path.name.endswith(SUFFIX):
+        return None
+    collected: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
+    return collected
+
+
+class CaseFailed(Exception):
+    """A case whose run is not as it expects."""
+
+    def __init__(self, result: CaseResult) -> None:
+        super().__init__(result.summary)
+        self.result = result
+
+
+class ScenarioFile(pytest.File):
+    """The cases of one file."""
+
+    def collect(self) -> Iterator[CaseItem]:
+        suite = self._suite()
+        for name in suite.names:
+            yield CaseItem.from_parent(self, name=name, suite=suite)
+
+    def _suite(self) -> Suite:
+        from loopkit.problems import ProblemsFound, render
+        from loopkit.testing import Machines, load_suite
+
+        machines = self.session.stash.setdefault(MACHINES, Machines())
+        path = _shown(self.path)
+        try:
+            return load_suite(path, machines)
+        except ProblemsFound as found:
+            files = {p.span.file for p in found.problems if p.span is not None}
+            texts = {file: _text(Path(file)) for file in files}
+            raise self.CollectError(render(found.problems, texts)) from found
+
+
+class CaseItem(pytest.Item):
+    """One case."""
+
+    def __init__(self, *, suite: Suite, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._suite = suite
+
+    def runtest(self) -> None:
+        from loopkit.testing import run_case
+
+        result = run_case(self._suite, self.name)
+        if not result.passed:
+            raise CaseFailed(result)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, CaseFailed):
+            return excinfo.value.result.text
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self._suite.line("cases", self.name) - 1, self.name
+
+
+def _shown(path: Path) -> Path:
+    """A path as messages name it: from the current folder, where it lies below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,58 @@
+"""Scenario files: prepared replies, faults, command results and human answers.
+
+They play a machine without a model, a key, a network or a cent; with cases, they say as well
+what has to come of it.
+"""
+
+from loopkit.scenario.cases import Case, Scenario
+from loopkit.scenario.expecting import (
+    GAP,
+    SUSPENDED,
+    WAITING,
+    Expect,
+    ExpectedArtifact,
+    ExpectedFeedback,
+    ExpectedFinding,
+    ExpectedPrompt,
+)
+from loopkit.scenario.loading import (
+    PARTS,
+    LoadedScenario,
+    load_file,
+    load_scenario,
+    read_resolved,
+)
+from loopkit.scenario.script import (
+    CRASH,
+    Attempts,
+    Played,
+    PlayedAnswer,
+    PlayedCommand,
+    SpentTokens,
+    call_at,
+)
+
+__all__ = [
+    "CRASH",
+    "GAP",
+    "PARTS",
+    "SUSPENDED",
+    "WAITING",
+    "Attempts",
+    "Case",
+    "Expect",
+    "ExpectedArtifact",
+    "ExpectedFeedback",
+    "ExpectedFinding",
+    "ExpectedPrompt",
+    "LoadedScenario",
+    "Played",
+    "PlayedAnswer",
+    "PlayedCommand",
+    "Scenario",
+    "SpentTokens",
+    "call_at",
+    "load_file",
+    "load_scenario",
+    "read_resolved",
+]

@@ -1,0 +1,89 @@
+"""Scenario files: one script, or a machine with several cases, each with what it expects."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from loopkit.definition.noun import Id, Noun, fault
+from loopkit.scenario.expecting import Expect
+from loopkit.scenario.script import Answers, Commands, Role
+
+NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
+MAX_NAME = 100
+
+
+def _name(text: str) -> str:
+    # Not `re` with the published pattern: its cost would grow with what somebody pastes here.
+    is_spaced = " ".join(text.split()) == text != ""
+    if not is_spaced or set(text) & set(":[]/\\") or len(text) > MAX_NAME:
+        raise fault(
+            "bad-name",
+            f"`{text[:MAX_NAME]}` can't be the name of a case",
+            help=f"up to {MAX_NAME} characters, words with one space between, none of `: [ ] / \\`",
+        )
+    return text
+
+
+CaseName = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"pattern": NAME_PATTERN})]
+
+
+class _Parts(Noun):
+    agents: dict[Id, Role] = {}
+    """What each agent says, attempt by attempt."""
+    commands: dict[str, Commands] = {}
+    """Results of `run` states and `command` validators, by the state's or validator's name."""
+    answers: dict[Id, Answers] = {}
+    """Answers of the person, by the state that asks."""
+
+
+class Case(_Parts):
+    """One way through the machine: what is said, and what has to come of it."""
+
+    description: str = ""
+    """For readers."""
+    input: dict[str, Any] = {}
+    """Inputs of the run; they come before those that all cases share."""
+    expect: Expect | None = None
+    """What has to be true of the run. A case that expects nothing fails."""
+
+
+class Scenario(_Parts):
+    """What everyone says, attempt by attempt; with `cases`, what each of them starts from."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "dependencies": {"cases": ["machine"], "machine": ["cases"], "input": ["cases"]}
+        }
+    )
+
+    scenario: Literal[1]
+    """The version of the format."""
+    description: str = ""
+    """For readers."""
+    machine: str | None = None
+    """The machine file of the cases, relative to the scenario's folder."""
+    input: dict[str, Any] = {}
+    """Inputs that all cases share."""
+    cases: Annotated[dict[CaseName, Case], Field(min_length=1)] | None = None
+    """The cases, by name."""
+
+    @model_validator(mode="after")
+    def _cases_have_a_machine(self) -> Scenario:
+        if self.cases is not None and self.machine is None:
+            raise fault(
+                "no-machine",
+                "the cases do not say which machine they test",
+                ("cases",),
+                help="add `machine: FILE`, relative to the folder of this file",
+            )
+        alone = [key for key in ("machine", "input") if key in self.model_fields_set]
+        if self.cases is None and alone:
+            raise fault(
+                "no-cases",
+                f"`{alone[0]}` belongs to a scenario with `cases`",
+                (alone[0],),
+                help="add `cases:`, or delete it",
+            )
+        return self

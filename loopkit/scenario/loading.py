@@ -1,0 +1,91 @@
+"""Scenario file → script: read, its texts included, and one case made a script of its own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from loopkit.load import Source, digest_of, include
+from loopkit.mistakes import explain
+from loopkit.problems import ProblemsFound, did_you_mean
+from loopkit.scenario.cases import Scenario
+from loopkit.source import read_file
+
+INCLUDING = frozenset({"reply", "edit", "stdout", "equals"})
+PARTS = ("agents", "commands", "answers")
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A scenario file with the place of each of its values."""
+
+    scenario: Scenario
+    source: Source
+    folder: Path
+    plain: dict[str, Any]
+    """Its values with all texts included."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its cases, in order."""
+        return tuple(self.scenario.cases or ())
+
+    def resolved(self, case: str | None) -> str:
+        """The script of a case, or of a scenario without cases, as JSON."""
+        if case is None:
+            return _json(self.plain)
+        own = self.plain["cases"][case]
+        parts = {part: {**self.plain.get(part, {}), **own.get(part, {})} for part in PARTS}
+        return _json({"scenario": 1, **parts})
+
+
+def load_file(path: Path) -> LoadedScenario:
+    """A scenario file with or without cases; raises ProblemsFound."""
+    document = read_file(path, shown_as=str(path))
+    plain = document.plain()
+    included, faults = include(plain, path.parent, document, INCLUDING)
+    if faults:
+        raise ProblemsFound(faults)
+    try:
+        scenario = Scenario.model_validate(plain)
+    except ValidationError as error:
+        raise ProblemsFound(list(explain(error, document, Scenario))) from error
+    return LoadedScenario(scenario, Source(document, included), path.parent, plain)
+
+
+def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:
+    """The script of a file, or of one of its cases: itself, its JSON, and that JSON's digest.
+
+    Without a name it is the only case. Raises ProblemsFound.
+    """
+    loaded = load_file(path)
+    resolved = loaded.resolved(_case_of(loaded, case))
+    return read_resolved(resolved), resolved, digest_of(resolved)
+
+
+def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
+    names = loaded.names
+    if case is None and len(names) < 2:
+        return names[0] if names else None
+    if case in names:
+        return case
+    if case is None:
+        message, remedy = "the scenario has several cases", f"name one: `--case '{names[0]}'`"
+    elif names:
+        message, remedy = f"there is no case `{case}`", did_you_mean(case, names)
+    else:
+        message, remedy = f"there is no case `{case}`", "this scenario has none: leave it out"
+    raise ProblemsFound([loaded.source.problem(("cases",), "unknown-case", message, help=remedy)])
+
+
+def read_resolved(resolved: str) -> Scenario:
+    """The scenario that a journal kept."""
+    return Scenario.model_validate(json.loads(resolved))
+
+
+def _json(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

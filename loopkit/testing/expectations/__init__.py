@@ -1,0 +1,33 @@
+"""What a case expects, held against what its run did: one function for each key of `expect:`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from loopkit.scenario import Expect
+from loopkit.testing.expectations import counts, findings, route, texts
+from loopkit.testing.expectations.miss import Miss
+from loopkit.testing.trace import Trace
+
+EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
+    route.path,
+    route.outcome,
+    route.verdicts,
+    findings.findings,
+    texts.feedback,
+    texts.prompts,
+    counts.revisions,
+    counts.calls,
+    counts.cost,
+    route.events,
+    texts.artifacts,
+)
+
+
+def missed(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """Everything that did not come true, in the order in which the reference has the keys."""
+    for judge in EXPECTATIONS:
+        yield from judge(run, expect)
+
+
+__all__ = ["Miss", "missed"]

@@ -1,0 +1,65 @@
+"""What reports found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.findings import Finding
+from loopkit.scenario import Expect, ExpectedFinding
+from loopkit.testing.expectations.miss import Miss
+from loopkit.testing.trace import Judged, Trace
+from loopkit.text import one_line, plural
+
+
+def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """Each kind of finding that is expected, as often as it is expected."""
+    for index, wanted in enumerate(expect.findings or ()):
+        reports = [judged for judged in run.judged if _is_meant(judged, wanted)]
+        found = [f for judged in reports for f in judged.report.findings if _fits(f, wanted)]
+        is_right = bool(found) if wanted.count is None else len(found) == wanted.count
+        if not reports:
+            yield Miss(("findings", index), _unjudged(run, wanted))
+        elif not is_right:
+            yield Miss(("findings", index), _told(wanted, len(found)), _listed(reports))
+
+
+def _is_meant(judged: Judged, wanted: ExpectedFinding) -> bool:
+    is_state = wanted.state is None or judged.state == wanted.state
+    return is_state and (wanted.attempt is None or judged.attempt == wanted.attempt)
+
+
+def _fits(finding: Finding, wanted: ExpectedFinding) -> bool:
+    exact = ("code", "validator", "severity", "status")
+    same = all(getattr(wanted, key) in (None, getattr(finding, key)) for key in exact)
+    return same and (wanted.message is None or wanted.message.rstrip("\n") in finding.message)
+
+
+def _unjudged(run: Trace, wanted: ExpectedFinding) -> str:
+    where = f"`{wanted.state}`" if wanted.state else "the run"
+    known = [j for j in run.judged if wanted.state in (None, j.state)]
+    if not known:
+        return f"{where} gave no report"
+    judged = ", ".join(str(attempt) for attempt in dict.fromkeys(j.attempt for j in known))
+    return f"{where} judged no attempt {wanted.attempt}; it judged {judged}"
+
+
+def _told(wanted: ExpectedFinding, count: int) -> str:
+    keys = ("code", "validator", "severity", "status")
+    parts = [f"{key} `{value}`" for key in keys if (value := getattr(wanted, key)) is not None]
+    parts += [f"{one_line(wanted.message)!r}"] if wanted.message is not None else []
+    kind = f" with {' and '.join(parts)}" if parts else ""
+    if wanted.count is None:
+        return f"expected a finding{kind}, and there is none"
+    return f"expected {plural(wanted.count, 'finding')}{kind}, and there are {count}"
+
+
+def _listed(reports: list[Judged]) -> tuple[str, ...]:
+    return tuple(line for judged in reports for line in _report(judged))
+
+
+def _report(judged: Judged) -> Iterator[str]:
+    report = judged.report
+    yield f"{judged.state}, attempt {judged.attempt}: {report.verdict}"
+    for finding in report.findings:
+        code = f" [{finding.code}]" if finding.code else ""
+        yield f"- {finding.severity}{code} {one_line(finding.message, 160)}"

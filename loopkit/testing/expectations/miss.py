@@ -1,0 +1,18 @@
+"""One expectation that did not come true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopkit.load import DocPath
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """What was expected where, and what happened instead."""
+
+    at: DocPath
+    """Below `expect:`; the place that is shown."""
+    message: str
+    shown: tuple[str, ...] = ()
+    """Lines that show the difference."""

@@ -1,0 +1,73 @@
+"""Where the run went: outcome, path, verdicts, emitted events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loopkit.load import DocPath
+from loopkit.scenario import Expect
+from loopkit.testing.expectations.miss import Miss
+from loopkit.testing.sequences import diff, fit, lined_up, parting
+from loopkit.testing.trace import Trace
+from loopkit.text import one_line
+
+
+def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The final state, or how and why the run stopped."""
+    if expect.outcome is not None and expect.outcome != run.outcome:
+        message = f"expected outcome `{expect.outcome}`, and the run {ended(run)}"
+        yield Miss(("outcome",), message)
+    suspended = run.state.suspended
+    if expect.reason is not None and (suspended is None or suspended.reason != expect.reason):
+        message = f"expected the run to be suspended as `{expect.reason}`, and it {ended(run)}"
+        yield Miss(("reason",), message)
+    for index, piece in enumerate(expect.says):
+        if piece.rstrip("\n") not in (said := _said(run)):
+            message = f"expected to read {one_line(piece)!r}, and the run {ended(run)}"
+            yield Miss(("says", index), message, tuple(said.splitlines()[:10]))
+
+
+def path(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The states in the order in which they were entered."""
+    if expect.path is not None and not fit(expect.path, run.path):
+        yield _other(("path",), "another path was taken", expect.path, run.path)
+
+
+def events(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The names that `emit:` stored."""
+    if expect.events is not None and not fit(expect.events, run.emitted):
+        yield _other(("events",), "other events were emitted", expect.events, run.emitted)
+
+
+def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The verdicts of each validate state."""
+    for state, wanted in (expect.verdicts or {}).items():
+        given = [judged.report.verdict for judged in run.judged if judged.state == state]
+        if not fit(wanted, given):
+            yield _other(("verdicts", state), f"`{state}` judged otherwise", wanted, given)
+
+
+def ended(run: Trace) -> str:
+    """How the run ended, as the end of a sentence."""
+    state = run.state
+    if state.finished is not None:
+        return f"ended in `{state.finished.outcome}`"
+    if state.status == "waiting":
+        return f"waits in `{state.state}`"
+    if state.suspended is not None and state.status == "suspended":
+        why = one_line(state.suspended.message, 200)
+        return f"is suspended in `{state.state}` ({state.suspended.reason}: {why})"
+    return f"is {state.status} in `{state.state}`"
+
+
+def _said(run: Trace) -> str:
+    state = run.state
+    if state.status == "waiting" and state.question is not None:
+        return state.question.text
+    return state.suspended.message if state.suspended is not None else ""
+
+
+def _other(at: DocPath, message: str, expected: Sequence[str], taken: Sequence[str]) -> Miss:
+    rows = lined_up(expected, taken)
+    place = (*at, parting(rows, len(expected))) if expected else at
+    return Miss(place, f"{message} (- expected, + taken)", diff(rows))

@@ -1,0 +1,135 @@
+"""What was written: feedback, prompts and artifacts."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from loopkit.events import Artifact
+from loopkit.ledger import normalised
+from loopkit.load import DocPath
+from loopkit.scenario import Expect, ExpectedArtifact, ExpectedFeedback, ExpectedPrompt
+from loopkit.testing.expectations.miss import Miss
+from loopkit.testing.trace import Asked, Told, Trace
+from loopkit.text import one_line
+
+SHOWN_LINES = 30
+
+Quoting = ExpectedFeedback | ExpectedPrompt | ExpectedArtifact
+
+
+def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """What states were told that had to work again."""
+    for index, wanted in enumerate(expect.feedback or ()):
+        at: DocPath = ("feedback", index)
+        meant = [told for told in run.told if _is_told(told, wanted)]
+        if not meant:
+            yield Miss(at, f"no feedback was given{_to(wanted)}", _all_told(run))
+        for told in meant:
+            where = f"the feedback to `{told.to}` for attempt {told.attempt}"
+            yield from _quoted(at, wanted, told.text, where)
+
+
+def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """What agents were sent."""
+    for index, wanted in enumerate(expect.prompts or ()):
+        at: DocPath = ("prompts", index)
+        meant = [asked for asked in run.asked if _is_asked(asked, wanted)]
+        if not meant:
+            yield Miss(at, f"no such call was made{_by(wanted)}", _all_asked(run))
+        for asked in meant:
+            where = f"the prompt of `{asked.agent}` in `{asked.state}`, attempt {asked.attempt}"
+            yield from _quoted(at, wanted, asked.text, where)
+
+
+def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The versions that the run ended with."""
+    for name, wanted in (expect.artifacts or {}).items():
+        at: DocPath = ("artifacts", name)
+        value, is_there = run.version(name)
+        if not is_there:
+            yield Miss(at, f"the run ended without `{name}`")
+            continue
+        text = value if isinstance(value, str) else _json(value)
+        yield from _quoted(at, wanted, text, f"`{name}`")
+        yield from _equal(at, wanted, name, text)
+        if "data" in wanted.model_fields_set and _json(value) != _json(wanted.data):
+            shown = _lines_of_diff(_json(wanted.data), _json(value))
+            yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
+
+
+def _is_told(told: Told, wanted: ExpectedFeedback) -> bool:
+    is_state = wanted.to is None or told.to == wanted.to
+    return is_state and (wanted.attempt is None or told.attempt == wanted.attempt)
+
+
+def _is_asked(asked: Asked, wanted: ExpectedPrompt) -> bool:
+    keys = ("agent", "state", "attempt", "call")
+    same = all(getattr(wanted, key) in (None, getattr(asked, key)) for key in keys)
+    return same and wanted.validator in (None, asked.place)
+
+
+def _to(wanted: ExpectedFeedback) -> str:
+    state = f" to `{wanted.to}`" if wanted.to else ""
+    return state + (f" for attempt {wanted.attempt}" if wanted.attempt else "")
+
+
+def _by(wanted: ExpectedPrompt) -> str:
+    keys = ("agent", "state", "validator", "attempt", "call")
+    said = [f"{key} {value}" for key in keys if (value := getattr(wanted, key)) is not None]
+    return f" ({', '.join(said)})"
+
+
+def _all_told(run: Trace) -> tuple[str, ...]:
+    lines = (f"to {t.to} for attempt {t.attempt}: {one_line(t.text)}" for t in run.told)
+    return ("there was:", *lines) if run.told else ()
+
+
+def _all_asked(run: Trace) -> tuple[str, ...]:
+    lines = (
+        f"{a.agent} in {a.state} for {a.place}, attempt {a.attempt}, call {a.call}"
+        for a in run.asked
+    )
+    return ("there were:", *lines) if run.asked else ()
+
+
+def _quoted(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
+    for index, piece in enumerate(wanted.contains):
+        if piece.rstrip("\n") not in text:
+            message = f"{where} does not contain {one_line(piece)!r}"
+            yield Miss((*at, "contains", index), message, _shortened(text))
+    for index, piece in enumerate(wanted.lacks):
+        if piece.rstrip("\n") in text:
+            message = f"{where} contains {one_line(piece)!r}"
+            yield Miss((*at, "lacks", index), message, _shortened(text))
+
+
+def _equal(at: DocPath, wanted: ExpectedArtifact, name: str, text: str) -> Iterator[Miss]:
+    if wanted.equals is not None and _plain(wanted.equals) != _plain(text):
+        shown = _lines_of_diff(_plain(wanted.equals), _plain(text))
+        yield Miss((*at, "equals"), f"`{name}` is another text (- expected, + made)", shown)
+
+
+def _plain(text: str) -> str:
+    return normalised(Artifact(name="text", author="", attempt=1, text=text))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
+
+
+def _lines_of_diff(expected: str, made: str) -> tuple[str, ...]:
+    before, after = expected.splitlines(), made.splitlines()
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
+    return _cut(lines)
+
+
+def _shortened(text: str) -> tuple[str, ...]:
+    return ("it is:", *_cut([f"| {line}" for line in text.splitlines()])) if text else ()
+
+
+def _cut(lines: list[str]) -> tuple[str, ...]:
+    rest = len(lines) - SHOWN_LINES
+    return (*lines[:SHOWN_LINES], *([f"… and {rest} more lines"] if rest > 0 else []))

@@ -1,0 +1,74 @@
+"""The input of each case: what all share, its own before it, texts from files, defaults filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopkit.datatypes import DataType, conform, parse_fields
+from loopkit.definition import Machine
+from loopkit.load import DocPath, include
+from loopkit.problems import Problem, did_you_mean
+from loopkit.scenario import LoadedScenario
+
+
+def inputs_of(
+    written: LoadedScenario, case: str, machine: Machine
+) -> tuple[Mapping[str, Any], list[Problem]]:
+    """The complete input of a case, and what is wrong with it.
+
+    `{file: PATH}` for an input that is a text is replaced by the text of that file.
+    """
+    datatype = parse_fields(machine.input)
+    given, problems = _given(written, case, datatype)
+    filled, faults = conform(given, datatype)
+    if faults and not problems:
+        problems = list(_problems(written, case, given, datatype, faults))
+    return (filled if isinstance(filled, dict) else {}), problems
+
+
+def _given(
+    written: LoadedScenario, case: str, datatype: DataType
+) -> tuple[dict[str, Any], list[Problem]]:
+    given: dict[str, Any] = {}
+    problems: list[Problem] = []
+    own = (written.scenario.cases or {})[case].input
+    for name, value in {**written.scenario.input, **own}.items():
+        at = _place(case, name in own)
+        field = (datatype.fields or {}).get(name)
+        holder = {name: value}
+        if field is not None and field.scalar == "str":
+            document = written.source.document
+            problems += include(holder, written.folder, document, frozenset({name}), at)[1]
+        given[name] = holder[name]
+    return given, problems
+
+
+def _place(case: str, is_own: bool) -> DocPath:
+    return ("cases", case, "input") if is_own else ("input",)
+
+
+def _problems(
+    written: LoadedScenario,
+    case: str,
+    given: Mapping[str, Any],
+    datatype: DataType,
+    faults: list[tuple[str, str]],
+) -> Iterator[Problem]:
+    own = (written.scenario.cases or {})[case].input
+    fields = datatype.fields or {}
+    at: DocPath = ("cases", case)
+    for name in (name for name, field in fields.items() if field.required and name not in given):
+        remedy = f"add `input: {{{name}: …}}` to the case, or for all cases at the top"
+        message = f"input `{name}` is missing"
+        yield written.source.problem(at, "missing-input", message, help=remedy, key=True)
+    for name in (name for name in given if name not in fields):
+        remedy = did_you_mean(name, fields) or "the machine takes no input"
+        message = f"unknown input `{name}`"
+        at = (*_place(case, name in own), name)
+        yield written.source.problem(at, "unknown-input", message, help=remedy, key=True)
+    for where, what in faults:
+        name = where.partition(".")[0].partition("[")[0]
+        if name in given:
+            at = (*_place(case, name in own), name)
+            yield written.source.problem(at, "wrong-input", f"input `{where}`: {what}")

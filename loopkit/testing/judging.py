@@ -1,0 +1,75 @@
+"""A case played and judged: everything that it expects, and that nothing prepared was left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from loopkit.load import DocPath
+from loopkit.testing.expectations import missed
+from loopkit.testing.expectations.route import ended
+from loopkit.testing.leftovers import leftovers
+from loopkit.testing.playing import Run, play
+from loopkit.testing.results import CaseResult, Failure
+from loopkit.testing.suites import Suite
+from loopkit.testing.trace import Trace, trace
+
+
+def run_case(suite: Suite, case: str) -> CaseResult:
+    """Play a case and hold what came of it against what it expects; raises KeyError."""
+    started = time.perf_counter()
+    failures = tuple(judge(suite, case, play(suite, case)))
+    seconds = time.perf_counter() - started
+    return CaseResult(str(suite.path), case, failures, seconds, suite.source.texts)
+
+
+def judge(suite: Suite, case: str, run: Run) -> Iterator[Failure]:
+    """Everything that is not as the case has it."""
+    at: DocPath = ("cases", case)
+    events = [stored.event for stored in run.events]
+    done = trace(suite.machine.machine, run.state, events)
+    yield from _expected(suite, case, done)
+    for message in run.unprepared:
+        yield _failure(suite, at, "unprepared", message, key=True)
+    if run.refused:
+        yield _refused(suite, case, run)
+    for path, message in leftovers(suite.case(case), suite.playbill, run.state, events):
+        yield _failure(suite, (*at, *path), "unused", message, help="delete it")
+
+
+def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
+    at: DocPath = ("cases", case)
+    expect = suite.case(case).expect
+    if expect is None or expect.is_empty:
+        is_written = "expect" in suite.case(case).model_fields_set
+        place = (*at, "expect") if is_written else at
+        message = f"case `{case}` expects nothing"
+        remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
+        shown = (f"it {ended(run)}, by", f"path: [{', '.join(run.path)}]")
+        yield _failure(suite, place, "expects-nothing", message, help=remedy, shown=shown, key=True)
+        return
+    for miss in missed(run, expect):
+        path = (*at, "expect", *miss.at)
+        code = f"expected-{str(miss.at[0]).replace('_', '-')}"
+        yield _failure(suite, path, code, miss.message, shown=miss.shown)
+
+
+def _refused(suite: Suite, case: str, run: Run) -> Failure:
+    """The answer that the open question did not take, where it is written."""
+    own = run.state.state in suite.case(case).answers
+    at: DocPath = ("cases", case) if own else ()
+    path = (*at, "answers", run.state.state, run.state.visit - 1)
+    return _failure(suite, path, "refused", f"the answer was refused: {run.refused}")
+
+
+def _failure(
+    suite: Suite,
+    path: DocPath,
+    code: str,
+    message: str,
+    *,
+    help: str = "",  # noqa: A002 - as the field of a problem is called
+    shown: tuple[str, ...] = (),
+    key: bool = False,
+) -> Failure:
+    return Failure(suite.source.problem(path, code, message, help=help, key=key), shown)

@@ -1,0 +1,77 @@
+"""What a case prepares and its run never used: replies, command results and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from loopkit.events import Event, Worked
+from loopkit.load import DocPath
+from loopkit.runstate import RunState, Task
+from loopkit.scenario import Attempts, Case, call_at
+from loopkit.testing.playbill import Playbill
+
+Leftover = tuple[DocPath, str]
+"""Where in the case it stands, and what is left."""
+
+
+def leftovers(
+    case: Case, bill: Playbill, state: RunState, events: Sequence[Event]
+) -> Iterator[Leftover]:
+    """Everything of a case's own that was not used; what all cases share may be left over."""
+    asked = [task for key, task in state.tasks.items() if not key.endswith(":run")]
+    for agent, role in case.agents.items():
+        own = [task for task in asked if task.agent == agent]
+        if isinstance(role, Mapping):
+            for place, attempts in role.items():
+                here = {task.place_index: task for task in own if task.place == place}
+                yield from _replies(("agents", agent, place), attempts, here)
+        else:
+            everywhere = {task.index: task for task in own}
+            yield from _replies(("agents", agent), role, everywhere)
+    for place, results in case.commands.items():
+        used = _results(place, bill, state, events)
+        yield from _behind(("commands", place), used, len(results), "result")
+    for human, answers in case.answers.items():
+        yield from _behind(
+            ("answers", human), _answers(human, state, events), len(answers), "answer"
+        )
+
+
+def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iterator[Leftover]:
+    for index, calls in enumerate(attempts):
+        task = tasks.get(index)
+        if task is None and calls:
+            yield (*at, index), f"attempt {index + 1} is never asked for"
+        elif task is not None:
+            used = call_at(calls, task.settled, task.sent - task.settled)
+            if used < len(calls):
+                yield (*at, index, used), f"call {used + 1} of attempt {index + 1} is never made"
+
+
+def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event]) -> int:
+    """How many results of a command were used."""
+    runs = [task.index for key, task in state.tasks.items() if key.endswith(":run")
+            and task.agent == place]  # fmt: skip
+    visits = [
+        event.visit
+        for event in events
+        if isinstance(event, Worked) and event.report is not None and event.state in bill.judges
+        and place in (answer.validator for answer in event.report.answers)
+    ]  # fmt: skip
+    return max([*(index + 1 for index in runs), *visits], default=0)
+
+
+def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:
+    """How many answers to a state's questions were used."""
+    visits = [
+        event.visit
+        for event in events
+        if isinstance(event, Worked) and event.state == human and event.answer is not None
+    ]
+    asked = [state.visit] if state.status == "waiting" and state.state == human else []
+    return max([*visits, *asked], default=0)
+
+
+def _behind(at: DocPath, used: int, prepared: int, kind: str) -> Iterator[Leftover]:
+    for index in range(used, prepared):
+        yield (*at, index), f"{kind} {index + 1} is never used"

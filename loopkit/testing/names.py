@@ -1,0 +1,97 @@
+"""Names in a scenario that the machine does not have, each in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from loopkit.load import DocPath, Source
+from loopkit.problems import Problem, did_you_mean
+from loopkit.scenario import GAP, SUSPENDED, WAITING, Case, Expect, PlayedAnswer, Scenario
+from loopkit.testing.playbill import Playbill
+
+Unknown = tuple[DocPath, bool, str, str, Iterable[str]]
+"""Where it stands, whether as a key, what it should be, the name itself, and what there is."""
+
+
+def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterator[Problem]:
+    """A problem for each name that means nothing in this machine."""
+    for path, is_key, kind, name, known in _unknown(scenario, bill):
+        remedy = did_you_mean(name, known) or "the machine has none"
+        message = f"the machine has no {kind} `{name}`"
+        code = f"unknown-{kind.replace(' ', '-')}"
+        yield source.problem(path, code, message, help=remedy, key=is_key)
+
+
+def _unknown(scenario: Scenario, bill: Playbill) -> Iterator[Unknown]:
+    yield from _played((), scenario, bill)
+    for name, case in (scenario.cases or {}).items():
+        at: DocPath = ("cases", name)
+        yield from _played(at, case, bill)
+        if case.expect is not None:
+            yield from _expected((*at, "expect"), case.expect, bill)
+
+
+def _played(at: DocPath, parts: Scenario | Case, bill: Playbill) -> Iterator[Unknown]:
+    yield from _keys((*at, "agents"), "agent", parts.agents, bill.machine.agents)
+    yield from _keys((*at, "commands"), "command", parts.commands, bill.commands)
+    yield from _keys((*at, "answers"), "question", parts.answers, bill.askers)
+    for agent, role in parts.agents.items():
+        if isinstance(role, Mapping) and agent in bill.machine.agents:
+            places = bill.places(agent)
+            yield from _keys((*at, "agents", agent), "place", role, places)
+    for state, answers in parts.answers.items():
+        if state in bill.askers:
+            yield from _choices((*at, "answers", state), answers, bill.askers[state].choices)
+
+
+def _choices(
+    at: DocPath, answers: Iterable[PlayedAnswer], known: Iterable[str]
+) -> Iterator[Unknown]:
+    for index, answer in enumerate(answers):
+        if answer.choice is not None and answer.choice not in known:
+            yield (*at, index, "choice"), False, "choice", answer.choice, known
+
+
+def _expected(at: DocPath, expect: Expect, bill: Playbill) -> Iterator[Unknown]:
+    states = tuple(bill.machine.states)
+    ends = (*bill.machine.finals, WAITING, SUSPENDED)
+    yield from _one((*at, "outcome"), "outcome", expect.outcome, ends)
+    yield from _steps((*at, "path"), "state", expect.path or (), states)
+    yield from _steps((*at, "events"), "event", expect.events or (), bill.emitted)
+    agents, judges = tuple(bill.machine.agents), tuple(bill.judges)
+    for key, kind, known in (
+        ("verdicts", "validate state", judges),
+        ("revisions", "revised state or edge", bill.revised),
+        ("calls", "agent", agents),
+        ("calls_at_most", "agent", agents),
+        ("artifacts", "artifact", tuple(bill.graph.artifacts)),
+    ):
+        yield from _keys((*at, key), kind, getattr(expect, key) or {}, known)
+    for key, field, kind, known in (
+        ("findings", "state", "validate state", judges),
+        ("findings", "validator", "validator", (*bill.validators, "artifact")),
+        ("feedback", "to", "addressee", bill.told),
+        ("prompts", "agent", "agent", agents),
+        ("prompts", "state", "state", states),
+        ("prompts", "validator", "validator", bill.validators),
+    ):
+        for index, item in enumerate(getattr(expect, key) or ()):
+            yield from _one((*at, key, index, field), kind, getattr(item, field), known)
+
+
+def _keys(at: DocPath, kind: str, named: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
+    for name in named:
+        if name not in known:
+            yield (*at, name), True, kind, name, known
+
+
+def _steps(at: DocPath, kind: str, named: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
+    for index, name in enumerate(named):
+        if name != GAP:
+            yield from _one((*at, index), kind, name, known)
+
+
+def _one(at: DocPath, kind: str, name: Any, known: Iterable[str]) -> Iterator[Unknown]:
+    if name is not None and name not in known:
+        yield at, False, kind, name, known

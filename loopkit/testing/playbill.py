@@ -1,0 +1,86 @@
+"""Who and what can be named in the cases of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopkit.definition import (
+    AgentState,
+    CommandRule,
+    CommandState,
+    HumanState,
+    JudgeRule,
+    Machine,
+    Rule,
+    ValidateState,
+)
+from loopkit.graph import Edge, Graph
+from loopkit.program import validators_of
+
+
+@dataclass(frozen=True)
+class Playbill:
+    """The names of a machine by what they can do in a case."""
+
+    graph: Graph
+
+    @property
+    def machine(self) -> Machine:
+        return self.graph.machine
+
+    @cached_property
+    def judges(self) -> dict[str, ValidateState]:
+        states = self.machine.states.items()
+        return {name: state for name, state in states if isinstance(state, ValidateState)}
+
+    @cached_property
+    def askers(self) -> dict[str, HumanState]:
+        states = self.machine.states.items()
+        return {name: state for name, state in states if isinstance(state, HumanState)}
+
+    @cached_property
+    def commands(self) -> tuple[str, ...]:
+        """The states and validators that run a command."""
+        states = self.machine.states.items()
+        running = [name for name, state in states if isinstance(state, CommandState)]
+        judging = [name for name, rule in self._rules() if isinstance(rule, CommandRule)]
+        return tuple(dict.fromkeys([*running, *judging]))
+
+    @cached_property
+    def validators(self) -> tuple[str, ...]:
+        """Validators by name; those written inline are called `by[0]` and so on."""
+        return tuple(dict.fromkeys(name for name, _ in self._rules()))
+
+    def places(self, agent: str) -> tuple[str, ...]:
+        """Where an agent is asked: in its states, and for the validators that it judges for."""
+        states = self.machine.states.items()
+        authored = [n for n, s in states if isinstance(s, AgentState) and s.agent == agent]
+        judged = [n for n, r in self._rules() if isinstance(r, JudgeRule) and r.judge == agent]
+        return tuple(dict.fromkeys([*authored, *judged]))
+
+    @cached_property
+    def revised(self) -> tuple[str, ...]:
+        """What revisions are counted by: the states that are revised, and the edges."""
+        return tuple(dict.fromkeys([*(e.target for e in self._back), *(e.id for e in self._back)]))
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The states that can get feedback."""
+        return tuple(dict.fromkeys([*self.graph.authors, *(e.target for e in self._back)]))
+
+    @cached_property
+    def emitted(self) -> tuple[str, ...]:
+        states = (getattr(state, "emit", None) for state in self.machine.states.values())
+        names = (*states, *(edge.emit for edge in self.graph.edges))
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    @cached_property
+    def _back(self) -> tuple[Edge, ...]:
+        return tuple(edge for edge in self.graph.edges if edge.back)
+
+    def _rules(self) -> Iterator[tuple[str, Rule]]:
+        for state in self.judges.values():
+            for name, rules in validators_of(self.machine, state).items():
+                yield from ((name, rule) for rule in rules)

@@ -1,0 +1,58 @@
+"""What became of a case: nothing, or everything that failed, each in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from loopkit.problems import Problem, render_one
+from loopkit.text import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing that is not as the case has it."""
+
+    problem: Problem
+    """Where in the file it stands, and what happened instead."""
+    shown: tuple[str, ...] = ()
+    """Lines that show the difference."""
+
+    def text(self, sources: Mapping[str, str]) -> str:
+        """The failure for a terminal; `sources` are the texts of files, by name."""
+        lines = (f"    {printable(line)}".rstrip() for line in self.shown)
+        return "\n".join([render_one(self.problem, sources), *lines])
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What became of one case."""
+
+    suite: str
+    """The scenario file, as it was named."""
+    case: str
+    failures: tuple[Failure, ...]
+    seconds: float
+    """Real time that it took to play and to judge."""
+    sources: Mapping[str, str]
+    """The texts of the files that the failures name."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+    @property
+    def text(self) -> str:
+        """All failures, with a blank line between."""
+        return "\n\n".join(failure.text(self.sources) for failure in self.failures)
+
+    @property
+    def summary(self) -> str:
+        """The first failure in a line: `plan.scenario.yaml:12: another path was taken`."""
+        return next(self._lines(), "")
+
+    def _lines(self) -> Iterator[str]:
+        for failure in self.failures:
+            span = failure.problem.span
+            place = f"{span.file}:{span.line}: " if span else ""
+            yield f"{place}{printable(failure.problem.message)}"

@@ -1,0 +1,114 @@
+"""Scenario file → suite: its cases, the machine that they test, and everything wrong with both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from loopkit.checks import check
+from loopkit.engine import Engine
+from loopkit.graph import Graph
+from loopkit.load import DocPath, Loaded, Source, load
+from loopkit.problems import Problem, ProblemsFound
+from loopkit.scenario import Case, LoadedScenario, load_file
+from loopkit.testing.inputs import inputs_of
+from loopkit.testing.names import unknown_names
+from loopkit.testing.playbill import Playbill
+
+SUFFIX = ".scenario.yaml"
+"""How the names of scenario files with cases end."""
+
+
+@dataclass
+class Machines:
+    """Machines that were read and checked once, for all suites that test them."""
+
+    loaded: dict[Path, Loaded] = field(default_factory=dict)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    """By digest: compiled classes are never freed."""
+
+    def machine(self, path: Path) -> Loaded:
+        """A machine without errors; raises ProblemsFound."""
+        if path not in self.loaded:
+            loaded = load(path)
+            errors = [problem for problem in check(loaded) if problem.severity == "error"]
+            if errors:
+                raise ProblemsFound(errors)
+            self.loaded[path] = loaded
+        return self.loaded[path]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The cases of one scenario file."""
+
+    path: Path
+    written: LoadedScenario
+    machine: Loaded
+    inputs: Mapping[str, Mapping[str, Any]]
+    """The complete input of each case."""
+    machines: Machines
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the cases, in the order of the file."""
+        return self.written.names
+
+    @property
+    def source(self) -> Source:
+        return self.written.source
+
+    @cached_property
+    def playbill(self) -> Playbill:
+        return Playbill(Graph(self.machine.machine))
+
+    def case(self, name: str) -> Case:
+        """A case by its name; raises KeyError."""
+        return (self.written.scenario.cases or {})[name]
+
+    def line(self, *path: str | int) -> int:
+        """The line of the key, or the item, at a path of the file; from 1."""
+        return self.source.document.span(path, key=True).line
+
+
+def load_suite(path: Path, machines: Machines | None = None) -> Suite:
+    """The suite of a scenario file.
+
+    Raises ProblemsFound with all that is wrong with the file, with the names in it, or with its
+    machine.
+    """
+    machines = machines or Machines()
+    written = load_file(path)
+    if not written.names:
+        raise ProblemsFound([_no_cases(written)])
+    machine = _machine(written, machines)
+    suite = Suite(path, written, machine, {}, machines)
+    problems = list(unknown_names(written.scenario, suite.playbill, written.source))
+    inputs: dict[str, Mapping[str, Any]] = {}
+    for name in written.names:
+        inputs[name], faults = inputs_of(written, name, machine.machine)
+        problems += faults
+    if problems:
+        # A fault of what all cases share is found in each of them.
+        raise ProblemsFound(dict.fromkeys(problems))
+    return Suite(path, written, machine, inputs, machines)
+
+
+def _no_cases(written: LoadedScenario) -> Problem:
+    at: DocPath = ("scenario",)
+    remedy = f"add `machine:` and `cases:`; a script for `--script` does not end in `{SUFFIX}`"
+    return written.source.problem(at, "no-cases", "the scenario has no cases to test", help=remedy)
+
+
+def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
+    name = written.scenario.machine or ""
+    path = written.folder / name
+    if not path.is_file():
+        message = f"there is no machine file `{name}`"
+        remedy = "the path starts at the folder of this file"
+        at = ("machine",)
+        raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
+    return machines.machine(path)

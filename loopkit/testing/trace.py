@@ -1,0 +1,116 @@
+"""A run as expectations read it: what was entered, judged, told, asked and spent, in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.definition import Machine, ValidateState
+from loopkit.events import Decided, Emitted, Entered, Event, Intended, Worked
+from loopkit.findings import Report
+from loopkit.runstate import RunState, fold
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A report of a validate state about one attempt of an author."""
+
+    state: str
+    attempt: int
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Feedback that a state gets for its next attempt."""
+
+    to: str
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call to an agent, and what it is sent last."""
+
+    agent: str
+    state: str
+    place: str
+    attempt: int
+    call: int
+    text: str
+
+
+@dataclass
+class Trace:
+    """Everything that a run did."""
+
+    state: RunState
+    path: list[str] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    emitted: list[str] = field(default_factory=list)
+    revisions: Counter[str] = field(default_factory=Counter)
+    """By edge, and by the state that is revised."""
+    calls: Counter[str] = field(default_factory=Counter)
+    """By agent."""
+
+    @property
+    def outcome(self) -> str:
+        """The final state, or how the run stopped."""
+        return self.state.finished.outcome if self.state.finished else self.state.status
+
+    def version(self, artifact: str) -> tuple[Any, bool]:
+        """What the run ends with, and whether there is such an artifact.
+
+        It is the version of the result where the final state names the artifact, else the latest.
+        """
+        if self.state.finished and artifact in self.state.finished.result:
+            return self.state.finished.result[artifact], True
+        latest = self.state.artifacts.get(artifact)
+        if latest is None:
+            return None, False
+        return latest.data if latest.is_data else latest.text, True
+
+
+def trace(machine: Machine, state: RunState, events: Iterable[Event]) -> Trace:
+    """The trace of a run that is in `state` after these events."""
+    made, before = Trace(state), RunState()
+    for event in events:
+        _note(made, machine, before, event)
+        before = fold([event], before)
+    return made
+
+
+def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
+    match event:
+        case Entered():
+            made.path.append(event.state)
+        case Worked(report=Report() as report):
+            made.judged.append(Judged(event.state, report.attempt, report))
+        case Decided():
+            if event.spends:
+                made.revisions.update((event.edge, event.target))
+            for feedback in event.feedback:
+                attempt = run.attempts.get(feedback.to, 0) + 1
+                made.told.append(Told(feedback.to, attempt, feedback.text))
+        case Emitted():
+            made.emitted.append(event.name)
+        case Intended(role="author" | "judge"):
+            made.calls[event.agent] += 1
+            made.asked.append(_asked(machine, run, event))
+        case _:
+            pass
+
+
+def _asked(machine: Machine, run: RunState, event: Intended) -> Asked:
+    task = run.tasks.get(event.task)
+    call = (task.sent if task else 0) + 1
+    state = machine.states[event.state]
+    attempt = run.attempts.get(event.state, 0) + 1
+    if isinstance(state, ValidateState):
+        attempt = run.artifacts[state.validate_].attempt
+    return Asked(event.agent, event.state, event.place, attempt, call, event.prompt)

@@ -1,0 +1,266 @@
+"""`loopkit test`, the pytest plug-in, and what they share: selecting, diffs, JUnit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopkit.processes import CommandResult, run_command
+from loopkit.scenario import GAP
+from loopkit.testing import NotAnExpression, scenario_files, selection
+from loopkit.testing.sequences import diff, fit, lined_up
+from tests.support import Desk
+
+MACHINE = """
+loopkit: 1
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, next: check}
+  check:
+    validate: text
+    by: [{min_chars: 5}]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: dropped}]
+  done: {final: success, result: text}
+  dropped: {final: failure}
+"""
+CASES = """
+scenario: 1
+machine: machine.yaml
+cases:
+  good at once:
+    agents: {writer: [long enough]}
+    expect: {outcome: done, path: [draft, check, done]}
+  good in the end:
+    agents: {writer: [no, long enough]}
+    expect: {outcome: done, path: [draft, check, draft, check, done]}
+"""
+FAILING = CASES.replace("path: [draft, check, done]", "path: [draft, check, dropped]")
+FAILING_LINE = 6
+
+
+async def command(folder: Path, *argv: str) -> CommandResult:
+    """A program of this Python, in a folder."""
+    program = [sys.executable, "-m", *argv]
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COVERAGE"))}
+    return await run_command(program, cwd=folder, env=env, stdin=None, timeout_s=300)
+
+
+async def loopkit_test(desk: Desk, *arguments: str) -> CommandResult:
+    return await command(desk.folder, "loopkit", "test", *arguments)
+
+
+async def run_pytest(desk: Desk, *arguments: str) -> CommandResult:
+    # Its own configuration, so that none of a folder above counts.
+    desk.write("pytest.ini", "[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    return await command(desk.folder, "pytest", "-p", "no:cacheprovider", *arguments)
+
+
+@pytest.fixture
+def project(desk: Desk) -> Desk:
+    """A folder outside of this repository that has a machine with two good cases."""
+    desk.write("loops/machine.yaml", MACHINE)
+    desk.write("loops/good.scenario.yaml", CASES.lstrip())
+    return desk
+
+
+async def test_each_case_is_a_line_and_a_folder_is_searched(project: Desk) -> None:
+    project.write("loops/.hidden/bad.scenario.yaml", "broken: [")
+    result = await loopkit_test(project)
+    first, second = result.stdout.splitlines()
+    assert first.startswith("loops/good.scenario.yaml: good at once: ok (")
+    assert second.startswith("loops/good.scenario.yaml: good in the end: ok (")
+    assert (result.stderr, result.exit_code) == ("2 cases passed\n", 0)
+
+
+async def test_a_failure_names_the_line_and_shows_both_paths(project: Desk) -> None:
+    project.write("loops/bad.scenario.yaml", FAILING.lstrip())
+    result = await loopkit_test(project, "loops/bad.scenario.yaml", "-k", "once")
+    assert result.exit_code == 1
+    assert result.stderr == "1 case: 1 failed\n"
+    assert f"--> loops/bad.scenario.yaml:{FAILING_LINE}:" in result.stdout
+    assert "      draft\n      check\n    - dropped\n    + done\n" in result.stdout
+
+
+async def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(project: Desk) -> None:
+    project.write("loops/broken.scenario.yaml", CASES.lstrip().replace("draft, check", "drft"))
+    result = await loopkit_test(project, "--junitxml", "out.xml")
+    assert (result.stderr, result.exit_code) == ("2 cases passed, 1 file can't be used\n", 2)
+    assert "did you mean `draft`?" in result.stdout
+    suites = ET.parse(project.folder / "out.xml").getroot().findall("testsuite")
+    assert [(suite.get("tests"), suite.get("errors")) for suite in suites] == [
+        ("2", "0"),
+        ("1", "1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere.scenario.yaml"], "does not exist"),
+        (["-k", "and"], "can't be read"),
+        (["-k", "neither"], "names no case"),
+        (["empty"], "no `*.scenario.yaml` lies below"),
+    ],
+)
+async def test_a_test_of_nothing_is_wrong_usage(
+    project: Desk, arguments: Sequence[str], told: str
+) -> None:
+    (project.folder / "empty").mkdir()
+    result = await loopkit_test(project, *arguments)
+    assert (result.exit_code, told in result.stdout + result.stderr) == (2, True), result
+
+
+async def test_junit_tells_of_each_case_whatever_its_texts_hold(project: Desk) -> None:
+    odd = FAILING.replace("[draft, check, dropped]", '[draft], says: "\\x01 & <b> ]]>"')
+    project.write("loops/odd.scenario.yaml", odd.lstrip())
+    result = await loopkit_test(project, "--junitxml", "out.xml")
+    assert result.exit_code == 1
+    cases = list(ET.parse(project.folder / "out.xml").getroot().iter("testcase"))
+    assert [case.get("name") for case in cases] == ["good at once", "good in the end"] * 2
+    (failure,) = (case.find("failure") for case in cases if len(case))
+    assert failure is not None
+    assert str(failure.get("message")).startswith(f"loops/odd.scenario.yaml:{FAILING_LINE}:")
+    assert "& <b> ]]>" in str(failure.text)
+
+
+async def test_a_case_plays_a_run_where_it_is_named(project: Desk) -> None:
+    run = ["loopkit", "run", "machine.yaml", "--script", "good.scenario.yaml"]
+    folder = project.folder / "loops"
+    named = await command(folder, *run, "--case", "good in the end")
+    assert (named.stdout, named.exit_code) == ("long enough\n", 0)
+    unnamed = await command(folder, *run)
+    assert unnamed.exit_code == 2
+    assert "name one: `--case 'good at once'`" in unnamed.stderr
+    unknown = await command(folder, *run, "--case", "good at onec")
+    assert "did you mean `good at once`?" in unknown.stderr
+
+
+async def test_a_crash_that_a_script_plays_stops_the_run_and_a_resume_goes_on(
+    project: Desk,
+) -> None:
+    script = "scenario: 1\nagents: {writer: [[{fault: crash}, long enough]]}\n"
+    project.write("crash.yaml", script)
+    run = await command(
+        project.folder, "loopkit", "run", "loops/machine.yaml", "--script", "crash.yaml"
+    )
+    assert (run.exit_code, "the process dies while `writer` is asked" in run.stderr) == (4, True)
+    name = (await command(project.folder, "loopkit", "runs")).stdout.split()
+    run_id = next(word for word in name if word.startswith("machine-"))
+    resumed = await command(project.folder, "loopkit", "resume", run_id)
+    assert (resumed.stdout, resumed.exit_code) == ("long enough\n", 0)
+
+
+async def test_pytest_collects_cases_of_a_project_that_only_installs_loopkit(
+    project: Desk,
+) -> None:
+    project.write("loops/bad.scenario.yaml", FAILING.lstrip())
+    result = await run_pytest(project, "-q", "-n", "2", "--junitxml", "out.xml")
+    assert result.exit_code == 1, result
+    assert "1 failed, 3 passed" in result.stdout
+    assert f"--> loops/bad.scenario.yaml:{FAILING_LINE}:" in result.stdout
+    assert "    - dropped\n    + done\n" in result.stdout
+    assert "Traceback" not in result.stdout
+    cases = ET.parse(project.folder / "out.xml").getroot().iter("testcase")
+    assert sorted(str(case.get("name")) for case in cases) == [
+        *["good at once"] * 2, *["good in the end"] * 2,
+    ]  # fmt: skip
+
+
+async def test_pytest_lists_and_selects_cases_and_tells_of_broken_files(project: Desk) -> None:
+    listed = await run_pytest(project, "-q", "--collect-only", "-k", "end")
+    assert "loops/good.scenario.yaml::good in the end\n" in listed.stdout
+    assert "1/2 tests collected (1 deselected)" in listed.stdout
+    one = await run_pytest(project, "-q", "loops/good.scenario.yaml::good at once")
+    assert "1 passed" in one.stdout
+    project.write("loops/broken.scenario.yaml", CASES.lstrip().replace("draft, check", "drft"))
+    broken = await run_pytest(project, "-q")
+    assert broken.exit_code == 2
+    assert f"--> loops/broken.scenario.yaml:{FAILING_LINE}:" in broken.stdout
+    assert "did you mean `draft`?" in broken.stdout
+
+
+async def test_pytest_imports_nothing_of_loopkit_where_no_scenario_files_are(
+    desk: Desk,
+) -> None:
+    desk.write(
+        "test_other.py",
+        "import sys\n\n\ndef test_it():\n"
+        "    ours = {m for m in sys.modules if m.split('.')[0] in ('loopkit', 'litellm')}\n"
+        "    assert ours == {'loopkit', 'loopkit.pytest_plugin'}\n",
+    )
+    result = await run_pytest(desk, "-q")
+    assert "1 passed" in result.stdout, result
+
+
+def test_named_files_and_those_below_folders_are_each_tested_once(tmp_path: Path) -> None:
+    inner = tmp_path / "a"
+    inner.mkdir()
+    for name in ("two.scenario.yaml", "one.scenario.yaml", "scenario.yaml", "other.yaml"):
+        (inner / name).write_text("")
+    named = inner / "two.scenario.yaml"
+    assert scenario_files([named, tmp_path]) == [named, inner / "one.scenario.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "selected"),
+    [
+        ("", ["first plan", "second plan", "third"]),
+        ("plan", ["first plan", "second plan"]),
+        ("PLAN and not second", ["first plan"]),
+        ("first or third", ["first plan", "third"]),
+        ("not (first or third)", ["second plan"]),
+        ("not not third", ["third"]),
+    ],
+)
+def test_an_expression_selects_names(expression: str, selected: list[str]) -> None:
+    is_selected = selection(expression)
+    names = ["first plan", "second plan", "third"]
+    assert [name for name in names if is_selected(name)] == selected
+
+
+@pytest.mark.parametrize(
+    "expression", ["and", "a and", "a or or b", "(a", "a)", "not", "a b", "()"]
+)
+def test_an_expression_that_cannot_be_read_is_told(expression: str) -> None:
+    with pytest.raises(NotAnExpression, match="can't be read"):
+        selection(expression)
+
+
+NAMES = st.lists(st.sampled_from("abc"), max_size=7)
+WITH_GAPS = st.lists(st.sampled_from(["a", "b", "c", GAP]), max_size=6)
+
+
+def fits(expected: list[str], taken: list[str]) -> bool:
+    """The meaning of a gap, in the plainest words."""
+    if not expected:
+        return not taken
+    if expected[0] == GAP:
+        return any(fits(expected[1:], taken[n:]) for n in range(len(taken) + 1))
+    return bool(taken) and taken[0] == expected[0] and fits(expected[1:], taken[1:])
+
+
+@given(WITH_GAPS, NAMES)
+def test_a_gap_stands_for_anything_between(expected: list[str], taken: list[str]) -> None:
+    assert fit(expected, taken) == fits(expected, taken)
+
+
+@given(WITH_GAPS, NAMES)
+def test_a_diff_holds_both_sides_whole_and_differs_only_where_they_do(
+    expected: list[str], taken: list[str]
+) -> None:
+    rows = lined_up(expected, taken)
+    assert [row.name for row in rows if row.sign in " +…"] == taken
+    assert [row.name for row in rows if row.sign in " -"] == [e for e in expected if e != GAP]
+    assert any(row.sign in "+-" for row in rows) != fit(expected, taken)
+
+
+def test_what_was_taken_in_a_gap_is_on_one_line_of_the_diff() -> None:
+    rows = lined_up(["a", GAP, "d", "e"], ["a", "b", "c", "d", "f"])
+    assert diff(rows) == ("  a", "… b c", "  d", "- e", "+ f")
