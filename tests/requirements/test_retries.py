@@ -138,8 +138,10 @@ async def _side_by_side(desk: Desk, runs: int) -> list[Played]:
     app = App.open(None, breakers=Breakers(threshold=3, cooldown_s=1.5))
     loaded = load(desk.write("machine.yaml", MACHINE.replace("backoff: 2s", "backoff: 1ms")))
     down = {"fault": "server_error"}
-    first = desk.script(scenario(agents={"author": [[down, down, down, "A plan."]]}))
-    other = desk.script(scenario(agents={"author": [[{"reply": "A plan.", "delay": "200ms"}]]}))
+    # Whoever tries it takes its time, so that the others are there to wait.
+    slow = {"reply": "A plan.", "delay": "200ms"}
+    first = desk.script(scenario(agents={"author": [[down, down, down, slow]]}))
+    other = desk.script(scenario(agents={"author": [[slow]]}))
     active = [await app.start(loaded, {}, first)]
     driving = [asyncio.create_task(app.drive(active[0]))]
     while app.breakers.failures("some") < 3:  # noqa: ASYNC110 - it has no event to wait for
