@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     options.envs.mkdir(parents=True, exist_ok=True)
-    python = environments(options.envs)["loopkit"].python
+    python = environments(options.envs, ["loopkit"])["loopkit"].python
     results: dict[tuple[int, int], dict[str, list[dict[str, float]]]] = defaultdict(
         lambda: defaultdict(list)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +31,9 @@ class Environment:
         return str(self.python.with_name(name))
 
 
-def environments(folder: Path) -> dict[str, Environment]:
-    """The environment of every peer; loopkit is installed anew from this checkout."""
-    return {peer: _environment(folder.absolute() / peer, peer) for peer in PACKAGES}
+def environments(folder: Path, peers: Iterable[str] = PACKAGES) -> dict[str, Environment]:
+    """The environment of each peer; loopkit is installed anew from this checkout."""
+    return {peer: _environment(folder.absolute() / peer, peer) for peer in peers}
 
 
 def child_variables() -> dict[str, str]:

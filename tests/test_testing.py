@@ -103,7 +103,7 @@ async def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(proj
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere.scenario.yaml"], "does not exist"),
+        (["nowhere.scenario.yaml"], "check its name"),
         (["-k", "and"], "can't be read"),
         (["-k", "neither"], "names no case"),
         (["empty"], "no `*.scenario.yaml` lies below"),
@@ -118,7 +118,8 @@ async def test_a_test_of_nothing_is_wrong_usage(
 
 
 async def test_junit_tells_of_each_case_whatever_its_texts_hold(project: Desk) -> None:
-    odd = FAILING.replace("[draft, check, dropped]", '[draft], says: "\\x01 & <b> ]]>"')
+    odd = FAILING.replace("path: [draft, check, dropped]", "artifacts: {text: {lacks: <b>}}")
+    odd = odd.replace("[long enough]", '["\\uffff & <b> ]]>"]')
     project.write("loops/odd.scenario.yaml", odd.lstrip())
     result = await loopkit_test(project, "--junitxml", "out.xml")
     assert result.exit_code == 1
@@ -151,7 +152,7 @@ async def test_a_crash_that_a_script_plays_stops_the_run_and_a_resume_goes_on(
         project.folder, "loopkit", "run", "loops/machine.yaml", "--script", "crash.yaml"
     )
     assert (run.exit_code, "the process dies while `writer` is asked" in run.stderr) == (4, True)
-    name = (await command(project.folder, "loopkit", "runs")).stdout.split()
+    name = (await command(project.folder, "loopkit", "runs", "ls")).stdout.split()
     run_id = next(word for word in name if word.startswith("machine-"))
     resumed = await command(project.folder, "loopkit", "resume", run_id)
     assert (resumed.stdout, resumed.exit_code) == ("long enough\n", 0)

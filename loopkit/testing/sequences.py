@@ -25,7 +25,7 @@ class Row:
 
 
 def lined_up(expected: Sequence[str], taken: Sequence[str]) -> list[Row]:
-    """The way to line both up in which the fewest items differ."""
+    """The way to line both up in which the fewest items differ, and then the most agree."""
     costs = _costs(expected, taken)
     made: list[Row] = []
     i = j = 0
@@ -41,7 +41,7 @@ def fit(expected: Sequence[str], taken: Sequence[str]) -> bool:
     """Whether everything that is expected was taken, and outside of gaps nothing else."""
     if GAP not in expected:
         return tuple(expected) == tuple(taken)
-    return _costs(expected, taken)[0][0] == 0
+    return _costs(expected, taken)[0][0] <= 0
 
 
 def diff(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _between(names: Sequence[str]) -> list[str]:
 
 
 def _costs(expected: Sequence[str], taken: Sequence[str]) -> list[list[int]]:
-    """For each pair of rests, how many items differ at least."""
+    """For each pair of rests what the best way costs; above 0 where some items differ."""
     costs = [[0] * (len(taken) + 1) for _ in range(len(expected) + 1)]
     for i in range(len(expected), -1, -1):
         for j in range(len(taken), -1, -1):
@@ -80,14 +80,16 @@ def _costs(expected: Sequence[str], taken: Sequence[str]) -> list[list[int]]:
 
 def _moves(expected: Sequence[str], taken: Sequence[str], i: int, j: int) -> Iterator[Move]:
     is_more, is_left = i < len(expected), j < len(taken)
+    # One difference outweighs all items that could agree.
+    different = len(taken) + 1
     if is_more and expected[i] == GAP:
         if is_left:
             yield 0, "…", 0, 1
         yield 0, "gap", 1, 0
         return
     if is_more and is_left and expected[i] == taken[j]:
-        yield 0, " ", 1, 1
+        yield -1, " ", 1, 1
     if is_more:
-        yield 1, "-", 1, 0
+        yield different, "-", 1, 0
     if is_left:
-        yield 1, "+", 0, 1
+        yield different, "+", 0, 1

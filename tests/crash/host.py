@@ -163,9 +163,7 @@ def _told(world: World, name: str, ended: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def points(
-    machine: Path, scenario: Path, work: Path, world: World
-) -> Iterator[dict[str, Any]]:
+def points(machine: Path, scenario: Path, work: Path, world: World) -> Iterator[dict[str, Any]]:
     """The unharmed run, then every point."""
     folder = _fresh(work, "unharmed", world)
     killer = Killer()
