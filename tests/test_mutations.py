@@ -1,7 +1,8 @@
 """Mutated machine files: whatever is written, there is a machine or there are problems in place.
 
 Each example is made from a number, so that one that fails can be made again. The ordinary run
-makes 5,000 of them, the long one (`-m long`) 20,000 others.
+makes 5,000 of them, the long one (`-m long`) 20,000 others. What is accepted is replayed on the
+real engine: 600 of them, and the rest of 20,000 in the long run.
 """
 
 import json
@@ -16,6 +17,7 @@ from loopkit.load import load_text
 from loopkit.problems import ProblemsFound, render
 from loopkit.source import read
 from tests.support import MACHINES
+from tests.test_bounds import replayed
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "cases" / "ok"
@@ -165,6 +167,30 @@ def test_a_mutated_machine_is_read_or_told_what_is_wrong(start):
 def test_many_mutated_machines_are_read_or_told_what_is_wrong(start):
     for number in range(start, start + BATCH):
         examine(number)
+
+
+def played(number):
+    """Replay a mutated machine on the engine, where it is accepted; how, or that it is refused."""
+    try:
+        loaded = load_text(mutated(number), "machine.yaml", FOLDER)
+    except ProblemsFound:
+        return "refused"
+    if any(problem.severity == "error" for problem in check(loaded)):
+        return "refused"
+    return replayed(loaded.machine, 200, number)
+
+
+@pytest.mark.parametrize("start", range(0, 600, 100))
+def test_an_accepted_mutation_is_never_stuck_and_stays_inside_its_bounds(start):
+    ways = {played(number) for number in range(start, start + 100)}
+    assert ways > {"refused"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(600, 20_000, 100))
+def test_many_accepted_mutations_are_never_stuck_and_stay_inside_their_bounds(start):
+    for number in range(start, start + 100):
+        played(number)
 
 
 def test_mutations_reach_the_checks():

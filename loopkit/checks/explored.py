@@ -11,6 +11,7 @@ from loopkit.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.problems import Problem
 
 STUCK = "stuck"
+DEAD = "dead-transition"
 LONGEST_WAY = 12
 """Steps of a way that are told; of a longer one the last."""
 
@@ -31,10 +32,12 @@ def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
     if not bounds.is_exact:
         return list(problems)
     known = {(problem.code, problem.span) for problem in problems}
-    more = (
-        problem for problem in _more(subject, bounds) if (problem.code, problem.span) not in known
-    )
-    return [*_confirmed(bounds, problems), *more]
+    told = list(_confirmed(bounds, problems))
+    more = list(_dead(subject, bounds))
+    if not any(problem.code in (DEAD, STUCK) for problem in (*told, *more)):
+        # Else that would be told again by what follows from it.
+        more += _unused(subject, bounds)
+    return [*told, *(problem for problem in more if (problem.code, problem.span) not in known)]
 
 
 def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
@@ -73,18 +76,21 @@ def _value(value: object) -> str:
     )
 
 
-def _more(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
+def _dead(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
     for edge_id in bounds.untaken:
         edge = subject.graph.by_id[edge_id]
         if edge.event == "done" and not _is_harmless(subject, edge):
             yield subject.source.problem(
                 edge.path,
-                "dead-transition",
+                DEAD,
                 "no run takes this transition: it is closed, or another goes first, whenever "
                 f"a run is in `{edge.source}`",
                 help="correct the guard or the order, or delete the transition",
                 severity="warning",
             )
+
+
+def _unused(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
     for path, counter in _written_caps(subject):
         budget = bounds.budgets.get(counter)
         if budget is not None and not budget.is_filled:
