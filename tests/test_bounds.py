@@ -389,14 +389,19 @@ def test_means_need_an_input_that_the_runs_depend_on() -> None:
 # -- replayed ----------------------------------------------------------------------------------
 
 
-def replayed(raw: Machine, most: int, number: int) -> str:
-    """Compare a machine's bounds with its paths on the engine; how that was done."""
+def replayed(raw: Machine, most: int, number: int, *, counted: bool = True) -> str:
+    """Compare a machine's bounds with its paths on the engine; how that was done.
+
+    Paths are counted by what guards can tell apart, which two ways of counting may see
+    differently in odd machines; what the paths take at least and at most is the same in all.
+    """
     bounds = explore(Anatomy.of_machine(raw), price=price)
     assert bounds.stuck == ()
     replay = Replay(raw)
     if bounds.paths is not None and bounds.paths <= most:
         paths = replay.all_paths(most)
-        assert (paths.count, paths.best, paths.worst) == (bounds.paths, *totals(bounds)), number
+        assert (paths.best, paths.worst) == totals(bounds), number
+        assert not counted or paths.count == bounds.paths, number
         return "replayed"
     for worst in (bounds.runs.worst, bounds.calls.worst, bounds.cost.worst):
         assert not bounds.is_exact or witnessed(replay, worst), number
