@@ -289,7 +289,8 @@ def process(program: str, folder: Path, *args: str) -> Iterator[subprocess.Popen
 
 def lines(child: subprocess.Popen[str]) -> Iterator[str]:
     assert child.stdout is not None
-    return (line.rstrip("\n") for line in child.stdout)
+    # A process that is killed may leave half a line, which says nothing.
+    return (line.rstrip("\n") for line in child.stdout if line.endswith("\n"))
 
 
 APPEND_FOR_EVER = """
