@@ -188,11 +188,15 @@ def _reads(kind: object) -> bool:
     return True
 
 
+def _is_json_type(word: object) -> bool:
+    return isinstance(word, str) and word in JSON_TYPES
+
+
 def _is_schema(notation: Mapping[str, Any]) -> bool:
     kind = notation.get("type")
     if isinstance(kind, str) and kind in JSON_TYPES:
         return True
-    if isinstance(kind, list) and kind and all(word in JSON_TYPES for word in kind):
+    if isinstance(kind, list) and kind and all(_is_json_type(word) for word in kind):
         return True
     return any(key.startswith("$") for key in notation) or any(
         key in notation and isinstance(notation[key], (list, Mapping))

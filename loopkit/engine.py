@@ -106,7 +106,7 @@ class Engine:
 
     def leads_to_closed_edge(self, run: RunState, answer: Mapping[str, object]) -> str:
         """Why an answer can't be taken: its edge has no room left. Empty if it can."""
-        facts = self.facts(run, None) | flat_facts(answer)
+        facts = self.facts(run, None) | flat_facts(answer) | flat_facts({run.state: answer})
         for edge in self.program.graph.on(run.state, "done"):
             predicate = self.program.predicates.get(edge.id)
             if predicate is None or predicate(facts):
@@ -114,8 +114,9 @@ class Engine:
         return "no transition of the state takes this answer"
 
     def _choice(self, run: RunState, state: HumanState, name: str) -> Choice:
-        facts = {k: v for k, v in self.facts(run, None).items() if k not in state.form}
-        facts["choice"] = name
+        own = {*state.form, *(f"{run.state}.{field}" for field in state.form)}
+        facts = {k: v for k, v in self.facts(run, None).items() if k not in own}
+        facts |= {"choice": name, f"{run.state}.choice": name}
         closed, takes_comment, needs_comment = "", False, False
         for edge in self.program.graph.on(run.state, "done"):
             guard = self.program.guards.get(edge.id)
