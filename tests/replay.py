@@ -221,7 +221,7 @@ class Replay:
                 yield Option(self._work(run, "done"))
 
     def _work(self, run: RunState, outcome: str, **more: Any) -> Worked:
-        return Worked(state=run.state, visit=run.visit, outcome=outcome, **more)  # type: ignore[arg-type]
+        return Worked(state=run.state, visit=run.visit, outcome=outcome, **more)
 
     def _artifact(self, run: RunState, state: Any, **more: Any) -> Artifact:
         output = output_of(state, run.state)
@@ -562,11 +562,11 @@ class Paths:
         worst = tuple(map(max, zip(self.worst, other.worst, strict=True)))
         best = tuple(map(min, zip(self.best, other.best, strict=True)))
         longest = max(self.longest, other.longest)
-        return Paths(self.count + other.count, worst, best, longest)  # type: ignore[arg-type]
+        return Paths(self.count + other.count, worst, best, longest)
 
 
 def plus(first: Weights, second: Weights) -> Weights:
-    return tuple(map(operator.add, first, second))  # type: ignore[return-value]
+    return tuple(map(operator.add, first, second))
 
 
 def everything_about(run: RunState) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ def agent(**fields: Any) -> ModelAgent:
 
 
 def request(*messages: tuple[str, str], model: str = MINI, schema: Any = None) -> Request:
-    told = [Message(role, text) for role, text in messages or [("user", "Write.")]]  # type: ignore[arg-type]
+    told = [Message(role, text) for role, text in messages or [("user", "Write.")]]
     return Request("a", "s", "author", told[-1].content, told, model=model, schema=schema)
 
 
@@ -166,7 +166,7 @@ def test_no_choices_are_an_empty_reply() -> None:
 
 def test_parts_of_a_message_are_put_together() -> None:
     parts = [{"type": "text", "text": "Hel"}, {"type": "image"}, {"type": "text", "text": "lo"}]
-    assert read_reply(agent(), request(), response(parts), MOST).text == "Hello"  # type: ignore[arg-type]
+    assert read_reply(agent(), request(), response(parts), MOST).text == "Hello"
 
 
 @pytest.mark.parametrize("said", [{"refusal": "I won't."}, {"finish_reason": "content_filter"}])

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
-from loopkit.journal.port import JournalError
 from loopkit.journal.writer import Job, Outcome, Writer, settle
-
-T = TypeVar("T")
 
 
 class AtOnce(Writer):
@@ -25,15 +20,5 @@ class AtOnce(Writer):
             self._end.set_result(None)
         return self._end
 
-    def _ask(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        committed: Callable[[], None],
-        *,
-        writes: bool,
-    ) -> Outcome[T]:
-        if self.closed:
-            raise JournalError(f"the journal {self._place} is closed; open it again")
-        job = Job(work, committed, Outcome[T](), writes)
-        settle(self._commit([job]) if writes else [self._answer(job)])
-        return job.outcome
+    def _take_on(self, job: Job[Any]) -> None:
+        settle(self._commit([job]) if job.writes else [self._answer(job)])

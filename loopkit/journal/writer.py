@@ -93,9 +93,12 @@ class Writer:
     ) -> Outcome[T]:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
-        outcome: Outcome[T] = Outcome()
-        self._jobs.put(Job(work, committed, outcome, writes))
-        return outcome
+        job = Job(work, committed, Outcome[T](), writes)
+        self._take_on(job)
+        return job.outcome
+
+    def _take_on(self, job: Job[Any]) -> None:
+        self._jobs.put(job)
 
     def _serve(self) -> None:
         closing = False

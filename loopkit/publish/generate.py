@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 from pydantic_core import core_schema
 
 from loopkit.publish.docstrings import docstrings
@@ -55,8 +55,8 @@ def records_of(nouns: Sequence[type[BaseModel]]) -> dict[str, Any]:
 
     Every key is there, and keys that are not named may be: a later version may add some.
     """
-    inputs = [(noun, "serialization") for noun in nouns]
-    _, made = models_json_schema(inputs, schema_generator=_Generate)  # type: ignore[arg-type]
+    mode: JsonSchemaMode = "serialization"
+    _, made = models_json_schema([(noun, mode) for noun in nouns], schema_generator=_Generate)
     definitions: dict[str, Any] = _as_draft_07(_open(made["$defs"]))
     return definitions
 

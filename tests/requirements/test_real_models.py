@@ -211,9 +211,9 @@ def test_a_transient_error_climbs_no_rung(desk: Desk, server: HostileServer) -> 
 def test_a_model_can_be_replaced_for_one_run(desk: Desk, server: HostileServer) -> None:
     loaded = load(desk.write("machine.yaml", machine(server, model="[openai/a, openai/b]")))
     other = with_models(loaded.machine, {"author": "openai/c"}, {"author": 3.0}).agents["author"]
-    assert other.model == ("openai/c",)  # type: ignore[union-attr]
-    assert other.price == 3.0  # type: ignore[union-attr]
-    assert other.base_url == f"{server.base_url}/v1"  # type: ignore[union-attr]
+    assert other.model == ("openai/c",)
+    assert other.price == 3.0
+    assert other.base_url == f"{server.base_url}/v1"
 
 
 def test_a_replaced_model_of_another_provider_gets_neither_key_nor_address_nor_price(
@@ -221,7 +221,7 @@ def test_a_replaced_model_of_another_provider_gets_neither_key_nor_address_nor_p
 ) -> None:
     loaded = load(desk.write("machine.yaml", machine(server)))
     other = with_models(loaded.machine, {"author": "groq/llama"}, {}).agents["author"]
-    assert (other.base_url, other.api_key_env, other.price) == (None, None, None)  # type: ignore[union-attr]
+    assert (other.base_url, other.api_key_env, other.price) == (None, None, None)
 
 
 @pytest.mark.parametrize("name", ["autor", "nobody"])

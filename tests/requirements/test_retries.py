@@ -38,9 +38,9 @@ def waits(run: Played) -> list[float]:
     """Seconds from each failure to the next try, as the events have them."""
     failures = [stored for stored in run.stored if isinstance(stored.event, Failed)]
     return [
-        stored.event.retry_at - stored.at  # type: ignore[attr-defined]
+        stored.event.retry_at - stored.at
         for stored in failures
-        if stored.event.retry_at is not None  # type: ignore[attr-defined]
+        if stored.event.retry_at is not None
     ]
 
 
