@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-Severity = Literal["error", "warning"]
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
 ErrorClass = Literal["transient", "content", "fatal"]
@@ -23,7 +23,10 @@ class Finding(_Record):
     id: str
     """Stable over the rounds: made from validator, rule, location and normalised message."""
     message: str
-    severity: Severity = "error"
+    severity: str = "error"
+    """One of the machine's levels."""
+    blocking: bool = True
+    """Whether the author has to mend it, by its severity and by where it was judged."""
     validator: str = ""
     rule: str = ""
     """The rule's code where it has one, else its key and position."""
@@ -33,10 +36,6 @@ class Finding(_Record):
     line: int | None = None
     """Where in the text, 1-based."""
     status: Status = "new"
-
-    @property
-    def blocking(self) -> bool:
-        return self.severity == "error"
 
 
 class Answer(_Record):
@@ -48,9 +47,26 @@ class Answer(_Record):
     error_class: ErrorClass | None = None
     """Set where the verdict is `error`: why it could not run."""
     reason: str = ""
-    """For `error`, `unparsed` and `not_applicable`: what happened, in a sentence."""
+    """For `error`, `unparsed` and `not_applicable`: what happened, in a sentence. Of a judge with
+    several opinions: how they voted."""
+    score: float | None = None
+    """What a scoring judge gave."""
     resume_at: float | None = None
     """For `error`: Unix time at which the provider said that it is worth asking again."""
+
+
+def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
+    """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
+    blocking = [finding.blocking for finding in findings]
+    return "fail" if any(blocking) else "warn" if blocking else "pass"
+
+
+def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
+    """The answer with other findings, and with the verdict of these where it had one."""
+    found = tuple(findings)
+    judged = answer.verdict in ("pass", "warn", "fail")
+    verdict = verdict_of(found) if judged else answer.verdict
+    return answer.model_copy(update={"findings": found, "verdict": verdict})
 
 
 class Report(_Record):
@@ -69,6 +85,8 @@ class Report(_Record):
     resolved: tuple[Finding, ...] = ()
     """What an earlier round found and this one did not."""
     stalled: bool = False
+    score: float | None = None
+    """The lowest that a scoring judge gave."""
     error_class: ErrorClass | None = None
     """For `incomplete`: the worst class among the missing answers."""
     reason: str = ""

@@ -19,12 +19,15 @@ from loopkit.definition import (
     ErrorEdge,
     ErrorTargets,
     FinalState,
+    JudgeRule,
     Machine,
     Output,
+    Rule,
     State,
     Transition,
     ValidateState,
     WorkingState,
+    rules_of,
 )
 
 EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
@@ -121,6 +124,17 @@ class Graph:
             if artifact := artifact_of(self.machine, name):
                 written[artifact] = (*written.get(artifact, ()), name)
         return written
+
+    def rules_at(self, name: str) -> Iterator[Rule]:
+        """The rules by which a validate state judges, judges included; none of any other state."""
+        state, validators = self.states[name], self.machine.validators
+        for item in state.by if isinstance(state, ValidateState) else ():
+            yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
+
+    def scores(self, name: str) -> bool:
+        """Whether a judge of a validate state gives a score."""
+        rules = self.rules_at(name)
+        return any(isinstance(rule, JudgeRule) and rule.score is not None for rule in rules)
 
     def judging_follows(self, author: str) -> bool:
         """Whether every way on from an author meets a state that judges its artifact first."""

@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from loopkit.definition import Machine
+from loopkit.definition import Machine, PythonRule, Rule, ValidateState
 from loopkit.mistakes import explain
 from loopkit.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.source import Document, read, read_file
@@ -20,6 +21,8 @@ DocPath = tuple[str | int, ...]
 INCLUDING = frozenset(
     {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
 )
+KNOWN_IN = "in"
+"""The key of a lookup whose file holds data."""
 MAX_INCLUDED_BYTES = 1_000_000
 
 
@@ -39,7 +42,7 @@ class Source:
     document: Document
     included: Mapping[DocPath, Included] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def texts(self) -> dict[str, str]:
         """The text of every file, by the name that problems give it."""
         texts = {included.file: included.text for included in self.included.values()}
@@ -110,8 +113,33 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
         raise ProblemsFound(list(explain(error, source.document))) from error
     if machine.name is None:
         machine = machine.model_copy(update={"name": _as_id(default_name)})
+    machine = _with_folders(machine, folder)
     resolved = _resolved(machine, source)
     return Loaded(machine, source, folder, resolved, digest_of(resolved))
+
+
+def _with_folders(machine: Machine, folder: Path) -> Machine:
+    """The machine with the folder of each plug-in written out, so that a resumed run finds it."""
+
+    def of_rule(rule: Rule) -> Rule:
+        if not isinstance(rule, PythonRule):
+            return rule
+        placed = (folder / (rule.folder or ".")).resolve()
+        return rule.model_copy(update={"folder": str(placed)})
+
+    validators = {
+        name: tuple(map(of_rule, validator)) if isinstance(validator, tuple) else of_rule(validator)
+        for name, validator in machine.validators.items()
+    }
+    states = {
+        name: state.model_copy(
+            update={"by": tuple(i if isinstance(i, str) else of_rule(i) for i in state.by)}
+        )
+        if isinstance(state, ValidateState)
+        else state
+        for name, state in machine.states.items()
+    }
+    return machine.model_copy(update={"validators": validators, "states": states})
 
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
@@ -123,6 +151,11 @@ def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
 def load_resolved(resolved: str) -> Machine:
     """The machine of a definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
+
+
+def named_file(resolved: str) -> Path:
+    """The file of a definition that a journal kept; what it includes is named before it."""
+    return Path(list(json.loads(resolved)["files"])[-1])
 
 
 def digest_of(text: str) -> str:
@@ -169,7 +202,8 @@ def include(
             continue
         shown = str(Path(document.file).parent / relative)
         included[path] = Included(shown, text, digest_of(text))
-        holder[key] = text
+        # What is known to a rule keeps its name, by which the rule's findings call it.
+        holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
     return included, faults
 
 
@@ -195,7 +229,8 @@ def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
     # The section `feedback:` itself is a table of names, one of which may be `file`.
     named = path[0] == "feedback" and len(path) == 2
     words = [step for step in path if isinstance(step, str)]
-    return named or (len(path) > 1 and words[-1] in keys)
+    is_known = path[0] in ("validators", "states") and words[-2:] == ["lookup", KNOWN_IN]
+    return named or is_known or (len(path) > 1 and words[-1] in keys)
 
 
 class _CannotInclude(Exception):
@@ -236,5 +271,6 @@ __all__ = [
     "load_document",
     "load_resolved",
     "load_text",
+    "named_file",
     "with_machine",
 ]

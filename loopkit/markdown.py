@@ -42,8 +42,21 @@ def without_code(text: str) -> str:
     the end of its container, as CommonMark has it.
     """
     outline = _outline(with_line_feeds(text))
-    kept = ("" if at in outline.code else line for at, line in enumerate(outline.lines))
-    return "\n".join(kept)
+    return _without(outline, outline.code)
+
+
+def without_fences(text: str) -> str:
+    """As `without_code`, but indented code stays: what looks like it may be a list."""
+    plain = with_line_feeds(text)
+    if "```" not in plain and "~~~" not in plain:
+        # To parse a long text takes seconds.
+        return plain
+    outline = _outline(plain)
+    return _without(outline, outline.fenced)
+
+
+def _without(outline: _Outline, emptied: frozenset[int]) -> str:
+    return "\n".join("" if at in emptied else line for at, line in enumerate(outline.lines))
 
 
 def section(text: str, name: str, *, or_title: bool = False) -> str | None:
@@ -114,6 +127,8 @@ class _Outline:
     headings: tuple[_Heading, ...]
     labels: tuple[_Label, ...]
     code: frozenset[int]
+    fenced: frozenset[int]
+    """Those of the lines of code that stand in fences."""
     written: frozenset[int]
     """Lines of text that is neither heading nor rule nor comment."""
     ends: dict[int, int]
@@ -141,6 +156,9 @@ def _outline(text: str) -> _Outline:
         headings=tuple(headings),
         labels=tuple(labels),
         code=frozenset(at for token, a, b in placed if _is_code(token) for at in range(a, b)),
+        fenced=frozenset(
+            at for token, a, b in placed if token.type == "fence" for at in range(a, b)
+        ),
         written=frozenset(
             at for token, a, b in placed if _is_text(token) for at in range(a, b) if a not in titled
         ),

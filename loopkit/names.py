@@ -88,6 +88,7 @@ def plain_report(report: Report) -> dict[str, object]:
         "verdict": report.verdict,
         "valid": report.valid,
         "stalled": report.stalled,
+        "score": report.score,
         "error_count": len(report.blocking),
         "warning_count": len(report.warnings),
         "findings": [plain_finding(finding) for finding in report.findings],

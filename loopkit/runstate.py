@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from loopkit.events import (
     Artifact,
+    Baselined,
     Cancelled,
     Decided,
     Entered,
@@ -107,6 +108,8 @@ class RunState:
     """In doubt, and waiting for a person's word."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
+    baselines: Mapping[tuple[str, str], Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    """By state and validator, then by rule: the ids of what its command found at first."""
     conversations: Mapping[str, tuple[Exchange, ...]] = field(default_factory=dict)
     """All committed exchanges of each authoring state."""
     usage: Usage = Usage()
@@ -138,6 +141,11 @@ class RunState:
         for intent in self.open_calls.values():
             total = total.plus(intent.reserved)
         return total
+
+    def runs_of(self, state: str) -> int:
+        """How often the command of a `run` state came to an end, with a result or without."""
+        tasks = (t for key, t in self.tasks.items() if t.agent == state and key.endswith(":run"))
+        return sum(task.settled for task in tasks)
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
@@ -256,6 +264,15 @@ def _settled(state: RunState, event: Settled) -> RunState:
     )
 
 
+def _baselined(state: RunState, event: Baselined) -> RunState:
+    place = (event.state, event.validator)
+    found = {**state.baselines.get(place, {}), event.rule: frozenset(event.findings)}
+    return state.evolve(
+        baselines={**state.baselines, place: found},
+        usage=state.usage.plus(Usage(time_s=event.time_s)),
+    )
+
+
 def _worked(state: RunState, event: Worked) -> RunState:
     state = state.evolve(usage=state.usage.plus(Usage(time_s=event.time_s)))
     artifacts = {**state.artifacts, **event.restored}
@@ -361,6 +378,7 @@ FOLDS: dict[str, Callable[[RunState, Any], RunState]] = {
     "in_doubt": _in_doubt,
     "settled": _settled,
     "worked": _worked,
+    "baselined": _baselined,
     "decided": _decided,
     "emitted": _unchanged,
     "entered": _entered,

@@ -34,6 +34,7 @@ REPORT = Fields(
     {
         **dict.fromkeys(
             ("state", "artifact", "author", "attempt", "verdict", "valid", "stalled",
+             "score",
              "error_count", "warning_count", "reason"),
             Scalar(),
         ),
@@ -70,6 +71,10 @@ OF_VALIDATE: Mapping[str, GuardType] = {
     "infeasible": BOOL,
     "incomplete": BOOL,
 }
+
+
+SCORE = GuardType("num", optional=True)
+"""None where the judge was not asked, or did not answer."""
 
 
 class Scope:
@@ -235,7 +240,7 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
         case CommandState():
             return {"exit_code": INT}
         case ValidateState():
-            return dict(OF_VALIDATE)
+            return {**OF_VALIDATE, **({"score": SCORE} if graph.scores(name) else {})}
         case HumanState() as state:
             form = _scalar_names(parse_fields(state.form), "")
             return {"choice": GuardType("str", values=state.choices), **dict(form)}

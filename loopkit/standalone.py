@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from loopkit.definition import FinalState, RenderState, Transition, ValidateState, rules_of
-from loopkit.definition.validators import JudgeRule
+from loopkit.definition import (
+    CommandRule,
+    FinalState,
+    JudgeRule,
+    RenderState,
+    Transition,
+    ValidateState,
+    Validator,
+    rules_of,
+)
 from loopkit.load import Loaded
 
 TEXT_INPUT = "text_to_judge"
@@ -21,7 +29,8 @@ def judging_machine(
     """A machine that imports a text and judges it, and the input that it starts with."""
     machine = loaded.machine
     artifact = _artifact_name(loaded, validator)
-    asked = {r.judge for r in rules_of(machine.validators[validator]) if isinstance(r, JudgeRule)}
+    written = machine.validators[validator]
+    asked = {r.judge for r in rules_of(written) if isinstance(r, JudgeRule)}
     judging = machine.model_copy(
         update={
             "states": {
@@ -38,6 +47,7 @@ def judging_machine(
                 ),
                 "text_to_judge_done": FinalState(final="success"),
             },
+            "validators": {**machine.validators, validator: _without_baseline(written)},
             "agents": {name: agent for name, agent in machine.agents.items() if name in asked},
             "initial": IMPORT_STATE,
             "limits": machine.limits.model_copy(update={"then": None}),
@@ -45,6 +55,15 @@ def judging_machine(
     )
     missing = {name: None for name in machine.input if name not in inputs}
     return replace(loaded, machine=judging), {**missing, **inputs, TEXT_INPUT: text}
+
+
+def _without_baseline(validator: Validator) -> Validator:
+    """There is no work before which a command could be run, so that everything counts."""
+    rules = tuple(
+        rule.model_copy(update={"baseline": False}) if isinstance(rule, CommandRule) else rule
+        for rule in rules_of(validator)
+    )
+    return rules if isinstance(validator, tuple) else rules[0]
 
 
 def _artifact_name(loaded: Loaded, validator: str) -> str:

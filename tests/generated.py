@@ -134,10 +134,17 @@ def _validate(making: Making, name: str) -> dict[str, Any]:
     if making.likely(0.15):
         by.append({"judge": "critic", "rubric": ["It is kind."], "severity": "warning"})
     for rule in by:
+        if "judge" in rule and making.likely(0.2):
+            rule["samples"] = making.pick(2, 3)
+        if "judge" in rule and making.likely(0.3):
+            rule["confirm"] = "fail"
         if making.likely(0.2):
             rule["guard"] = making.pick("attempt > 1", "input.flag", "input.n >= 1")
     state: dict[str, Any] = {"validate": f"a{name[1:]}", "by": by}
-    return state | ({"stop": "first"} if making.likely(0.2) else {})
+    state |= {"stop": "first"} if making.likely(0.2) else {}
+    state |= {"block": "warning"} if making.likely(0.15) else {}
+    state |= {"settle_after": making.pick(1, 2)} if making.likely(0.15) else {}
+    return state | ({"combine": "majority"} if making.likely(0.15) else {})
 
 
 def _human(making: Making, name: str) -> dict[str, Any]:
@@ -385,6 +392,8 @@ def features(raw: dict[str, Any]) -> Counter[str]:
         for rule in state.get("by", []):
             found["judge"] += "judge" in rule
             found["judge always"] += "always" in rule
+            found["judge with samples"] += "samples" in rule
+            found["judge that confirms"] += "confirm" in rule
             found["rule with guard"] += "guard" in rule
     found["then"] += "then" in raw["limits"]
     found["total"] += "total_revisions" in raw["limits"]

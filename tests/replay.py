@@ -86,6 +86,21 @@ class TooLong(Exception):
     """There are more paths than are wanted."""
 
 
+def _may_block(rule: Any, state: ValidateState) -> bool:
+    """Whether what a rule finds can block, in machines with errors and warnings."""
+    return rule.severity != "warning" or state.block == "warning"
+
+
+def _may_warn(rule: Any, state: ValidateState) -> bool:
+    """Whether it can be found and not block: settled, outvoted, not confirmed, or mild."""
+    if state.settle_after is not None or not _may_block(rule, state):
+        return True
+    if not isinstance(rule, JudgeRule):
+        return False
+    is_open = state.combine == "majority" or rule.confirm is not None
+    return is_open or state.block != "warning"
+
+
 class Replay:
     """One machine on its engine."""
 
@@ -282,40 +297,44 @@ class Replay:
         rules = [r for rules in self.program.validators_of(state).values() for r in rules]
         applying = [rule for rule in rules if self._applies(run, rule)]
         judges = self._judges(run, state)
+        second = _second(judges)
         asks = any(isinstance(rule, JudgeRule) for rule in rules)
         may_be_lost = any(isinstance(rule, CommandRule) for rule in applying)
-        everyone = tuple(asked for _, asked in judges)
+        everyone = _samples(judges)
         if applying:
             yield from self._reported(run, "pass", 0, 0, everyone)
         else:
             yield from self._reported(run, "not_applicable", 0, 0, ())
-        if any(r.severity == "warning" or isinstance(r, JudgeRule) for r in applying):
+        if any(_may_warn(rule, state) for rule in applying):
             for warnings in self._counts("warning_count", least=1):
-                yield from self._reported(run, "warn", 0, warnings, everyone)
+                yield from self._reported(run, "warn", 0, warnings, everyone, second)
         yield from self._fails(run, state, applying, judges)
         for warnings in (0, *self._counts("warning_count", least=1)):
-            yield from self._routed(run, state, warnings, everyone, may_be_lost)
+            yield from self._routed(run, state, warnings, (everyone, second), may_be_lost)
         # A judge whose question cannot be filled in leaves no report; others may have been asked.
-        yield Option(self._work(run, "fatal", error="fatal"), (), everyone)
+        yield Option(self._work(run, "fatal", error="fatal"), (), everyone + second)
         if asks:
-            yield from self._limited(run, everyone)
+            yield from self._limited(run, everyone + second)
 
     def _routed(
         self,
         run: RunState,
         state: ValidateState,
         warnings: int,
-        everyone: Asked,
+        asked: tuple[Asked, Asked],
         may_be_lost: bool,
     ) -> Iterator[Option]:
         """Reports that come to the transitions only where a guard names them."""
         names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
+        everyone, second = asked
         if names & {"incomplete", "verdict"}:
-            yield from self._reported(run, "incomplete", 0, warnings, everyone, error_class="fatal")
+            yield from self._reported(
+                run, "incomplete", 0, warnings, everyone, second, error_class="fatal"
+            )
         elif may_be_lost or everyone:
             for error_class in ERRORS if everyone else ("transient", "fatal"):
                 yield from self._reported(
-                    run, "incomplete", 0, warnings, everyone, error_class, error_class
+                    run, "incomplete", 0, warnings, everyone, second, error_class, error_class
                 )
         if self._may_be_infeasible(state.validate_):
             outcome = "done" if names & {"infeasible", "verdict"} else "content"
@@ -329,24 +348,26 @@ class Replay:
     def _fails(
         self, run: RunState, state: ValidateState, applying: Sequence[Any], judges: Sequence[Any]
     ) -> Iterator[Option]:
-        everyone = tuple(asked for _, asked in judges)
-        always = tuple(asked for rule, asked in judges if rule.always)
-        errors = [rule for rule in applying if rule.severity == "error"]
-        ways: list[Asked] = []
+        always = [judge for judge in judges if judge[0].always]
+        errors = [rule for rule in applying if _may_block(rule, state)]
+        ways: list[tuple[Asked, Asked]] = []
         if any(not isinstance(rule, JudgeRule) for rule in errors):
-            ways.append(always)
-        if any(isinstance(rule, JudgeRule) for rule in errors):
-            ways.append(everyone)
-        for asked in ways:
+            ways.append((_samples(always), _second(always)))
+        for judge in judges:
+            if judge[0] in errors:
+                # It has failed, so it was asked again; whether the others were is open.
+                others = [other for other in judges if other is not judge]
+                ways.append((_samples(judges) + _second([judge]), _second(others)))
+        for asked, more in ways:
             errors_found = self._counts("error_count", least=1)
             for count, warnings in product(errors_found, self._counts("warning_count", least=0)):
-                yield from self._reported(run, "fail", count, warnings, asked)
+                yield from self._reported(run, "fail", count, warnings, asked, more)
         if self._may_be_faulty(state.validate_):
             yield from self._reported(run, "fail", 1, 0, ())
 
     def _reported(
         self, run: RunState, verdict: str, errors: int, warnings: int, asked: Asked,
-        error_class: Any = None, outcome: str = "done",
+        more: Asked = (), error_class: Any = None, outcome: str = "done",
     ) -> Iterator[Option]:  # fmt: skip
         state = self.machine.states[run.state]
         assert isinstance(state, ValidateState)
@@ -371,6 +392,7 @@ class Replay:
                         id=f"f{i}",
                         message="m",
                         severity="error" if i < errors else "warning",
+                        blocking=i < errors,
                         status="regressed" if regressed and i == 0 else "new",
                         code=code,
                     )
@@ -384,7 +406,7 @@ class Replay:
                 facts = dict(ledger.facts_of(report))
                 error = "" if outcome == "done" else verdict
                 work = self._work(run, outcome, facts=facts, report=report, error=error)
-                yield Option(work, asked, asked)
+                yield Option(work, asked, asked + more)
 
     def _names(self, word: str) -> bool:
         return any(word in text for text in self.texts)
@@ -544,6 +566,15 @@ class Replay:
     def _is_back(self, step: Step) -> bool:
         edge = self.graph.by_id.get(str(step.key[0]))
         return edge is not None and edge.back
+
+
+def _samples(judges: Sequence[tuple[JudgeRule, Any]]) -> Asked:
+    return tuple(asked for rule, asked in judges for _ in range(rule.samples))
+
+
+def _second(judges: Sequence[tuple[JudgeRule, Any]]) -> Asked:
+    """The opinions that are asked for besides, where those judges fail who can."""
+    return tuple(a for rule, a in judges if rule.confirm and rule.severity != "warning")
 
 
 NEVER: Any = (float("inf"),) * 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,39 @@ def test_judges_cost_nothing_where_a_rule_blocks_unless_they_are_always_asked() 
     assert totals(explore(machine(blocked), price=price))[0][0] == 1
     always = blocked.replace("reask: 1", "always: true")
     assert totals(explore(machine(always), price=price))[0][0] == 2
+
+
+def test_a_judge_is_asked_as_often_as_it_has_samples_and_once_more_where_a_fail_is_confirmed() -> (
+    None
+):
+    usd = {"writer": 5, "critic": 1}
+    sampled = explore(machine(LOOP.replace("reask: 1", "reask: 1, samples: 3")), price=_of(usd))
+    # In each of three rounds the writer once, the critic three times: 2 tries of 1 + 1 questions.
+    assert totals(sampled) == ((4, 4, 8), (12, 45, 81))
+    confirmed = LOOP.replace("reask: 1", "reask: 1, samples: 3, confirm: fail")
+    # One that passes has three samples; one that fails is asked a fourth time.
+    assert totals(explore(machine(confirmed), price=_of(usd))) == ((4, 4, 8), (15, 57, 93))
+    # A way to the end on which it has to fail once.
+    failing = confirmed.replace("guard: valid", 'guard: "error_count > 1"')
+    failing = failing.replace("{min_chars: 9}, ", "")
+    assert totals(explore(machine(failing), price=_of(usd)))[0] == (5, 5, 9)
+
+
+def _of(usd: Mapping[str, int]) -> Callable[[str, str], int]:
+    return lambda agent, _: usd[agent]
+
+
+def test_what_a_second_opinion_can_change_bounds_what_it_costs() -> None:
+    advising = LOOP.replace("reask: 1", "confirm: fail, severity: warning")
+    plain = LOOP.replace("reask: 1", "severity: warning")
+    assert totals(explore(machine(advising))) == totals(explore(machine(plain)))
+    # Two reviewers: one of them rejects, and the cheaper one is enough.
+    two = LOOP.replace("{min_chars: 9}, {judge: critic, reask: 1}", "RULES").replace(
+        "{guard: valid", "{guard: error_count > 1"
+    )
+    rules = "{judge: critic, confirm: fail}, {judge: writer, confirm: fail}"
+    bounds = explore(machine(two.replace("RULES", rules)), price=_of({"writer": 5, "critic": 1}))
+    assert totals(bounds)[0] == (4, 4, 5 + 5 + 1 + 1)
 
 
 def test_a_judge_whose_guard_is_false_is_not_asked() -> None:
@@ -480,8 +514,9 @@ def test_the_generator_draws_every_part_of_the_language() -> None:
     wanted = [
         *(f"kind {kind}" for kind in KINDS), "error edge", "error edge that revises", "then",
         "shared budget", "total", "resets", "nested revise edges", "bounded input as a cap",
-        "two authors", "judge", "judge always", "rule with guard", "guard with stalled",
-        "guard with regressed", "guard with attempt", "guard with cap_reached",
+        "two authors", "judge", "judge always", "judge with samples", "judge that confirms",
+        "rule with guard", "guard with stalled", "guard with regressed",
+        "guard with attempt", "guard with cap_reached",
         "guard with revisions >=", "guard with reports.", "cap 0", "cap 1", "cap 2", "cap 3",
         "cap input.n", "cap default",
     ]  # fmt: skip

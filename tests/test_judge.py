@@ -8,6 +8,7 @@ from loopkit.agents.model.request import is_closed
 from loopkit.datatypes import schema_faults
 from loopkit.definition import JudgeRule, ModelAgent
 from loopkit.findings import Answer
+from loopkit.severities import Severities
 from loopkit.template import FieldedText, TemplateError
 from loopkit.validators import Subject
 from loopkit.validators.judge import answer_schema, judge_prompt, reask_prompt
@@ -307,7 +308,7 @@ def test_a_report_with_half_a_surrogate_pair_is_read_or_refused_in_whole_charact
 
 def form(agent=None, **map_):
     rule = JudgeRule.model_validate({"judge": "critic", "prompt": "Judge.", "map": map_})
-    return form_of(rule, ModelAgent.model_validate({"model": "m/x", **(agent or {})}))
+    return form_of(rule, ModelAgent.model_validate({"model": "m/x", **(agent or {})}), Severities())
 
 
 ASSESSMENT = {
@@ -504,7 +505,7 @@ def test_a_schema_that_refers_to_nothing_is_told_and_no_crash():
 
 def test_the_schema_of_an_agent_counts_beside_a_map_only():
     agent = ModelAgent.model_validate({"model": "m/x", "schema": SCHEMA})
-    own = form_of(JudgeRule(judge="critic"), agent)
+    own = form_of(JudgeRule(judge="critic"), agent, Severities())
     assert read_judgement("quality", report("pass"), own).verdict == "pass"
 
 

@@ -9,13 +9,12 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-import regex
-
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.definition import CommandAgent
 from loopkit.definition.agents import JsonReply
-from loopkit.events import Usage
+from loopkit.events import Role, Usage
 from loopkit.findings import ErrorClass
+from loopkit.patterns import PatternTimeout
 from loopkit.processes import (
     CommandNotStarted,
     CommandResult,
@@ -24,9 +23,12 @@ from loopkit.processes import (
     run_command,
 )
 from loopkit.template import parse
+from loopkit.transcript import assistant_texts, events_of, result_of
+from loopkit.validators.command.errors import error_class_of
 
-PATTERN_SECONDS = 2.0
 STDERR_TAIL = 500
+MAX_SAID = 1_000_000
+"""Characters of a judge's messages in which a verdict is looked for."""
 
 
 class CommandAgentPort:
@@ -54,8 +56,12 @@ class CommandAgentPort:
                 timeout_s=request.timeout_s,
             )
         self._refuse_errors(result)
+        read = self._read(result.stdout)
         reply = replace(
-            self._read(result.stdout), exit_code=result.exit_code, stderr=_tail(result.stderr)
+            read,
+            said=_bounded(read.said, request.role),
+            exit_code=result.exit_code,
+            stderr=_tail(result.stderr),
         )
         priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
         return replace(reply, cost_usd=priced)
@@ -71,16 +77,12 @@ class CommandAgentPort:
         return None if "prompt" in named else request.prompt
 
     def _refuse_errors(self, result: CommandResult) -> None:
-        for rule in self._definition.errors:
-            matched = (
-                (rule.exit is None or rule.exit == result.exit_code)
-                and _found(rule.stderr, result.stderr)
-                and _found(rule.stdout, result.stdout)
-            )
-            if matched:
-                raise self._error(rule.error_class, result)
-        if result.exit_code != 0:
-            raise self._error("fatal", result)
+        try:
+            error_class = error_class_of(self._definition.errors, result)
+        except PatternTimeout as error:
+            raise AgentError("fatal", str(error)) from error
+        if error_class is not None or result.exit_code != 0:
+            raise self._error(error_class or "fatal", result)
 
     def _error(self, error_class: ErrorClass, result: CommandResult) -> AgentError:
         program = self._definition.command[0]
@@ -117,10 +119,9 @@ def as_agent_errors() -> Iterator[None]:
 
 def read_stream_json(stdout: str) -> Reply:
     """The reply in a transcript of JSON lines: the result, else the last assistant text."""
-    events = list(_json_lines(stdout))
-    texts = [text for event in events if (text := _assistant_text(event)).strip()]
-    nothing: dict[str, Any] = {}
-    result = next((e for e in reversed(events) if e.get("type") == "result"), nothing)
+    events = list(events_of(stdout))
+    texts = assistant_texts(events)
+    result = result_of(events)
     said = result.get("result")
     text = said if isinstance(said, str) and said.strip() else (texts[-1] if texts else "")
     if result.get("is_error") is True:
@@ -131,39 +132,24 @@ def read_stream_json(stdout: str) -> Reply:
     usage = result.get("usage")
     return Reply(
         text,
+        said=() if texts == (text,) else texts,
         session=session,
         cost_usd=_cost(result.get("total_cost_usd")),
         tokens=_tokens(usage if isinstance(usage, dict) else {}),
     )
 
 
-def _json_lines(stdout: str) -> Iterator[dict[str, Any]]:
-    # Not `splitlines`: it also splits at separators that JSON leaves as they are in texts.
-    for line in stdout.split("\n"):
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            # Programs print other lines between; they are no part of the transcript.
-            continue
-        if isinstance(event, dict):
-            yield event
-
-
-def _assistant_text(event: Mapping[str, Any]) -> str:
-    message = event.get("message")
-    if event.get("type") != "assistant" or not isinstance(message, dict):
-        return ""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    return "".join(
-        block["text"]
-        for block in blocks
-        if isinstance(block, dict)
-        and block.get("type") == "text"
-        and isinstance(block.get("text"), str)
-    )
+def _bounded(said: tuple[str, ...], role: Role) -> tuple[str, ...]:
+    """What a judge said, since of others the reply alone counts; raises AgentError for too much."""
+    if role != "judge":
+        return ()
+    length = sum(map(len, said))
+    if length > MAX_SAID:
+        # To leave a part out could leave out the verdict.
+        raise AgentError(
+            "content", f"the judge said {length:,} characters, more than the {MAX_SAID:,} allowed"
+        )
+    return said
 
 
 def _cost(value: object) -> float | None:
@@ -190,15 +176,6 @@ def _read_json(stdout: str, path: str) -> Reply:
     return Reply(
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), cost_usd=None
     )
-
-
-def _found(pattern: str | None, text: str) -> bool:
-    if pattern is None:
-        return True
-    try:
-        return regex.search(pattern, text, timeout=PATTERN_SECONDS) is not None
-    except TimeoutError as error:
-        raise AgentError("fatal", f"the pattern `{pattern}` took too long on the output") from error
 
 
 def _tail(text: str) -> str:

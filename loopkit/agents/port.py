@@ -64,6 +64,8 @@ class Reply:
     """What came back."""
 
     text: str
+    said: tuple[str, ...] = ()
+    """All messages of a judge's transcript, where they are more than `text`."""
     cut_off: bool = False
     exit_code: int | None = None
     stderr: str = ""
@@ -118,8 +120,13 @@ class AgentPort(Protocol):
 class PlayedCommands(Protocol):
     """Command results that a scenario prepares."""
 
-    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
-        """What the command at a place gives the n-th time; none where it is really run."""
+    def result(
+        self, place: str, index: int, folder: Path | None, earlier: int = 0
+    ) -> CommandResult | None:
+        """What the command at a place gives the n-th time; none where it is really run.
+
+        `earlier` counts the tries before, of which nothing came that time.
+        """
         ...
 
 

@@ -15,7 +15,15 @@ from loopkit.events import HumanAnswer, Usage, Waiting
 from loopkit.findings import ErrorClass
 from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.runstate import RunState
-from loopkit.scenario import CRASH, Attempts, Played, PlayedAnswer, PlayedCommand, call_at
+from loopkit.scenario import (
+    CRASH,
+    Attempts,
+    Played,
+    PlayedAnswer,
+    PlayedCommand,
+    PlayedTry,
+    call_at,
+)
 from loopkit.text import plural
 from loopkit.workspace import OutsideWorkspace, UnusableWorkspace, confined, prepare
 
@@ -28,6 +36,8 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "quota": ("fatal", "429: insufficient_quota"),
     "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
     "content_policy": ("fatal", "400: refused by the provider's content policy"),
+    "bad_request": ("fatal", "400: the provider can't read the request"),
+    "refusal": ("content", "the agent says that it has no answer"),
 }
 BROKEN: Mapping[str, Reply] = {
     "cut_off": Reply("The answer ends in the mid", cut_off=True),
@@ -74,13 +84,17 @@ class ScriptedAgent:
 
     def quote(self, request: Request) -> Usage:
         played = self._next(request)
-        return Usage(agent_calls=1, tokens=_tokens(played), cost_usd=played.cost_usd)
+        if (reserved := played.reserved) is not None:
+            return Usage(agent_calls=1, tokens=reserved.tokens, cost_usd=reserved.cost_usd)
+        return Usage(agent_calls=1, tokens=played.usage.tokens, cost_usd=played.cost_usd)
 
     async def ask(self, request: Request) -> Reply:
         played = self._next(request)
         await self._sleep(min(played.delay, request.deadline_s))
         if played.delay >= request.deadline_s:
             raise TimeoutError
+        if played.is_refused:
+            raise Unprepared(f"a call of `{self._name}` has no answer, and no limit refused it")
         if played.fault == CRASH:
             raise Crashed(f"the scenario plays that the process dies while `{self._name}` is asked")
         if played.fault is not None and played.fault in FAULTS:
@@ -91,8 +105,10 @@ class ScriptedAgent:
     def _reply(self, played: Played) -> Reply:
         broken = BROKEN.get(played.fault or "")
         said = replace(broken, text=played.message or broken.text) if broken else None
-        said = said or Reply(played.text, cut_off=played.cut_off)
-        return replace(said, session=self._name, tokens=_tokens(played), cost_usd=played.cost_usd)
+        said = said or Reply(played.text, said=played.said, cut_off=played.cut_off)
+        session = self._name if played.session else None
+        tokens = played.usage.tokens
+        return replace(said, session=session, tokens=tokens, cost_usd=played.cost_usd)
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)
@@ -119,17 +135,13 @@ class ScriptedAgent:
         )
 
 
-def _tokens(played: Played) -> int:
-    return played.usage.input + played.usage.output
-
-
 def _failure(played: Played, error_class: ErrorClass, message: str) -> AgentError:
     return AgentError(
         error_class,
         played.message or message,
         retry_after_s=played.retry_after,
         cost_usd=played.cost_usd,
-        tokens=_tokens(played),
+        tokens=played.usage.tokens,
     )
 
 
@@ -145,13 +157,26 @@ def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
             raise AgentError("fatal", message) from error
 
 
+class PlayedTimeout(CommandTimeout):
+    """A command that a scenario lets take too long."""
+
+    def __init__(self, place: str, played: PlayedTry) -> None:
+        super().__init__(place, 0.0, played.stdout, played.stderr)
+        self._message = played.message
+
+    def __str__(self) -> str:
+        return self._message or super().__str__()
+
+
 class PlayedResults:
     """The command results of a scenario."""
 
     def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
         self._commands = commands
 
-    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
+    def result(
+        self, place: str, index: int, folder: Path | None, earlier: int = 0
+    ) -> CommandResult | None:
         """What the command at a place gives the n-th time, from 0; none where it is really run.
 
         Raises AgentError for a played fault, and where the scenario has no result left.
@@ -164,11 +189,18 @@ class PlayedResults:
                 f"the scenario has {plural(len(results), 'result')} for command `{place}`, "
                 f"and result {index + 1} was asked for"
             )
-        played = results[index]
+        tries = (*results[index].earlier, results[index])
+        if earlier >= len(tries):
+            raise Unprepared(
+                f"the scenario has {plural(len(tries), 'run')} of command `{place}` in result "
+                f"{index + 1}, and another one was made"
+            )
+        played = tries[earlier]
         if played.fault == "timeout":
-            raise CommandTimeout(place, 0.0, played.stdout, played.stderr)
+            raise PlayedTimeout(place, played)
         if played.fault == "not_found":
-            raise CommandNotStarted(f"`{place}` can't be started: not found")
+            message = played.message or f"`{place}` can't be started: not found"
+            raise CommandNotStarted(message)
         write_files(folder, played.files)
         return CommandResult(played.exit_code, played.stdout, played.stderr, 0.0, False)
 

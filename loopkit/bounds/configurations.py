@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from loopkit.bounds.contexts import cap_of, number
-from loopkit.bounds.moves import Move, Moves, merged
+from loopkit.bounds.moves import Move, Moves, Ways, merged
 from loopkit.bounds.steps import Step, step_of
 from loopkit.bounds.variables import Values, Variable
 from loopkit.definition import FinalState
@@ -46,6 +46,8 @@ class Explored:
     """The most that was spent of each counter."""
     filled: set[str] = field(default_factory=set)
     """Counters that were used up."""
+    closed: set[str] = field(default_factory=set)
+    """Back edges that had no room when their state decided."""
 
 
 class Explorer:
@@ -71,6 +73,11 @@ class Explorer:
             self._explored.arcs.append(tuple(self._arcs(index, name, held)))
         return self._explored
 
+    @property
+    def so_far(self) -> Explored:
+        """What was found before there were too many; the last ones have no ways out in it."""
+        return self._explored
+
     def _number(self, configuration: Configuration) -> int:
         known = self._numbers.get(configuration)
         if known is None:
@@ -88,12 +95,26 @@ class Explorer:
         if ways.stuck is not None:
             self._explored.dead.append(Dead(index, ways.stuck, ways.is_surely_stuck))
         self._explored.binding |= ways.binding
+        self._explored.closed.update(self._closed(name, values, ways))
         reached: dict[tuple[str, Edge | None, int], list[Move]] = {}
         for move in ways.moves:
             for target in self._targets(move, held, values):
                 reached.setdefault((move.event, move.edge, target), []).append(move)
         for (_, _, target), moves in reached.items():
             yield self._one(moves), target
+
+    def _closed(self, name: str, values: Mapping[Variable, object], ways: Ways) -> Iterator[str]:
+        """The back edges without room, of those that the state's work can come to."""
+        events = {move.event for move in ways.moves}
+        for edge in self._graph.outgoing[name]:
+            if edge.event in events and not self._has_room(edge, values):
+                yield edge.id
+
+    def _has_room(self, edge: Edge, values: Mapping[Variable, object]) -> bool:
+        return all(
+            number(values[Variable("counter", counter)]) < cap_of(self._variables, counter)(values)
+            for counter in edge.counters
+        )
 
     def _targets(
         self, move: Move, held: Values, values: Mapping[Variable, object]

@@ -114,6 +114,7 @@ class _Exact:
             paths=paths(self._explored, self._order),
             stuck=self._stuck(),
             untaken=self._untaken(),
+            unclosed=self._unclosed(),
             budgets=self._budgets(),
             unpriced=self._unpriced,
         )
@@ -198,6 +199,10 @@ class _Exact:
             if move.edge is not None
         }
         return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
+
+    def _unclosed(self) -> tuple[str, ...]:
+        back = (edge.id for edge in self._graph.edges if edge.back)
+        return tuple(edge for edge in back if edge not in self._explored.closed)
 
     def _budgets(self) -> dict[str, Budget]:
         return {

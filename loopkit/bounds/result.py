@@ -103,6 +103,8 @@ class Bounds:
     """One for each state in which a run can be stuck."""
     untaken: tuple[str, ...] = ()
     """Edges that no run takes, those of errors and limits that a state cannot have included."""
+    unclosed: tuple[str, ...] = ()
+    """Back edges that always have room when their state decides."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """By counter: an edge's id, `budget:NAME`, `total`."""
     unpriced: tuple[tuple[str, str], ...] = ()

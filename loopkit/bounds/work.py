@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.definition import AgentState, CommandRule, FixedRule, JudgeRule, Rule
+from loopkit.definition import AgentState, CommandRule, FixedRule, JudgeRule, PythonRule, Rule
 from loopkit.graph import EdgeEvent
 from loopkit.guard.kleene import truth
 from loopkit.program import validators_of
 from loopkit.rows import Anatomy, Row
 from loopkit.rows.facts import may_be_faulty, verdicts
 from loopkit.rows.faults import is_given_up
+from loopkit.rows.severity import levels_at, may_block
 
 Price = Callable[[str, str], float | None]
 """(agent, place) -> USD that one call costs at most, or none where that is unknown.
@@ -53,6 +54,17 @@ FAULTY = Spread((), (), "faulty")
 class _Judge:
     rule: JudgeRule
     work: Work
+    """One sample, or the second opinion: each is asked anew."""
+    confirms: bool
+    """A second opinion is asked where it fails."""
+
+    @property
+    def samples(self) -> Asked:
+        return (self.work,) * self.rule.samples
+
+    @property
+    def second(self) -> Asked:
+        return (self.work,) if self.confirms else ()
 
 
 class Asking:
@@ -84,19 +96,20 @@ class Asking:
         """Who may have been asked for a report: one for each way in which it can have come about.
 
         Judges are asked where no rule blocks; those with `always` also where one does. A faulty
-        or infeasible artifact is shown to nobody.
+        or infeasible artifact is shown to nobody. Whatever a second opinion says, the report has a
+        finding then, or with a quorum a judge too few.
         """
-        verdict = row.get("verdict")
+        verdict, is_short = row.get("verdict"), self._anatomy.judges[name].quorum is not None
         if verdict in ("infeasible", "not_applicable"):
             yield NOBODY
         elif verdict == "fail":
             yield from self._failing(name, row)
         else:
-            yield self._asked(name, row)
+            yield _spread(self._asked(name, row), with_second=verdict != "pass" or is_short)
 
     def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
         """Who may have been asked where no report comes to the transitions."""
-        everyone = self._asked(name, context)
+        everyone = _spread(self._asked(name, context))
         if event == "fatal" or (event == "content" and is_given_up(self._anatomy, name)):
             yield NOBODY
         is_command = event == "transient" and self._may_run_command(name, context)
@@ -106,34 +119,31 @@ class Asking:
     def _may_run_command(self, name: str, context: Row) -> bool:
         rules = self._anatomy.rules_at[name]
         return any(
-            isinstance(r, CommandRule) and self._applies(r, context) is not False for r in rules
+            isinstance(r, CommandRule | PythonRule) and self._applies(r, context) is not False
+            for r in rules
         )
 
     def _failing(self, name: str, row: Row) -> Iterator[Spread]:
         rules = self._anatomy.rules_at[name]
-        errors = [rule for rule in rules if rule.severity == "error"]
+        levels = levels_at(self._anatomy.machine, self._anatomy.judges[name])
+        errors = [rule for rule in rules if may_block(rule, levels)]
         blocking = [rule for rule in errors if self._applies(rule, row) is not False]
         is_alone = row.get("error_count", 1) == 1 and not row.get("warning_count", 0)
         if is_alone and may_be_faulty(self._anatomy, name):
             yield FAULTY
+        asked = self._asked(name, row)
         if any(isinstance(rule, FixedRule) for rule in blocking):
-            asked = self._asked(name, row, lambda judge: judge.rule.always)
-            yield Spread(asked.least, asked.most, "blocked")
-        if any(isinstance(rule, JudgeRule) for rule in blocking):
-            yield self._asked(name, row)
+            always = [(judge, applies) for judge, applies in asked if judge.rule.always]
+            yield _spread(always, how="blocked")
+        rejecting = [judge for judge, _ in asked if judge.rule in blocking]
+        if rejecting:
+            spread = _spread(asked)
+            yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
 
-    def _asked(
-        self, name: str, context: Row, among: Callable[[_Judge], bool] = lambda _: True
-    ) -> Spread:
-        applying = [
-            (judge.work, self._applies(judge.rule, context))
-            for judge in self._judges[name]
-            if among(judge)
-        ]
-        return Spread(
-            tuple(work for work, applies in applying if applies),
-            tuple(work for work, applies in applying if applies is not False),
-        )
+    def _asked(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
+        """The judges that may be asked, each with whether it surely is."""
+        asked = ((judge, self._applies(judge.rule, context)) for judge in self._judges[name])
+        return [(judge, applies) for judge, applies in asked if applies is not False]
 
     def _applies(self, rule: Rule, context: Row) -> bool | None:
         if rule.guard is None:
@@ -142,13 +152,36 @@ class Asking:
         return truth(guard.tree, context) if guard else None
 
     def _judges_at(self, name: str) -> Iterator[_Judge]:
-        asked = validators_of(self._anatomy.machine, self._anatomy.judges[name])
-        for place, rules in asked.items():
+        machine, state = self._anatomy.machine, self._anatomy.judges[name]
+        levels = levels_at(machine, state)
+        for place, rules in validators_of(machine, state).items():
             for rule in rules:
                 if isinstance(rule, JudgeRule):
-                    attempts = self._anatomy.machine.agents[rule.judge].retry.attempts
-                    calls = attempts * (1 + rule.reask)
-                    yield _Judge(rule, self._work(rule.judge, place, calls))
+                    calls = machine.agents[rule.judge].retry.attempts * (1 + rule.reask)
+                    work = self._work(rule.judge, place, calls)
+                    yield _Judge(rule, work, rule.confirm == "fail" and may_block(rule, levels))
 
     def _work(self, agent: str, place: str, calls: int) -> Work:
         return Work(agent, place, calls, self._price(agent, place))
+
+
+def _spread(
+    asked: Sequence[tuple[_Judge, bool | None]],
+    *,
+    with_second: bool = True,
+    how: Literal["", "blocked"] = "",
+) -> Spread:
+    """All samples of these judges at least, and their second opinions at most."""
+    least = (work for judge, applies in asked if applies for work in judge.samples)
+    most = (
+        work
+        for judge, _ in asked
+        for work in (*judge.samples, *(judge.second if with_second else ()))
+    )
+    return Spread(tuple(least), tuple(most), how)
+
+
+def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
+    """The second opinion without which none of these judges can have failed, if there is one."""
+    seconds = [judge.second for judge in rejecting]
+    return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))

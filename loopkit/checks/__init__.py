@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from loopkit.checks.artifacts import check_judged, check_shown
+from loopkit.checks.baselines import check_baselines
 from loopkit.checks.collisions import check_fields, check_ids, check_named_guards
 from loopkit.checks.content import check_content
 from loopkit.checks.errors import check_errors
@@ -15,10 +16,13 @@ from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.infeasible_success import check_infeasible_success
 from loopkit.checks.limits import check_bounds, check_limit_target
+from loopkit.checks.lookups import check_lookups
 from loopkit.checks.models import check_models
 from loopkit.checks.never_binds import check_never_binds
+from loopkit.checks.opinions import check_opinions
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
+from loopkit.checks.plugins import check_plugins
 from loopkit.checks.questions import check_questions
 from loopkit.checks.reachability import check_reachability
 from loopkit.checks.references import (
@@ -32,6 +36,7 @@ from loopkit.checks.report_maps import check_report_maps
 from loopkit.checks.report_schemas import check_report_schemas
 from loopkit.checks.requirements import check_requirements
 from loopkit.checks.sees import check_sees
+from loopkit.checks.severities import check_counting, check_severities
 from loopkit.checks.subject import Subject
 from loopkit.checks.targets import check_targets
 from loopkit.checks.templates import check_templates
@@ -39,6 +44,7 @@ from loopkit.checks.termination import check_cycles, check_resets, check_revise_
 from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
 from loopkit.checks.unused_fields import check_unused_fields
+from loopkit.checks.verdict_readings import check_verdict_readings
 from loopkit.load import Loaded
 from loopkit.problems import Problem, Span
 
@@ -62,12 +68,19 @@ OF_PARTS: tuple[Rule, ...] = (
     check_named,
     check_guards,
     check_requirements,
+    check_lookups,
+    check_plugins,
     check_report_maps,
     check_report_schemas,
+    check_verdict_readings,
+    check_severities,
+    check_counting,
+    check_opinions,
     check_templates,
     check_sees,
     check_plain_texts,
     check_patterns,
+    check_baselines,
     check_counts,
     check_errors,
     check_exits,

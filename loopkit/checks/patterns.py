@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
+from loopkit.checks.verdict_readings import patterns_of, verdict_readings
 from loopkit.definition import (
     AuthorState,
     CommandAgent,
+    CommandRule,
+    ErrorRule,
     MatchesRule,
     NotMatchesRule,
     Output,
@@ -40,6 +43,12 @@ def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
                 yield (*placed.path, "matches"), pattern
             case NotMatchesRule(not_matches=pattern):
                 yield (*placed.path, "not_matches"), pattern
+    for rule_path, _, reading in verdict_readings(subject):
+        yield from patterns_of(rule_path, reading)
+    yield from _of_outputs(subject)
+
+
+def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
         if isinstance(state, AuthorState) and isinstance(state.output, Output):
             for field, how in state.output.fields.items():
@@ -54,12 +63,20 @@ def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 
 
 def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for path, errors in _error_rules(subject):
+        for index, rule in enumerate(errors):
+            for key, pattern in (("stderr", rule.stderr), ("stdout", rule.stdout)):
+                if pattern is not None:
+                    yield (*path, "errors", index, key), pattern
+
+
+def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
     for name, agent in subject.machine.agents.items():
         if isinstance(agent, CommandAgent):
-            for index, rule in enumerate(agent.errors):
-                for key, pattern in (("stderr", rule.stderr), ("stdout", rule.stdout)):
-                    if pattern is not None:
-                        yield ("agents", name, "errors", index, key), pattern
+            yield ("agents", name), agent.errors
+    for placed in subject.rules:
+        if isinstance(placed.rule, CommandRule):
+            yield placed.path, placed.rule.errors
 
 
 def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:

@@ -44,7 +44,7 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
     for mapped in mapped_judges(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
         if agent is not None and agent.schema_:
-            form = form_of(mapped.rule, agent)
+            form = form_of(mapped.rule, agent, subject.machine.levels)
             fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))
             yield from _verdict(fit)
             yield from _findings(fit)

@@ -1,24 +1,38 @@
-"""Conditions and paths of `require:` rules can be read."""
+"""Conditions and paths of rules for data can be read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import RequireRule
+from loopkit.definition import AcyclicRule, LookupRule, RequireRule, Rule
 from loopkit.graph import DocPath
 from loopkit.guard import GuardError, parse_path, parse_requirement
 from loopkit.problems import Problem
 
+Reading = tuple[DocPath, str, Callable[[str], object]]
+"""Where a text stands in its rule, the text, and what reads it."""
+
 
 def check_requirements(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules:
-        if isinstance(placed.rule, RequireRule):
-            path = (*placed.path, "require")
-            yield from _unreadable(subject, path, placed.rule.require, parse_requirement)
-            if placed.rule.each is not None:
-                path = (*placed.path, "each")
-                yield from _unreadable(subject, path, placed.rule.each, parse_path)
+        for at, text, read in _readings(placed.rule):
+            yield from _unreadable(subject, (*placed.path, *at), text, read)
+
+
+def _readings(rule: Rule) -> Iterator[Reading]:
+    match rule:
+        case RequireRule(require=condition, each=each):
+            yield ("require",), condition, parse_requirement
+            if each is not None:
+                yield ("each",), each, parse_path
+        case LookupRule(lookup=lookup):
+            yield ("lookup", "path"), lookup.path, parse_path
+            if lookup.at is not None:
+                yield ("lookup", "at"), lookup.at, parse_path
+        case AcyclicRule(acyclic=graph):
+            yield ("acyclic", "nodes"), graph.nodes, parse_path
+            yield ("acyclic", "edges"), graph.edges, parse_path
 
 
 def _unreadable(

@@ -18,12 +18,13 @@ def check_sees(subject: Subject) -> Iterator[Problem]:
             for index, seen in enumerate(placed.rule.sees):
                 path = (*placed.path, "sees", index)
                 for state in placed.judged_at:
-                    yield from _unseen(subject, path, seen, subject.judging[state])
+                    yield from unseen(subject, path, seen, subject.judging[state])
 
 
-def _unseen(
+def unseen(
     subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]
 ) -> Iterator[Problem]:
+    """A problem where a dotted name, written at `path`, is none of the names or their fields."""
     shape: Shape = Fields(names)
     before: list[str] = []
     for step in seen.split("."):

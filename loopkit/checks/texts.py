@@ -145,6 +145,8 @@ def _texts_of_rule(placed: PlacedRule) -> Iterator[tuple[DocPath, str, Names]]:
                 yield at, text, {}
             if rule.stdin is not None:
                 yield (*path, "stdin"), rule.stdin, {}
+            if rule.file is not None:
+                yield (*path, "file"), rule.file, {}
         case JudgeRule(prompt=str() as prompt):
             yield (*path, "prompt"), prompt, {}
 

@@ -8,10 +8,13 @@ from loopkit.checks import texts
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
 from loopkit.definition import (
+    AcyclicRule,
     AgentState,
     AuthorState,
     HumanState,
     JudgeRule,
+    LookupRule,
+    PythonRule,
     RequireRule,
 )
 from loopkit.graph import DocPath, artifact_of, output_of
@@ -99,5 +102,11 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
         match placed.rule:
             case RequireRule(require=condition, each=each):
                 yield in_code(f"{condition} ; {each or ''}")
+            case LookupRule(lookup=lookup):
+                yield in_code(f"{lookup.path} ; {lookup.in_} ; {lookup.at or ''}")
+            case AcyclicRule(acyclic=graph):
+                yield in_code(f"{graph.nodes} ; {graph.edges}")
+            case PythonRule():
+                yield in_code("input")
             case JudgeRule(sees=sees):
                 yield in_code(" ; ".join(sees))

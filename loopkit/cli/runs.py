@@ -1,4 +1,4 @@
-"""`loopkit runs ls|show|logs`."""
+"""`loopkit runs ls|show|logs|record`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
+from loopkit.cli.record import command as record
 from loopkit.cli.watching import event_line
 from loopkit.events import read_event
 from loopkit.journal import RunRow
@@ -28,7 +29,10 @@ FOLLOW_SECONDS = 0.5
 
 @click.group()
 def command() -> None:
-    """List runs, show one, print its events."""
+    """List runs, show one, print its events, record one."""
+
+
+command.add_command(record)
 
 
 @command.command()
@@ -127,7 +131,9 @@ def _shown(state: RunState) -> Iterator[str]:
         yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
     for name, value in state.input.items():
         yield f"input {name}: {one_line(str(value), 80)}"
-    yield "route: " + " → ".join(_route(state))
+    if state.status != "waiting":
+        # The open question shows the route itself.
+        yield "route: " + " → ".join(_route(state))
     if state.suspended is not None:
         yield f"suspended ({state.suspended.reason}): {one_line(state.suspended.message, 300)}"
         yield f"go on: loopkit resume {state.run}"

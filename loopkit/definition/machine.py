@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from loopkit.definition.agents import Agent, Workspace
-from loopkit.definition.noun import Bound, Duration, Fields, Id, Noun, Text
+from loopkit.definition.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.definition.states import FinalState, State
 from loopkit.definition.validators import Validator
+from loopkit.severities import ERROR, WARNING, Severities
 
 Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0)]
+NO_FINDING = "none"
+"""The word of a report for an item that is no finding, so that it is no severity."""
 
 
 class Limits(Noun):
@@ -55,6 +58,10 @@ class Machine(Noun):
     """What a run is given: the type of each input."""
     limits: Limits = Limits()
     """What a run may spend."""
+    severities: Annotated[Ids, Field(min_length=1)] = (ERROR, WARNING)
+    """How bad findings can be, worst first."""
+    blocking: Id | None = None
+    """The mildest severity that blocks."""
     guards: dict[Id, str] = {}
     """Named guards."""
     patterns: dict[Id, str] = {}
@@ -71,6 +78,36 @@ class Machine(Noun):
     """Default: the first state."""
     states: Annotated[dict[Id, State], Field(min_length=1)]
     """The states, each known by the key that carries its work."""
+
+    @model_validator(mode="after")
+    def _severities_block(self) -> Machine:
+        if len(set(self.severities)) < len(self.severities) or NO_FINDING in self.severities:
+            raise fault(
+                "bad-severities",
+                f"the severities are not {len(self.severities)} different levels",
+                ("severities",),
+                help=f"name each once, worst first; `{NO_FINDING}` stands for what is no finding",
+            )
+        if self.severities != (ERROR, WARNING) and self.blocking is None:
+            raise fault(
+                "no-blocking",
+                "nothing says from which severity on a finding blocks",
+                ("severities",),
+                help=f"add `blocking: {self.severities[0]}`, or a milder one",
+            )
+        if self.blocking is not None and self.blocking not in self.severities:
+            raise fault(
+                "unknown-severity",
+                f"there is no severity `{self.blocking}`",
+                ("blocking",),
+                help=f"allowed: {', '.join(map('`{}`'.format, self.severities))}",
+            )
+        return self
+
+    @property
+    def levels(self) -> Severities:
+        """The severities as rules, judges and reports count them."""
+        return Severities(self.severities, self.blocking or self.severities[0])
 
     @property
     def start(self) -> str:

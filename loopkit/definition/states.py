@@ -178,6 +178,14 @@ class ValidateState(_Working):
     """Names of validators, and rules written inline."""
     stop: Literal["first"] | None = None
     """Deterministic validators stop at the first one that blocks."""
+    combine: Literal["strictest", "majority"] = "strictest"
+    """Whether one judge that fails is enough, or judges are outvoted."""
+    quorum: Annotated[int, Field(ge=1)] | None = None
+    """How many of the judges asked have to answer; without it all."""
+    block: Id | None = None
+    """Findings of this severity and worse block here, instead of the machine's `blocking`."""
+    settle_after: Annotated[int, Field(ge=1)] | None = None
+    """After so many rounds, what nobody found before blocks only with the worst severity."""
     workspace: Workspace | None = None
     """Where `command` rules run."""
 

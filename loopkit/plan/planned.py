@@ -37,6 +37,8 @@ class Asking:
     """The models of the ladder, or the program with its arguments."""
     call_usd: float | None
     """What one call costs at most; None where that is not known."""
+    times: int = 1
+    """How often a judge is asked for one report at most, re-asks and retries left out."""
     prompt: str | None = None
     """The first prompt, filled in; None where it takes something that the run has to make first."""
 
@@ -92,19 +94,22 @@ def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
     for name, state in program.machine.states.items():
         if isinstance(state, AgentState):
             prompt = _filled(program, inputs, name, state.prompt)
-            yield _asking(program.machine, state.agent, name, prompt)
+            yield _asking(program.machine, state.agent, name, prompt=prompt)
         elif isinstance(state, ValidateState):
             for validator, rules in program.validators_of(state).items():
                 for rule in rules:
                     if isinstance(rule, JudgeRule):
                         place = f"{name} · {validator}"
-                        yield _asking(program.machine, rule.judge, place, None)
+                        times = rule.samples + (rule.confirm is not None)
+                        yield _asking(program.machine, rule.judge, place, times=times)
 
 
-def _asking(machine: Machine, agent: str, place: str, prompt: str | None) -> Asking:
+def _asking(
+    machine: Machine, agent: str, place: str, *, times: int = 1, prompt: str | None = None
+) -> Asking:
     definition = machine.agents[agent]
     who = definition.model if isinstance(definition, ModelAgent) else definition.command
-    return Asking(agent, place, who, call_usd(definition), prompt)
+    return Asking(agent, place, who, call_usd(definition), times, prompt)
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:

@@ -165,12 +165,16 @@ def _agents(plan: Plan) -> Iterator[str]:
         return
     yield "Who is asked:"
     rows = [
-        ("  " + asking.place, asking.agent, _who(asking), _price(asking)) for asking in plan.asked
+        ("  " + asking.place, _agent(asking), _who(asking), _price(asking)) for asking in plan.asked
     ]
     widths = [max(len(row[index]) for row in rows) for index in range(3)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
         yield f"{'  '.join(cells)}  {row[3]}"
+
+
+def _agent(asking: Asking) -> str:
+    return f"{asking.agent}, up to {asking.times} times" if asking.times > 1 else asking.agent
 
 
 def _who(asking: Asking) -> str:

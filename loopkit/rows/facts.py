@@ -10,7 +10,6 @@ from loopkit.definition import (
     AgentState,
     CommandState,
     HumanState,
-    JudgeRule,
     Rule,
     State,
     ValidateState,
@@ -20,6 +19,7 @@ from loopkit.guard import Guard, check
 from loopkit.guard.tree import at_place_of, names_in, rebuilt
 from loopkit.rows.anatomy import Anatomy
 from loopkit.rows.domains import Values, bounded_inputs, domains
+from loopkit.rows.severity import levels_at, may_block, may_warn
 from loopkit.rows.table import ROOM, Dimension, Exit, Row, Table
 from loopkit.scope import own_names
 
@@ -195,6 +195,7 @@ def _counted(verdict: str, values: Mapping[str, Values]) -> dict[str, Values]:
         "codes": (frozenset(),) if is_clean else values.get("codes", ()),
         "stalled": (True, False) if fails else (False,),
         "regressed": (True, False) if fails else (False,),
+        "score": values.get("score", ()),
     }
     return {name: possible[name] for name in possible if name in values}
 
@@ -205,9 +206,11 @@ def verdicts(anatomy: Anatomy, name: str, applies: Applies) -> Iterator[str]:
     possible = [rule for rule in rules if applies(rule) is not False]
     if possible:
         yield "pass"
-    if any(rule.severity == "error" for rule in possible) or may_be_faulty(anatomy, name):
+    state = anatomy.judges[name]
+    levels = levels_at(anatomy.machine, state)
+    if any(may_block(rule, levels) for rule in possible) or may_be_faulty(anatomy, name):
         yield "fail"
-    if any(isinstance(rule, JudgeRule) or rule.severity == "warning" for rule in possible):
+    if any(may_warn(rule, state, levels) for rule in possible):
         yield "warn"
     if not any(applies(rule) for rule in rules):
         yield "not_applicable"

@@ -10,6 +10,7 @@ from loopkit.definition import (
     CommandRule,
     CommandState,
     JudgeRule,
+    PythonRule,
     RenderState,
     ValidateState,
 )
@@ -55,7 +56,9 @@ def _of_judging(anatomy: Anatomy, name: str) -> Iterator[Fault]:
     rules = anatomy.rules_at[name]
     is_ended = "incomplete" not in named
     has_judge = any(isinstance(rule, JudgeRule) for rule in rules)
-    if is_ended and (has_judge or any(isinstance(rule, CommandRule) for rule in rules)):
+    if is_ended and (
+        has_judge or any(isinstance(rule, CommandRule | PythonRule) for rule in rules)
+    ):
         yield "transient"
     if (is_ended and has_judge) or is_given_up(anatomy, name):
         yield "content"

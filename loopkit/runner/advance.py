@@ -7,6 +7,8 @@ the engine and one durable append.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from loopkit.definition import (
     AgentState,
     ChoiceState,
@@ -23,6 +25,7 @@ from loopkit.runner.limits import LimitReached
 from loopkit.runner.questions import answer_events, ask_about_doubt
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work import agent, command, render, validate
+from loopkit.runner.work.baseline import take_baselines
 from loopkit.template import TemplateError
 
 INBOX_SECONDS = 1.0
@@ -39,6 +42,8 @@ async def advance(active: ActiveRun) -> None:
 
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state:
+        if not await _prepared(active):
+            return None
         active.stage(*begun(active))
         if not calls_at_once(active):
             await active.append()
@@ -56,6 +61,16 @@ async def _advance(active: ActiveRun) -> None:
         if active.state.status == "running":
             await turn(active)
     return None
+
+
+async def _prepared(active: ActiveRun) -> bool:
+    """Whether everything is known that has to be before the first work."""
+    with suppress(Stopped):
+        if await take_baselines(active):
+            return True
+    if active.stopping:
+        await interrupt(active)
+    return False
 
 
 async def take_answer(active: ActiveRun) -> bool:
@@ -97,6 +112,7 @@ async def turn(active: ActiveRun) -> None:
     except LimitReached as reached:
         higher = f"loopkit resume {active.state.run} --set limits.{reached.name}=…"
         work = _unworked(active, "limit", str(reached), f"raise it: {higher}")
+        work = work.model_copy(update={"refused": reached.call, "commands": reached.commands})
     except TemplateError as error:
         work = _unfilled(active, error)
     active.stage(*stepped(active, work))
@@ -189,7 +205,7 @@ async def interrupt(active: ActiveRun) -> None:
     """Stop after the finished step; `resume` goes on."""
     await active.append(
         Suspended(
-            state=active.state.state,
+            state=active.state.state or active.program.machine.start,
             reason="interrupted",
             message="stopped by a signal with everything stored",
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.definition import Retry
-from loopkit.events import Failed, Held, Intended, Replied, Role, Usage
+from loopkit.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.breaker import PROBE_S
 from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
@@ -53,6 +53,8 @@ class Work:
     """Waits for what a call needs and is not part of it."""
     provider: str = ""
     """Whose failures count together; empty for a program."""
+    opinion: str = ""
+    """Which of a judge's opinions this is, where it is asked for several."""
 
 
 def exchanges_of(active: ActiveRun, work: Work) -> tuple[Exchange, ...]:
@@ -116,11 +118,11 @@ async def _ready(active: ActiveRun, work: Work, task: Task | None) -> None:
     if task is None:
         return
     failed = task.failed
+    if failed is not None and failed.error_class != "transient":
+        raise CallFailed(failed.error_class, failed.message)
     if task.tries >= work.retry.attempts:
         message = failed.message if failed else "the call was in doubt too often"
         raise CallFailed("transient", _after(message, task.tries))
-    if failed is not None and failed.error_class != "transient":
-        raise CallFailed(failed.error_class, failed.message)
     wait_s = max(0.0, (task.retry_at or 0.0) - active.clock.now())
     if failed is not None and wait_s > work.retry.max_backoff:
         raise CallFailed("transient", failed.message, resume_at=task.retry_at)
@@ -182,7 +184,13 @@ async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Inte
             reserved = work.quote(_counted(active, work, request))
         except AgentError as error:
             raise CallFailed(error.error_class, error.message) from error
-        refuse_beyond(active.limits, active.state.committed, reserved)
+        try:
+            refuse_beyond(active.limits, active.state.committed, reserved)
+        except LimitReached as reached:
+            reached.call = RefusedCall(
+                agent=work.agent, place=work.place, task=work.task, reserved=reserved
+            )
+            raise
         left = time_left(active.limits, active.state.committed)
         deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
         intent = Intended(
@@ -193,6 +201,7 @@ async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Inte
             role=work.role,
             agent=work.agent,
             place=work.place,
+            opinion=work.opinion,
             prompt=request.prompt,
             model=request.model,
             deadline_s=deadline_s,
@@ -240,6 +249,7 @@ async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: flo
     return Replied(
         key=request.key,
         text=_kept(active, reply.text),
+        said=tuple(_kept(active, message) for message in reply.said),
         cut_off=reply.cut_off,
         exit_code=reply.exit_code,
         stderr=_kept(active, reply.stderr),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.events import Usage
+from loopkit.events import Ran, RefusedCall, Usage
 
 COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 
@@ -16,6 +16,10 @@ class LimitReached(Exception):
     def __init__(self, name: str, limit: float, spent: float, asked: float | None = 0.0) -> None:
         self.name = name
         self.asked = asked
+        self.call: RefusedCall | None = None
+        """The call that was not made, where it was one."""
+        self.commands: tuple[Ran, ...] = ()
+        """What command validators did in the same round."""
         told = f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used"
         if asked is None:
             told += ", and what the next call can cost is not known"

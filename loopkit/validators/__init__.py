@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
 from loopkit.definition import (
+    AcyclicRule,
     CommandRule,
     JudgeRule,
+    LookupRule,
     MatchesRule,
     MaxCharsRule,
     MinCharsRule,
     NotMatchesRule,
+    PythonRule,
     RequireRule,
     Rule,
     SchemaRule,
@@ -24,6 +28,7 @@ from loopkit.guard import GuardError, compile_guard
 from loopkit.guard import parse as parse_guard
 from loopkit.patterns import PatternError, PatternTimeout
 from loopkit.template import TemplateError
+from loopkit.validators.acyclic import check_acyclic
 from loopkit.validators.answer import (
     answer_with,
     answer_without,
@@ -32,9 +37,11 @@ from loopkit.validators.answer import (
     not_applicable,
 )
 from loopkit.validators.command import check_command
-from loopkit.validators.fault import CannotJudge, RuleCheck
+from loopkit.validators.fault import CannotJudge, Found, RuleCheck
 from loopkit.validators.length import check_max_chars, check_min_chars
+from loopkit.validators.lookup import check_lookup
 from loopkit.validators.pattern import check_matches, check_not_matches
+from loopkit.validators.plugin import check_python
 from loopkit.validators.require import check_require
 from loopkit.validators.schema import check_schema
 from loopkit.validators.section import check_section
@@ -49,12 +56,15 @@ DETERMINISTIC: Mapping[type, RuleCheck] = MappingProxyType(
         MaxCharsRule: check_max_chars,
         SchemaRule: check_schema,
         RequireRule: check_require,
+        LookupRule: check_lookup,
+        AcyclicRule: check_acyclic,
         CommandRule: check_command,
+        PythonRule: check_python,
     }
 )
 """Each rule noun with its check."""
 
-__all__ = ["DETERMINISTIC", "CommandRunner", "Setting", "Subject", "judge_deterministic"]
+__all__ = ["DETERMINISTIC", "CommandRunner", "Setting", "Subject", "judge_deterministic", "placed"]
 
 
 async def judge_deterministic(
@@ -69,24 +79,31 @@ async def judge_deterministic(
     or a command can contain.
     """
     answers = [
-        await _judge_by(rule, f"{_kind(rule)}[{index}]", name, subject, setting)
-        for index, rule in enumerate(rules)
-        if not isinstance(rule, JudgeRule)
+        await _judge_by(rule, place, name, subject, setting) for place, rule in placed(rules)
     ]
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return combined(name, answers)
 
 
+def placed(rules: Sequence[Rule]) -> list[tuple[str, Rule]]:
+    """The rules of a validator that need no model, each with the name of its place."""
+    numbered = enumerate(rules)
+    return [(f"{_kind(r)}[{i}]", r) for i, r in numbered if not isinstance(r, JudgeRule)]
+
+
 async def _judge_by(
     rule: Rule, place: str, validator: str, subject: Subject, setting: Setting
 ) -> Answer:
+    setting = replace(setting, validator=validator, place=place)
     try:
         if not _applies(rule, setting.facts):
             return not_applicable(validator, f"the guard `{rule.guard}` of {place} is false")
-        faults = await DETERMINISTIC[type(rule)](rule, subject, setting)
+        found = await DETERMINISTIC[type(rule)](rule, subject, setting)
+        faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
         names = subject.names(setting.names)
-        return answer_with(validator, findings_of(validator, rule, place, faults, names))
+        findings = findings_of(validator, rule, place, faults, names, setting.severities)
+        return answer_with(validator, findings).model_copy(update={"reason": reason})
     except CannotJudge as error:
         return answer_without(validator, error)
     except (GuardError, TemplateError, PatternError, PatternTimeout) as error:

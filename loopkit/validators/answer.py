@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loopkit.definition import FixedRule, Rule
-from loopkit.findings import Answer, AnswerVerdict, Finding
+from loopkit.findings import Answer, Finding, verdict_of
+from loopkit.severities import Severities
 from loopkit.template import parse
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.identity import finding_ids
@@ -13,10 +14,7 @@ from loopkit.validators.identity import finding_ids
 
 def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:
     """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
-    verdict: AnswerVerdict = "warn" if findings else "pass"
-    if any(finding.blocking for finding in findings):
-        verdict = "fail"
-    return Answer(validator=validator, verdict=verdict, findings=tuple(findings))
+    return Answer(validator=validator, verdict=verdict_of(findings), findings=tuple(findings))
 
 
 def answer_without(validator: str, error: CannotJudge) -> Answer:
@@ -45,18 +43,24 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
     )
     reason = "; ".join(answer.reason for answer in errors)
     judged = answer_with(validator, findings)
+    said = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
     if errors and judged.verdict != "fail":
         error = {"verdict": "error", "error_class": errors[0].error_class}
         return judged.model_copy(update={**error, "reason": reason})
     if errors:
-        return judged.model_copy(update={"reason": reason})
+        return judged.model_copy(update={"reason": "; ".join([*said, reason])})
     if all(answer.verdict == "not_applicable" for answer in answers):
         return not_applicable(validator, "; ".join(answer.reason for answer in answers))
-    return judged
+    return judged.model_copy(update={"reason": "; ".join(said)})
 
 
 def findings_of(
-    validator: str, rule: Rule, place: str, faults: Sequence[Fault], names: Mapping[str, object]
+    validator: str,
+    rule: Rule,
+    place: str,
+    faults: Sequence[Fault],
+    names: Mapping[str, object],
+    severities: Severities,
 ) -> list[Finding]:
     """The findings of one rule; `place` names it where it has no code.
 
@@ -64,19 +68,28 @@ def findings_of(
     """
     name = rule.code or place
     ids = finding_ids(validator, [(name, fault.location, fault.steady) for fault in faults])
+    levels = [_level(rule, fault, severities) for fault in faults]
     return [
         Finding(
             id=identity,
             message=storable(_message(rule, place, fault, names)),
-            severity=rule.severity,
+            severity=level,
+            blocking=severities.blocks(level) and not fault.is_known,
             validator=validator,
             rule=name,
-            code=rule.code,
+            code=rule.code or storable(fault.code),
             location=storable(fault.location),
             line=fault.line,
         )
-        for identity, fault in zip(ids, faults, strict=True)
+        for identity, fault, level in zip(ids, faults, levels, strict=True)
     ]
+
+
+def _level(rule: Rule, fault: Fault, severities: Severities) -> str:
+    """How bad a fault is: as the check knows, and at most as the rule says."""
+    if fault.severity:
+        return severities.capped(fault.severity, rule.severity)
+    return rule.severity or severities.blocking
 
 
 def storable(text: str) -> str:

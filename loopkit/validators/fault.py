@@ -23,6 +23,10 @@ class Fault:
     """The part of it that stays while the defect does: without counts, sizes and times."""
     location: str = ""
     line: int | None = None
+    severity: str = ""
+    """How bad it is, where the check knows; else the rule says it."""
+    code: str = ""
+    """What kind of defect it is, where the check knows and the rule has no code."""
     value: object = None
     """For `message:`, what was judged: a match, a count, a number of characters, an item."""
     item: object = None
@@ -30,6 +34,17 @@ class Fault:
     """For `message:`, the number of the item or the match, from 0."""
     is_unreadable: bool = False
     """The rule could not be tried on this at all, so that its `message:` would mislead."""
+    is_known: bool = False
+    """It was there before the run's first work, so that it never blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The defects that a check found, and what else has to be told of how it judged."""
+
+    faults: Sequence[Fault]
+    reason: str = ""
+    """How two sources of the verdict disagree, where they do."""
 
 
 class CannotJudge(Exception):
@@ -45,7 +60,7 @@ class CannotJudge(Exception):
 
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
-RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault]]]
+RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault] | Found]]
 
 
 def counted(number: int, thing: str) -> str:

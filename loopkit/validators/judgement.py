@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from loopkit.datatypes import conform
-from loopkit.findings import Answer, Finding, Severity
+from loopkit.definition.machine import NO_FINDING
+from loopkit.findings import Answer, Finding
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.identity import finding_ids
 from loopkit.validators.only_report import Report, only_report
@@ -59,12 +60,13 @@ def read_judgement(validator: str, text: str, form: ReportForm) -> Answer | Misr
     try:
         _refuse_faults(faults)
         findings = report_findings(validator, report, verdict, form)
+        score = _score(report, form)
         _refuse_counts(report, findings, form)
         _refuse_contradiction(verdict, report, findings, form)
     except Doubt as doubt:
         last_resort = _in_own_words(validator, report, text, form) if verdict == "fail" else None
         return Misread(storable(str(doubt)), last_resort)
-    return answer_with(validator, findings)
+    return answer_with(validator, findings).model_copy(update={"score": score})
 
 
 def _typed(report: Report, form: ReportForm) -> tuple[Report, Sequence[tuple[str, str]]]:
@@ -94,13 +96,24 @@ def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
     return meaning(said, form.verdicts, quoted(form.verdict))
 
 
+def _score(report: Report, form: ReportForm) -> float | None:
+    """The number that the form asks for; none where it asks for none."""
+    if form.score is None:
+        return None
+    said, key = part(report, form.parts.score), quoted(form.parts.score)
+    low, high = form.score.min, form.score.max
+    wanted = f"{key} must be a number from {low:g} to {high:g}"
+    if said is MISSING:
+        raise Doubt(f"{wanted}, and is missing.")
+    if isinstance(said, bool) or not isinstance(said, int | float) or not low <= said <= high:
+        raise Doubt(f"{wanted}, not {shown(said)}.")
+    return float(said)
+
+
 def _refuse_counts(report: Report, findings: Sequence[Finding], form: ReportForm) -> None:
-    counts: tuple[tuple[str, Severity], ...] = (
-        (form.parts.error_count, "error"),
-        (form.parts.warning_count, "warning"),
-    )
-    for path, severity in counts:
-        number = sum(finding.severity == severity for finding in findings)
+    counts = ((form.parts.error_count, True), (form.parts.warning_count, False))
+    for path, rejects in counts:
+        number = sum(finding.blocking == rejects for finding in findings)
         said = part(report, path)
         if said is not MISSING and (isinstance(said, bool) or said != number):
             raise Doubt(f"{quoted(path)} is {shown(said)}, but there are {number} of them.")
@@ -119,7 +132,7 @@ def _refuse_contradiction(
             "Name what has to be corrected, or give another verdict."
         )
     if verdict != "fail" and has_error:
-        errors = words_for(form.severities, "error")
+        errors = words_for(form.severities, *form.levels.severe)
         raise Doubt(f"{said} a finding has the severity {errors}. {_to_agree(form)}")
     if verdict == "warn" and not findings:
         raise Doubt(
@@ -129,14 +142,14 @@ def _refuse_contradiction(
 
 def _nothing_blocks(findings: Sequence[Finding], form: ReportForm) -> str:
     if findings or form.is_own:
-        return f"no finding has the severity {words_for(form.severities, 'error')}"
+        return f"no finding has the severity {words_for(form.severities, *form.levels.severe)}"
     return f"{quoted(form.parts.findings)} names none"
 
 
 def _to_agree(form: ReportForm) -> str:
     """How a verdict that lets pass and a finding that blocks are brought together."""
     fails = words_for(form.verdicts, "fail")
-    milder = words_for(form.severities, "warning", "none")
+    milder = words_for(form.severities, *form.levels.mild, NO_FINDING)
     ways = [f"the verdict {fails}"] if fails else []
     ways += [f"the finding a {milder}"] if milder else []
     return f"Make {', or '.join(ways) or 'them agree'}."
@@ -148,7 +161,8 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     said = "; ".join(_words(report, no_words)) or " ".join(around.replace("```", "").split())
     message = storable(said or "The reviewer rejects it and does not say why.")[:WORDS_LIMIT]
     [identity] = finding_ids(validator, [(RULE, "", message)])
-    finding = Finding(id=identity, message=message, validator=validator, rule=RULE)
+    level = form.levels.blocking
+    finding = Finding(id=identity, message=message, severity=level, validator=validator, rule=RULE)
     return answer_with(validator, [finding])
 
 

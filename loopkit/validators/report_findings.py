@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopkit.definition.machine import NO_FINDING
 from loopkit.findings import Finding
 from loopkit.validators.answer import storable
 from loopkit.validators.identity import finding_ids
@@ -10,7 +11,6 @@ from loopkit.validators.report_form import (
     MISSING,
     Doubt,
     ReportForm,
-    SeverityWord,
     VerdictWord,
     as_text,
     meaning,
@@ -35,10 +35,18 @@ def report_findings(
     """
     listed = enumerate(_listed(report, verdict, form), 1)
     read = [_read(item, f" of finding {number}", verdict, form) for number, item in listed]
-    kept = [one for one in read if one["severity"] != "none"]
+    kept = [one for one in read if one["severity"] != NO_FINDING]
     defects = [(RULE, str(one["location"]), str(one["message"])) for one in kept]
     return [
-        Finding.model_validate({"id": identity, "validator": validator, "rule": RULE, **one})
+        Finding.model_validate(
+            {
+                "id": identity,
+                "validator": validator,
+                "rule": RULE,
+                "blocking": form.levels.is_severe(str(one["severity"])),
+                **one,
+            }
+        )
         for identity, one in zip(finding_ids(validator, defects), kept, strict=True)
     ]
 
@@ -58,7 +66,8 @@ def _read(
     item: object, at: str, verdict: VerdictWord | None, form: ReportForm
 ) -> dict[str, object]:
     if isinstance(item, str) and not form.is_own:
-        return _fields({"message": item}, at, verdict, ReportForm(is_own=False))
+        plain = ReportForm(is_own=False, levels=form.levels)
+        return _fields({"message": item}, at, verdict, plain)
     if not isinstance(item, dict):
         raise Doubt(f"Each finding must be {_wanted(form)}, not {shown(item)}.")
     return _fields(item, at, verdict, form)
@@ -86,10 +95,11 @@ def _fields(
     }
 
 
-def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> SeverityWord:
+def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> str:
     said = part(item, form.severity)
     if said is MISSING and not form.has_severity:
-        return "warning" if verdict in ("pass", "warn") else "error"
+        advises = verdict in ("pass", "warn")
+        return form.levels.advisory if advises else form.levels.blocking
     return meaning(said, form.severities, f"{quoted(form.severity)}{at}")
 
 

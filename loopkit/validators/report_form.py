@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
 from loopkit.datatypes import DataType, parse_fields
-from loopkit.definition import Agent, JudgeRule, ReportMap
+from loopkit.definition import Agent, JudgeRule, ReportMap, Score
+from loopkit.severities import Severities
 from loopkit.validators.json_text import canonical
 
 Meaning = TypeVar("Meaning", bound=str)
 VerdictWord = Literal["pass", "warn", "fail"]
-SeverityWord = Literal["error", "warning", "none"]
 OWN_VERDICTS: Mapping[str, VerdictWord] = {"pass": "pass", "warn": "warn", "fail": "fail"}
-OWN_SEVERITIES: Mapping[str, SeverityWord] = {"error": "error", "warning": "warning"}
 LITERALS = ("true", "false", "null")
 """Words that stand in a report without quotes."""
 
@@ -40,6 +39,10 @@ class ReportForm:
     """Whether it is our form, in which a report has a verdict and each finding a severity."""
     datatype: DataType | None = None
     """What a report of another form has to fit, if its agent declares that."""
+    levels: Severities = Severities()
+    """How bad findings can be."""
+    score: Score | None = None
+    """What a report has to give as a number, if it scores."""
 
     @property
     def verdict(self) -> str:
@@ -54,8 +57,8 @@ class ReportForm:
         return self.parts.verdicts or OWN_VERDICTS
 
     @property
-    def severities(self) -> Mapping[str, SeverityWord]:
-        return self.parts.severities or OWN_SEVERITIES
+    def severities(self) -> Mapping[str, str]:
+        return self.parts.severities or {level: level for level in self.levels.levels}
 
     @property
     def has_verdict(self) -> bool:
@@ -68,12 +71,12 @@ class ReportForm:
         return self.is_own or self.parts.severity is not None or bool(self.parts.severities)
 
 
-def form_of(rule: JudgeRule, agent: Agent) -> ReportForm:
+def form_of(rule: JudgeRule, agent: Agent, levels: Severities) -> ReportForm:
     """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
     if rule.map is None:
-        return ReportForm()
+        return ReportForm(levels=levels, score=rule.score)
     datatype = parse_fields(agent.schema_) if agent.schema_ else None
-    return ReportForm(rule.map, is_own=False, datatype=datatype)
+    return ReportForm(rule.map, is_own=False, datatype=datatype, levels=levels, score=rule.score)
 
 
 def part(record: object, path: str) -> object:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from loopkit.markdown import with_line_feeds
 from loopkit.processes import CommandResult, run_command
+from loopkit.redaction import Redact
+from loopkit.severities import Severities
 
 
 class CommandRunner(Protocol):
@@ -64,6 +67,20 @@ class Setting:
     facts: Mapping[str, object]
     """What rule guards see, by dotted name: {"input.strict": True, "attempt": 2}."""
     patterns: Mapping[str, str]
+    severities: Severities = Severities()
+    """Levels, and from which on findings block in this state."""
     folder: Path | None = None
     """Where commands run; none is the folder of this process."""
     run: CommandRunner = run_command
+    note_file: Callable[[str, str], None] = lambda _name, _text: None
+    """Told of the report that a command wrote to a file: its name, and its text."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits so many seconds between two tries of a command."""
+    baselines: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By the place of a rule with a `baseline`, the ids of what its command found at first."""
+    validator: str = ""
+    """The validator whose rules judge."""
+    place: str = ""
+    """Which of them does now, such as `command[0]`."""
+    redact: Redact = str
+    """Takes the environment's secrets out of what plug-ins say and commands write to a file."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from loopkit.events import (
+    Baselined,
     Decided,
     Emitted,
     Failed,
@@ -30,6 +31,7 @@ from loopkit.findings import Finding, Report
 from loopkit.runner.active import Stored
 from loopkit.text import one_line, plural
 from loopkit.views.amounts import took, until
+from loopkit.views.history import weight
 from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 
 NAME_WIDTH = 14
@@ -66,12 +68,18 @@ def _started(event: Started, *_: object) -> Iterator[Line]:
     yield Line(f"run {event.run}")
 
 
+def _baselined(event: Baselined, *_: object) -> Iterator[Line]:
+    known = f"{plural(len(event.findings), 'finding')} that will not block"
+    told = known if event.findings else "nothing"
+    yield _row(event.state, f"before the first work, `{event.validator}` finds {told}")
+
+
 def _intended(event: Intended, *_: object) -> Iterator[Line]:
     if event.role == "run":
         yield _row(event.state, f"runs: {one_line(event.prompt, 80)}")
         return
     model = f" ({one_line(event.model, MODEL_WIDTH)})" if event.model else ""
-    task = f" to judge ({event.place})" if event.role == "judge" else ""
+    task = f" to judge ({event.asked_at})" if event.role == "judge" else ""
     yield _row(event.state, f"asks `{event.agent}`{model}{task}")
 
 
@@ -89,12 +97,12 @@ def _replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
     """A judge's answer; that of an author or a command is told with what it brought."""
     call, cost = before.call(event.key), took(event.usage)
     if call is not None and call.role == "judge" and cost:
-        yield _row("", f"`{call.agent}` answered ({call.place}){cost}")
+        yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
 
 
 def _failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:
     call = before.call(event.key)
-    who = f"`{call.agent}` ({call.place}) " if call is not None and call.role == "judge" else ""
+    who = f"`{call.agent}` ({call.asked_at}) " if call is not None and call.role == "judge" else ""
     again = "" if event.retry_at is None else f" · again {until(event.retry_at - at)}"
     tone: Tone = "bad" if event.retry_at is None else "odd"
     told = f" ({event.error_class}): {one_line(event.message, MESSAGE_WIDTH)}"
@@ -189,8 +197,7 @@ def _report(before: Progress, report: Report, cost: str) -> Iterator[Line]:
 
 def _finding(finding: Finding) -> str:
     mark = "" if finding.status == "new" else f" ({finding.status})"
-    kind = "" if finding.blocking else "warning: "
-    return f"- {kind}{one_line(finding.message)}{mark}"
+    return f"- {weight(finding)}{one_line(finding.message)}{mark}"
 
 
 def _decided(event: Decided, *_: object) -> Iterator[Line]:
@@ -216,6 +223,7 @@ def _row(name: str, text: str, *, who: str = "", word: str = "", tone: Tone = "p
 
 LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "started": _started,
+    "baselined": _baselined,
     "held": _held,
     "intended": _intended,
     "replied": _replied,

@@ -258,12 +258,12 @@ def _asked(pending: Pending) -> str:
         return f"waits for {one_line(pending.provider, MODEL_WIDTH)}"
     if call.role == "run":
         return f"runs {one_line(call.prompt, COMMAND_WIDTH)}"
-    return f"asks {call.agent}" + (f" to judge {call.place}" if call.role == "judge" else "")
+    return f"asks {call.agent}" + (f" to judge {call.asked_at}" if call.role == "judge" else "")
 
 
 def _place(pending: Pending, now: float) -> str:
     """One of several that are asked at once."""
-    name = pending.call.place if pending.call else one_line(pending.provider, MODEL_WIDTH)
+    name = pending.call.asked_at if pending.call else one_line(pending.provider, MODEL_WIDTH)
     return name if pending.until is None else f"{name} (again {until(pending.until - now)})"
 
 

@@ -10,7 +10,16 @@ from loopkit.events import Artifact, Waiting
 from loopkit.findings import Finding, Report
 from loopkit.graph import cap_value
 from loopkit.runstate import RunState
-from loopkit.text import indented, plural, printable
+from loopkit.text import indented, printable
+from loopkit.views.history import (
+    change_lines,
+    counted,
+    past,
+    resolved_lines,
+    round_lines,
+    way_lines,
+    weight,
+)
 
 RULE = "─" * 72
 
@@ -22,45 +31,69 @@ def review(engine: Engine, run: RunState) -> str:
         return ""
     artifacts, report = engine.shown(run)
     parts = [
-        *_artifacts(artifacts),
-        *report_lines(report),
+        *_artifacts(run, artifacts),
+        *_judged(run, report),
         *_way(engine, run),
         *_question(question),
     ]
     return "\n".join(parts)
 
 
-def _artifacts(artifacts: dict[str, Artifact]) -> Iterator[str]:
+def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
         label = " (fallback)" if artifact.fallback else ""
         yield f"{RULE}\n{name}, attempt {artifact.attempt} by {artifact.author}{label}\n{RULE}"
         yield printable(artifact.text).strip("\n") or "(empty)"
         yield RULE
+        yield from change_lines(run, artifact)
+        yield ""
+
+
+def _judged(run: RunState, report: Report | None) -> Iterator[str]:
+    """A report with what earlier attempts had of it."""
+    if report is None:
+        return
+    yield f"Verdict of {report.state}: {counted(report)}{_stalling(report)}"
+    for finding in report.findings:
+        yield _finding(finding, past(finding, run, report))
+    yield from resolved_lines(report)
+    yield from _unheard(report)
+    yield from round_lines(run, report)
+
+
+def _stalling(report: Report) -> str:
+    return ", the last revisions made no progress" if report.stalled else ""
+
+
+def _unheard(report: Report) -> Iterator[str]:
+    """The reviewers whose answer is missing, or counts otherwise than they gave it."""
+    for answer in report.answers:
+        if answer.reason and answer.verdict != "not_applicable":
+            yield indented(f"- {answer.validator} ({answer.verdict}): {answer.reason}", "  ")
 
 
 def report_lines(report: Report | None, judged_by: str = "") -> Iterator[str]:
     """A report as lines: the verdict of a state or validator, then every finding."""
     if report is None:
         return
-    counts = [plural(len(report.blocking), "blocking finding")] if report.blocking else []
-    counts += [plural(len(report.warnings), "warning")] if report.warnings else []
-    counts += ["the last revisions made no progress"] if report.stalled else []
-    yield f"Verdict of {judged_by or report.state}: " + ", ".join([report.verdict, *counts])
+    yield f"Verdict of {judged_by or report.state}: {counted(report)}{_stalling(report)}"
     yield from (_finding(finding) for finding in report.findings)
     if report.reason:
         yield indented(report.reason, "  ")
 
 
-def _finding(finding: Finding) -> str:
-    kind = "" if finding.blocking else "warning: "
-    status = "" if finding.status == "new" else f" ({finding.status})"
-    where = f" [{finding.location}]" if finding.location else ""
-    where = f" [line {finding.line}]" if finding.line else where
+def _finding(finding: Finding, history: str = "") -> str:
+    kind = weight(finding)
+    status = f" ({history})" if history else ""
+    line = f"line {finding.line}" if finding.line else ""
+    places = [place for place in (finding.location, line) if place]
+    where = f" [{', '.join(places)}]" if places else ""
     return indented(f"- {kind}{finding.message}{where}{status}", "  ")
 
 
 def _way(engine: Engine, run: RunState) -> Iterator[str]:
-    """The route label that led here, and the attempts used."""
+    """How the run came here, and the attempts used."""
+    yield from way_lines(engine.program.graph, run)
     edge = engine.program.graph.by_id.get(run.entered_by or "")
     if edge is not None:
         condition = f", because `{edge.guard}`" if edge.guard else ""

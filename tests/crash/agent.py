@@ -14,7 +14,10 @@ name, prompt = sys.argv[1], sys.stdin.read()
 calls = Path("calls.log")
 with calls.open("a", encoding="utf-8") as log:
     log.write(f"{name}\n")
-number = len(calls.read_text(encoding="utf-8").splitlines())
+    log.flush()
+    # Others may write at the same time: up to here are those before this one, and its own.
+    end = log.tell()
+number = calls.read_bytes()[:end].count(b"\n")
 kill_at = Path("kill_at")
 if kill_at.exists() and kill_at.read_text(encoding="utf-8") == str(number):
     os.kill(os.getppid(), signal.SIGKILL)
@@ -27,7 +30,11 @@ if name == "author":
         2: "# Plan\n\nLong enough, good.",
     }
     print(texts[2 if "revision 2" in rounds else len(rounds)])
-elif name == "critic":
+elif name == "planner":
+    print("# Plan\n\nLong enough, " + ("good." if "revision 1" in prompt else "handwaving."))
+elif name == "mumbler" and "could not be used" not in prompt:
+    print("Well.")
+elif name in ("critic", "mumbler"):
     vague = "handwaving" in prompt
     finding = '{"message": "Too vague.", "severity": "error"}'
     print('{"verdict": "%s", "findings": [%s]}' % (("fail", finding) if vague else ("pass", "")))

@@ -156,6 +156,7 @@ def _told(world: World, name: str, ended: int, folder: Path) -> dict[str, Any]:
         "attempts": dict(state.attempts),
         "route": state.route,
         "prompts": {s: [e.prompt for e in told] for s, told in state.conversations.items()},
+        "exchanges": {key: len(task.exchanges) for key, task in state.tasks.items()},
         "replies": sum(isinstance(event, Replied) for event in events),
         "failed": sum(isinstance(event, Failed) for event in events),
         "suspensions": sum(isinstance(event, Suspended) for event in events),

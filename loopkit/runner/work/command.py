@@ -60,10 +60,10 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
     argv = [render(program, run, element) for element in state.run]
     stdin = None if state.stdin is None else render(program, run, state.stdin)
 
-    async def ask(request: Request) -> Reply:
+    async def ask(_: Request) -> Reply:
         env, timeout_s = command_environment(state.env), state.timeout
         with as_agent_errors():
-            result = active.commands.result(name, request.task_index, folder)
+            result = active.commands.result(name, active.state.runs_of(name), folder)
             if result is None:
                 result = await run_command(
                     argv, cwd=folder, env=env, stdin=stdin, timeout_s=timeout_s

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit.agents.port import Request
 from loopkit.definition import Agent, CommandAgent, JudgeRule, ModelAgent
 from loopkit.events import Replied
-from loopkit.findings import Answer
+from loopkit.findings import Answer, Finding, with_findings
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.calls import Work, call, conversation, exchanges_of
 from loopkit.runner.ladder import model_for, provider_of
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work.place import workspace
-from loopkit.validators import Setting, Subject
-from loopkit.validators.judge import answer_schema, judge_prompt, reask_prompt
+from loopkit.severities import Severities
+from loopkit.validators import Setting
+from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
 from loopkit.validators.judgement import Misread, read_judgement
-from loopkit.validators.report_form import ReportForm, form_of
+from loopkit.validators.report_form import form_of
+from loopkit.validators.verdict import VerdictForm
+from loopkit.validators.verdict.judged import read_spoken
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,20 @@ class Judge:
     rule: JudgeRule
     author: str
     """The state whose work it judges; the judge climbs its ladder with that."""
+    number: int = 1
+    """Which of its opinions this is: those after its samples are second ones."""
 
     @cached_property
     def agent(self) -> Agent:
         return self.active.program.machine.agents[self.rule.judge]
 
     @cached_property
-    def form(self) -> ReportForm:
-        return form_of(self.rule, self.agent)
+    def form(self) -> AnswerForm:
+        machine = self.active.program.machine
+        levels = machine.levels
+        if self.rule.verdict is not None:
+            return VerdictForm(self.rule.verdict, machine.patterns, levels)
+        return form_of(self.rule, self.agent, levels)
 
     @cached_property
     def model(self) -> str:
@@ -50,9 +57,8 @@ class Judge:
     @cached_property
     def work(self) -> Work:
         port = self.active.agents[self.rule.judge]
-        visit = self.active.state.visit
         return Work(
-            task=f"{self.state}:{visit}:judge:{self.validator}:{self.index}",
+            task=self._task,
             agent=self.rule.judge,
             place=self.validator,
             role="judge",
@@ -62,7 +68,21 @@ class Judge:
             ask=port.ask,
             ready=port.ready,
             provider=provider_of(self.agent, self.model),
+            opinion=self._opinion,
         )
+
+    @property
+    def _task(self) -> str:
+        visit = self.active.state.visit
+        task = f"{self.state}:{visit}:judge:{self.validator}:{self.index}"
+        return task if self.number == 1 else f"{task}:{self.number}"
+
+    @property
+    def _opinion(self) -> str:
+        samples = self.rule.samples
+        if self.number > samples:
+            return "second opinion"
+        return f"sample {self.number} of {samples}" if samples > 1 else ""
 
     def applies(self, setting: Setting) -> bool:
         """Whether the rule's guard holds, if it has one."""
@@ -98,31 +118,18 @@ class Judge:
     def read(self, reply: Replied) -> Answer | Misread:
         if reply.cut_off:
             return Misread("Your answer was cut off before its end. Answer shorter.")
+        if isinstance(self.form, VerdictForm):
+            told = exchanges_of(self.active, self.work)
+            prompts = [exchange.prompt for exchange in told]
+            said = reply.said or (reply.text,)
+            return read_spoken(self.validator, said, self.form, echoes=prompts)
         return read_judgement(self.validator, reply.text, self.form)
 
 
-async def ask_all(judges: Sequence[Judge], subject: Subject, setting: Setting) -> list[Answer]:
-    """The answers of all judges, asked concurrently.
-
-    Where one meets a limit or a defect, the others come back first: they are paid for.
-    """
-    asked = (ask(judge, subject, setting) for judge in judges)
-    answers: list[Answer] = []
-    for given in await asyncio.gather(*asked, return_exceptions=True):
-        if isinstance(given, BaseException):
-            raise given
-        answers.append(given)
-    return answers
-
-
-async def ask(judge: Judge, subject: Subject, setting: Setting) -> Answer:
-    """One judge's answer, asked again with the reason while its answer can't be read."""
-    if not judge.applies(setting):
-        reason = f"guard `{judge.rule.guard}` is false"
-        return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
-    prompt = judge_prompt(judge.rule, subject, setting.names, judge.form)
+async def opinion(judge: Judge, prompt: str, severities: Severities) -> Answer:
+    """One answer of a judge, asked again with the reason while it can't be read."""
     try:
-        return _weighed(judge.rule, await _read_in_the_end(judge, prompt))
+        return _weighed(judge.rule, await _read_in_the_end(judge, prompt), severities)
     except CallFailed as failed:
         return Answer(
             validator=judge.validator,
@@ -160,17 +167,13 @@ def _unread(validator: str, misread: Misread | None) -> Answer:
     )
 
 
-def _weighed(rule: JudgeRule, answer: Answer) -> Answer:
-    """The answer with the rule's severity and code; `severity: warning` makes a judge advise."""
-    findings = tuple(
-        finding.model_copy(
-            update={
-                "code": finding.code or rule.code,
-                "severity": "warning" if rule.severity == "warning" else finding.severity,
-            }
+def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
+    """The answer with the rule's code, no finding worse than the rule's severity."""
+    findings: list[Finding] = []
+    for finding in answer.findings:
+        level = severities.capped(finding.severity, rule.severity)
+        code, blocks = finding.code or rule.code, severities.blocks(level)
+        findings.append(
+            finding.model_copy(update={"code": code, "severity": level, "blocking": blocks})
         )
-        for finding in answer.findings
-    )
-    advises = rule.severity == "warning" and answer.verdict == "fail"
-    verdict = "warn" if advises else answer.verdict
-    return answer.model_copy(update={"findings": findings, "verdict": verdict})
+    return with_findings(answer, findings)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from loopkit import ledger
-from loopkit.agents.port import AgentError
 from loopkit.definition import JudgeRule, Rule, ValidateState
-from loopkit.events import Artifact, Outcome, Worked
+from loopkit.events import Artifact, Outcome, Ran, Worked
 from loopkit.findings import Answer, Finding, Report
 from loopkit.names import all_names, attempt_of
-from loopkit.processes import CommandNotStarted, CommandResult, run_command
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.work.judge import Judge, ask_all
+from loopkit.runner.limits import LimitReached
+from loopkit.runner.work.judge import Judge
+from loopkit.runner.work.judging_commands import result_index, with_commands
 from loopkit.runner.work.place import workspace
+from loopkit.runner.work.sampling import ask_all
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.identity import finding_id
 
@@ -25,16 +25,32 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     artifact = active.state.artifacts[state.validate_]
     started = active.clock.monotonic()
     judged_before = active.state.usage.time_s
-    answers = await _answers(active, name, state, artifact)
+    ran: list[Ran] = []
+    try:
+        panel = await _panel(active, name, state, artifact, ran)
+    except LimitReached as reached:
+        reached.commands = tuple(ran)
+        raise
     spent = active.clock.monotonic() - started
     asked = active.state.usage.time_s - judged_before
-    stall = active.program.machine.limits.stall
-    report = ledger.complete(active.state, name, artifact, answers, stall=stall)
-    return _worked(active, name, report, time_s=max(0.0, spent - asked))
+    machine = active.program.machine
+    report = ledger.complete(
+        active.state,
+        name,
+        state,
+        artifact,
+        panel,
+        levels=machine.levels,
+        stall=machine.limits.stall,
+    )
+    work = _worked(active, name, report, time_s=max(0.0, spent - asked))
+    return work.model_copy(update={"commands": tuple(ran)})
 
 
 def _worked(active: ActiveRun, name: str, report: Report, time_s: float) -> Worked:
     facts = dict(ledger.facts_of(report))
+    if active.program.graph.scores(name):
+        facts["score"] = report.score
     routed = active.program.rows_named[name]
     outcome: Outcome = "done"
     if report.verdict == "incomplete" and "incomplete" not in routed:
@@ -53,41 +69,51 @@ def _worked(active: ActiveRun, name: str, report: Report, time_s: float) -> Work
     )
 
 
-async def _answers(
-    active: ActiveRun, name: str, state: ValidateState, artifact: Artifact
-) -> list[Answer]:
+async def _panel(
+    active: ActiveRun, name: str, state: ValidateState, artifact: Artifact, ran: list[Ran]
+) -> ledger.Panel:
+    """The answers of the rules, and of the judges where nothing blocks."""
+    levels = active.program.machine.levels
     if artifact.infeasible:
         reason = f"`{artifact.author}` declared that it can't be done"
-        return [Answer(validator=artifact.author, verdict="infeasible", reason=reason)]
+        infeasible = Answer(validator=artifact.author, verdict="infeasible", reason=reason)
+        return ledger.Panel((infeasible,), ())
     if artifact.fault:
-        return [_content_fault(artifact)]
+        return ledger.Panel((_content_fault(artifact, levels.worst),), ())
+    earlier = ledger.earlier_rounds(active.state, name, artifact)
+
+    def settled(answers: Iterable[Answer]) -> tuple[Answer, ...]:
+        return tuple(ledger.settled(answers, earlier, state, levels))
+
     subject = Subject(artifact.name, artifact.text, artifact.data, artifact.is_data)
     setting = _setting(active, state)
-    answers: dict[str, Answer] = {}
+    answers: list[Answer] = []
     validators = active.program.validators_of(state)
     for validator, rules in validators.items():
         fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
         if fixed:
-            own = _played(active, validator, setting)
-            answers[validator] = await judge_deterministic(validator, fixed, subject, own)
+            index = result_index(active, name, validator)
+            own = with_commands(active, validator, index, setting, ran)
+            own = replace(own, baselines=active.state.baselines.get((name, validator), {}))
+            answers += settled([await judge_deterministic(validator, fixed, subject, own)])
         if state.stop == "first" and _blocks(answers):
             break
     blocked = _blocks(answers)
     judges = _judges(active, name, validators, artifact.author)
     asked = [judge for judge in judges if judge.rule.always or not blocked]
-    given = await ask_all(asked, subject, setting)
-    return [*answers.values(), *given]
+    return ledger.Panel(tuple(answers), settled(await ask_all(asked, subject, setting)))
 
 
-def _blocks(answers: Mapping[str, Answer]) -> bool:
-    return any(finding.blocking for answer in answers.values() for finding in answer.findings)
+def _blocks(answers: Iterable[Answer]) -> bool:
+    return any(finding.blocking for answer in answers for finding in answer.findings)
 
 
-def _content_fault(artifact: Artifact) -> Answer:
+def _content_fault(artifact: Artifact, severity: str) -> Answer:
     """The author's content fault as a blocking finding; no rule is run on what is no artifact."""
     finding = Finding(
         id=finding_id("artifact", artifact.fault_code, "", artifact.fault_code),
         message=f"{artifact.name}: {artifact.fault}",
+        severity=severity,
         validator="artifact",
         rule=artifact.fault_code,
         code=artifact.fault_code,
@@ -102,33 +128,10 @@ def _setting(active: ActiveRun, state: ValidateState) -> Setting:
             active.state.input, attempt_of(active.program, active.state)
         ),
         patterns=active.program.machine.patterns,
+        severities=active.program.machine.levels.counted_from(state.block),
         folder=workspace(active, state.workspace),
+        redact=active.redact,
     )
-
-
-def _played(active: ActiveRun, validator: str, setting: Setting) -> Setting:
-    """The setting with the command results that a scenario prepares for this validator."""
-    index = active.state.visit - 1
-
-    async def run(
-        argv: Sequence[str],
-        *,
-        cwd: Path | None,
-        env: Mapping[str, str],
-        stdin: str | None,
-        timeout_s: float,
-    ) -> CommandResult:
-        try:
-            played = active.commands.result(validator, index, cwd)
-        except AgentError as error:
-            raise CommandNotStarted(error.message) from error
-        result = played or await run_command(
-            argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s
-        )
-        stdout, stderr = active.redact(result.stdout), active.redact(result.stderr)
-        return replace(result, stdout=stdout, stderr=stderr)
-
-    return Setting(setting.names, setting.facts, setting.patterns, setting.folder, run)
 
 
 def _judges(

@@ -1,0 +1,55 @@
+"""What runs before the first work takes nothing but the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import CommandRule, ValidateState
+from loopkit.graph import DocPath
+from loopkit.problems import Problem
+from loopkit.template import TemplateError, parse
+
+
+def check_baselines(subject: Subject) -> Iterator[Problem]:
+    """The templates of rules with `baseline`, and the workspaces in which they run."""
+    places: dict[DocPath, str] = {}
+    for placed in subject.rules:
+        if isinstance(placed.rule, CommandRule) and placed.rule.baseline:
+            places.update(_texts(placed.rule, placed.path))
+            for name in placed.judged_at:
+                places.update(_workspace(subject, name))
+    for path, text in places.items():
+        yield from _too_early(subject, path, text)
+
+
+def _texts(rule: CommandRule, path: DocPath) -> Iterator[tuple[DocPath, str]]:
+    for index, argument in enumerate(rule.command):
+        yield (*path, "command", index), argument
+    for key in ("stdin", "file"):
+        if (text := getattr(rule, key)) is not None:
+            yield (*path, key), text
+
+
+def _workspace(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
+    state = subject.machine.states[name]
+    own = state.workspace if isinstance(state, ValidateState) else None
+    if own is not None:
+        yield ("states", name, "workspace", "path"), own.path
+    elif subject.machine.workspace is not None:
+        yield ("workspace", "path"), subject.machine.workspace.path
+
+
+def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
+    try:
+        named = parse(text).names
+    except TemplateError:
+        # Told with all other templates that cannot be read.
+        return
+    for name in sorted(named - {"input"}):
+        yield subject.source.problem_inside(
+            path,
+            "before-first-work",
+            f"`{name}` does not exist yet where this is filled in for the `baseline`",
+            help="it runs before the first work, when there is nothing but `input`",
+        )

@@ -1,0 +1,149 @@
+"""What values are looked up in is there, on every path, and holds values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from loopkit.checks.artifacts import way_without
+from loopkit.checks.sees import unseen
+from loopkit.checks.subject import Subject
+from loopkit.checks.ways import told
+from loopkit.definition import AgentState, DataFile, Lookup, LookupRule
+from loopkit.flow import Token
+from loopkit.graph import DocPath
+from loopkit.guard import GuardError, parse_path
+from loopkit.guard.paths import ITEMS
+from loopkit.problems import Problem, ProblemsFound
+from loopkit.source import read
+from loopkit.template import Anything, Fields, Items, Scalar, Shape
+from loopkit.validators.data import NoData
+from loopkit.validators.lookup import data_in, place
+from loopkit.validators.values import same_as, values_at
+
+MOST_SHOWN = 12
+"""How many fields of what holds no values are named."""
+
+
+def check_lookups(subject: Subject) -> Iterator[Problem]:
+    """The files, inputs and artifacts of `lookup:` rules, at each state that judges by them."""
+    for placed in subject.rules:
+        if not isinstance(placed.rule, LookupRule) or not _has_paths(placed.rule.lookup):
+            continue
+        lookup, path = placed.rule.lookup, (*placed.path, "lookup")
+        if isinstance(lookup.in_, DataFile):
+            yield from _of_file(subject, path, lookup, lookup.in_)
+            continue
+        for state in placed.judged_at:
+            yield from _of_name(subject, path, lookup, lookup.in_, state)
+
+
+def _has_paths(lookup: Lookup) -> bool:
+    """Whether its paths can be read; else that is told by itself."""
+    try:
+        parse_path(lookup.path)
+        parse_path(lookup.at or ITEMS)
+    except GuardError:
+        return False
+    return True
+
+
+def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) -> Iterator[Problem]:
+    data = data_in(file)
+    if isinstance(data, NoData):
+        yield from _unreadable(subject, (*path, "in"), file, data)
+    elif not any(same_as(value) for _, value in values_at(lookup.at, data)):
+        at: DocPath = (*path, "at" if lookup.at else "in")
+        yield _without_values(subject, at, place(lookup), _heads(data))
+
+
+def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Iterator[Problem]:
+    """What YAML says has its place in the file; JSON is told by its reason."""
+    included = subject.source.included.get(path)
+    if included is not None and file.text.lstrip("\ufeff \r\n")[:1] not in ("{", "[", ""):
+        try:
+            read(included.text, included.file)
+        except ProblemsFound as found:
+            yield from found.problems
+            return
+    reason = data.reason.replace("the artifact", f"`{file}`", 1)
+    yield subject.source.problem(path, "unreadable-data", reason, help="correct the file")
+
+
+def _heads(data: object) -> list[str]:
+    return [str(key) for key in data] if isinstance(data, Mapping) else []
+
+
+def _without_values(subject: Subject, path: DocPath, where: str, fields: list[str]) -> Problem:
+    remedy = "write `at:` with the path to them, such as `items[].id`"
+    if fields:
+        remedy += f"; it has {', '.join(f'`{name}`' for name in fields[:MOST_SHOWN])}"
+    message = f"{where} holds no values that could be known"
+    return subject.source.problem(path, "no-known-values", message, help=remedy)
+
+
+def _of_name(
+    subject: Subject, path: DocPath, lookup: Lookup, name: str, state: str
+) -> Iterator[Problem]:
+    names = subject.judging[state]
+    problems = list(unseen(subject, (*path, "in"), name, names))
+    yield from problems
+    if problems:
+        return
+    shape = _shape_at(name, names)
+    if shape.optional:
+        yield _missing(subject, path, name, state)
+    elif not _may_be_text(subject, name):
+        yield from _untyped(subject, path, lookup, shape)
+
+
+def _shape_at(name: str, names: Mapping[str, Shape]) -> Shape:
+    shape: Shape = Fields(names)
+    optional = False
+    for step in name.split("."):
+        shape = shape.fields[step] if isinstance(shape, Fields) else Anything()
+        optional = optional or shape.optional
+    return Anything(optional=True) if optional else shape
+
+
+def _missing(subject: Subject, path: DocPath, name: str, state: str) -> Problem:
+    token: Token = ("artifact", name)
+    way = way_without(subject, token, state) if name in subject.graph.artifacts else None
+    remedy = f"it is missing {told(way)}" if way is not None else "give it a default"
+    message = f"`{name}` may be missing at `{state}`"
+    return subject.source.problem((*path, "in"), "may-be-missing", message, help=remedy)
+
+
+def _may_be_text(subject: Subject, name: str) -> bool:
+    """Whether a name may stand for a text, of whose data nothing is known before it is there."""
+    if name == "artifact":
+        return True
+    agents = subject.machine.agents
+    for author in subject.graph.artifacts.get(name, ()):
+        state = subject.machine.states[author]
+        agent = agents.get(state.agent) if isinstance(state, AgentState) else None
+        if agent is None or agent.schema_ is None:
+            return True
+    return False
+
+
+def _untyped(subject: Subject, path: DocPath, lookup: Lookup, shape: Shape) -> Iterator[Problem]:
+    """A problem where the types say that there can be no values at the place."""
+    for step in parse_path(lookup.at) if lookup.at else ():
+        match shape:
+            case Anything():
+                return
+            case Items(item=inside) if step == ITEMS:
+                shape = inside
+            case Fields(fields=fields) if step in fields:
+                shape = fields[step]
+            case Fields(open=True) if step != ITEMS:
+                return
+            case _:
+                heads = list(shape.fields) if isinstance(shape, Fields) else []
+                yield _without_values(subject, (*path, "at"), place(lookup), heads)
+                return
+    item = shape.item if isinstance(shape, Items) else None
+    is_single = isinstance(shape, Scalar) and ITEMS not in parse_path(lookup.at or "none")
+    if is_single or isinstance(item, Fields | Items):
+        heads = list(item.fields) if isinstance(item, Fields) else []
+        yield _without_values(subject, (*path, "at" if lookup.at else "in"), place(lookup), heads)

@@ -1,0 +1,37 @@
+"""A judge that is asked several times has something to decide, and says how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import JudgeRule
+from loopkit.problems import Problem
+from loopkit.rows import PlacedRule
+from loopkit.rows.severity import levels_at, may_block
+
+
+def check_opinions(subject: Subject) -> Iterator[Problem]:
+    """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
+    for placed in subject.rules:
+        if isinstance(placed.rule, JudgeRule):
+            for key, message in _idle(subject, placed, placed.rule):
+                path = (*placed.path, key)
+                yield subject.source.problem(
+                    path, "no-effect", message, help="delete it", key=True, severity="warning"
+                )
+
+
+def _idle(subject: Subject, placed: PlacedRule, rule: JudgeRule) -> Iterator[tuple[str, str]]:
+    never_fails = bool(placed.judged_at) and not _may_fail(subject, placed)
+    if rule.confirm is not None and never_fails:
+        yield "confirm", "this judge never fails: with its `severity` it only advises"
+    if rule.samples > 1 and never_fails:
+        yield "samples", "there is nothing to vote on: with its `severity` this judge only advises"
+    if rule.samples == 1 and "combine" in rule.model_fields_set:
+        yield "combine", "there is one sample, so there is nothing to combine"
+
+
+def _may_fail(subject: Subject, placed: PlacedRule) -> bool:
+    levels = (levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at)
+    return any(may_block(placed.rule, at) for at in levels)

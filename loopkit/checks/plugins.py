@@ -1,0 +1,96 @@
+"""Plug-ins are there. Nothing of them is run or imported: their files are only looked at."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import symtable
+import sys
+import tokenize
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import PythonRule
+from loopkit.graph import DocPath
+from loopkit.plugins import ENTRY_POINTS
+from loopkit.problems import Problem, did_you_mean
+
+
+def check_plugins(subject: Subject) -> Iterator[Problem]:
+    """The entry point of each `python:` rule, or its module and the function in that."""
+    for placed in subject.rules:
+        if isinstance(placed.rule, PythonRule):
+            path = (*placed.path, "python")
+            if placed.rule.is_entry_point:
+                yield from _unoffered(subject, path, placed.rule.python)
+            else:
+                yield from _unfound(subject, path, placed.rule)
+
+
+def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+    offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
+    if name not in offered:
+        remedy = did_you_mean(name, offered)
+        remedy = remedy or "install the package that offers it, or write `module:function`"
+        message = f"no installed package offers the plug-in `{name}`"
+        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+
+
+def _unfound(subject: Subject, path: DocPath, rule: PythonRule) -> Iterator[Problem]:
+    module, _, function = rule.python.partition(":")
+    spec = _spec(module, rule.folder)
+    if spec is None:
+        message = f"there is no module `{module}`"
+        remedy = "put it beside the machine file, name its `folder:`, or install its package"
+        if module.endswith(".py"):
+            remedy = f"write `{module.removesuffix('.py')}:{function}`"
+        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+    elif spec.origin is not None and spec.origin.endswith(".py"):
+        yield from _without(subject, path, Path(spec.origin), rule.python)
+
+
+def _spec(module: str, folder: str | None) -> ModuleSpec | None:
+    """Where a module is, beside the machine file or installed, without importing its package."""
+    importlib.invalidate_caches()
+    head, *rest = module.split(".")
+    spec = PathFinder.find_spec(head, [folder]) if folder is not None else None
+    if spec is None:
+        spec = sys.modules[head].__spec__ if head in sys.modules else _installed(head)
+    for step in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = PathFinder.find_spec(step, list(spec.submodule_search_locations))
+    return spec
+
+
+def _installed(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+
+
+def _without(subject: Subject, path: DocPath, file: Path, name: str) -> Iterator[Problem]:
+    """A problem where the text of a module binds no such name; `import *` may bind any."""
+    module, _, function = name.partition(":")
+    try:
+        with tokenize.open(file) as stream:
+            text = stream.read()
+        bound = _bound(text, file.name)
+    except (OSError, SyntaxError, ValueError) as error:
+        message = f"the module `{module}` can't be read: {error}"
+        yield subject.source.problem(path, "unknown-plugin", message, help="correct the module")
+        return
+    if function not in bound and "import *" not in text and "__getattr__" not in bound:
+        message = f"the module `{module}` has no function `{function}`"
+        remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
+        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+
+
+def _bound(text: str, name: str) -> set[str]:
+    """The names that a module binds itself."""
+    symbols = symtable.symtable(text, name, "exec").get_symbols()
+    return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}

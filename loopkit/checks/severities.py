@@ -1,0 +1,71 @@
+"""Severities that are named are declared, and what counts reports has something to count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import JudgeRule, ReportMap, ValidateState
+from loopkit.definition.machine import NO_FINDING
+from loopkit.graph import DocPath
+from loopkit.problems import Problem, did_you_mean
+from loopkit.text import plural
+
+
+def check_severities(subject: Subject) -> Iterator[Problem]:
+    """The severities of rules, of maps and of `block:`."""
+    for placed in subject.rules:
+        if placed.rule.severity is not None:
+            yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)
+        read = getattr(placed.rule, "map", None)
+        for word, level in read.severities.items() if isinstance(read, ReportMap) else ():
+            if level != NO_FINDING:
+                yield from _level(subject, (*placed.path, "map", "severities", word), level)
+    for name, state in subject.judges.items():
+        if state.block is not None:
+            yield from _level(subject, ("states", name, "block"), state.block)
+
+
+def check_counting(subject: Subject) -> Iterator[Problem]:
+    """`quorum`, `combine` and `settle_after` of each validate state."""
+    for name, state in subject.judges.items():
+        judges = sum(isinstance(rule, JudgeRule) for rule in subject.graph.rules_at(name))
+        if state.quorum is not None and state.quorum > judges:
+            message = f"{plural(state.quorum, 'judge')} have to answer, and {_asked(judges)}"
+            yield _problem(subject, name, "quorum", "too-large-quorum", message, "lower it")
+        if state.combine == "majority" and judges < 3:
+            message = f"nobody can be outvoted: {_asked(judges)}"
+            yield _idle(subject, name, "combine", message)
+        if state.settle_after is not None and not _settles(subject, state):
+            message = "only the worst severity blocks here, and that blocks after any round"
+            yield _idle(subject, name, "settle_after", message)
+
+
+def _settles(subject: Subject, state: ValidateState) -> bool:
+    levels = subject.machine.levels.counted_from(state.block)
+    return any(levels.blocks(level) for level in levels.levels[1:])
+
+
+def _asked(judges: int) -> str:
+    return f"only {plural(judges, 'judge')} can be asked" if judges else "no judge is asked"
+
+
+def _level(subject: Subject, path: DocPath, level: str) -> Iterator[Problem]:
+    known = subject.machine.severities
+    if level not in known:
+        remedy = did_you_mean(level, known) or f"one of {', '.join(known)}"
+        message = f"there is no severity `{level}`"
+        yield subject.source.problem(path, "unknown-severity", message, help=remedy)
+
+
+def _problem(
+    subject: Subject, state: str, key: str, code: str, message: str, remedy: str
+) -> Problem:
+    return subject.source.problem(("states", state, key), code, message, help=remedy)
+
+
+def _idle(subject: Subject, state: str, key: str, message: str) -> Problem:
+    path = ("states", state, key)
+    return subject.source.problem(
+        path, "no-effect", message, help="delete it", key=True, severity="warning"
+    )

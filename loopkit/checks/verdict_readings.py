@@ -1,0 +1,93 @@
+"""What reads a verdict out of text finds a word, and nothing else reads the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from loopkit.checks.subject import Subject
+from loopkit.checks.words import ambiguous, one_sided
+from loopkit.definition import CommandRule, JudgeRule, Rule, VerdictReading
+from loopkit.graph import DocPath
+from loopkit.patterns import PatternError, compile_pattern
+from loopkit.problems import Problem, did_you_mean
+from loopkit.validators.verdict.listed import GROUPS
+
+if TYPE_CHECKING:
+    from regex import Pattern
+
+OF_REPORTS = ("map", "score")
+"""Keys of a judge that read a report in JSON."""
+
+
+def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
+    """Each `verdict:` of a rule by itself, and beside what else reads a judge's answer."""
+    for path, rule, reading in verdict_readings(subject):
+        yield from _two_readings(subject, path, rule)
+        yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
+        yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
+        yield from _without_groups(subject, (*path, "verdict"), reading)
+
+
+def verdict_readings(subject: Subject) -> Iterator[tuple[DocPath, Rule, VerdictReading]]:
+    """Every rule whose verdict is read out of text, with its place."""
+    for placed in subject.rules:
+        rule = placed.rule
+        if isinstance(rule, JudgeRule | CommandRule) and rule.verdict is not None:
+            yield placed.path, rule, rule.verdict
+
+
+def patterns_of(path: DocPath, reading: VerdictReading) -> Iterator[tuple[DocPath, str]]:
+    """The patterns that read a verdict, each with its place; `path` is that of the rule."""
+    for key, pattern in (("pattern", reading.pattern), ("findings", reading.findings)):
+        if pattern is not None:
+            yield (*path, "verdict", key), pattern
+    if reading.counts is not None:
+        yield (*path, "verdict", "counts", "met"), reading.counts.met
+        yield (*path, "verdict", "counts", "checked"), reading.counts.checked
+
+
+def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
+    for key in OF_REPORTS if isinstance(rule, JudgeRule) else ():
+        if getattr(rule, key) is not None:
+            yield subject.source.problem(
+                (*path, key),
+                "two-readings",
+                f"`{key}` reads a report in JSON, and `verdict` reads text",
+                help="a judge answers in one form; delete the other key",
+                key=True,
+            )
+
+
+def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
+    for place, written in patterns_of(path[:-1], reading):
+        pattern = _compiled(subject.machine.patterns.get(written, written))
+        if pattern is None:
+            continue
+        if place[-1] == "findings":
+            yield from _of_findings(subject, place, pattern)
+        elif not pattern.groups:
+            what = "word of the verdict" if place[-1] == "pattern" else "number"
+            message = f"nothing in this pattern says where the {what} stands"
+            remedy = "put brackets around it, as in `^Result: (PASS|FAIL)$`"
+            yield subject.source.problem(place, "missing-group", message, help=remedy)
+
+
+def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iterator[Problem]:
+    for name in pattern.groupindex:
+        if name not in GROUPS:
+            message = f"a finding has no part `{name}`"
+            remedy = did_you_mean(name, GROUPS)
+            yield subject.source.problem(path, "unknown-group", message, help=remedy)
+    if "message" not in pattern.groupindex:
+        message = "nothing in this pattern says where the message of a finding stands"
+        remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"
+        yield subject.source.problem(path, "missing-group", message, help=remedy)
+
+
+def _compiled(pattern: str) -> Pattern[str] | None:
+    """The compiled pattern; none where it is no regular expression, which is told elsewhere."""
+    try:
+        return compile_pattern(pattern)
+    except PatternError:
+        return None

@@ -1,0 +1,44 @@
+"""Tables of words: each stands for one thing, and a verdict can go both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from loopkit.checks.subject import Subject
+from loopkit.graph import DocPath
+from loopkit.problems import Problem
+from loopkit.validators.report_form import folded
+
+
+def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, str]) -> Iterator[Problem]:
+    """Words that are one word to the reader, and an empty one."""
+    known: dict[str, str] = {}
+    for word in words:
+        if not folded(word):
+            yield subject.source.problem(
+                (*path, word), "bad-word", "this word is blank", key=True,
+                help="write the word that the report has there",
+            )  # fmt: skip
+        elif (before := known.setdefault(folded(word), word)) != word:
+            yield subject.source.problem(
+                (*path, word), "bad-word", f"`{word}` is the same word as `{before}`", key=True,
+                help="words are compared without regard to case; delete one of them",
+            )  # fmt: skip
+
+
+def one_sided(
+    subject: Subject, path: DocPath, words: Mapping[str, str], more: str = ""
+) -> Iterator[Problem]:
+    """A warning for words with which nothing can be accepted, or nothing rejected."""
+    meanings = set(words.values())
+    if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
+        return
+    lacking = "accept" if "fail" in meanings else "reject"
+    yield subject.source.problem(
+        path,
+        "one-sided",
+        f"with these words the judge can only {'reject' if lacking == 'accept' else 'accept'}",
+        help=f"add the word with which it would {lacking}{more}",
+        severity="warning",
+        key=True,
+    )

@@ -1,0 +1,22 @@
+"""What every record of a run has in common."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+EVENT_VERSION = 1
+Role = Literal["author", "judge", "run"]
+Policy = Literal["retry", "ask", "fail"]
+Outcome = Literal["done", "transient", "content", "fatal", "limit"]
+
+
+class Event(BaseModel):
+    """What every record of a run has in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    type: str
+    """What happened; it says which other keys there are."""
+    version: int = EVENT_VERSION
+    """The version of the format; keys may be added to one without a new number."""

@@ -1,0 +1,106 @@
+"""The findings ledger: new, recurring, resolved, regressed, and when revising has stalled.
+
+Everything is computed from the rounds of one validate state: one entry for each attempt that it
+judged, judging one attempt again replaces its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopkit.definition import ValidateState
+from loopkit.events import Artifact
+from loopkit.findings import Finding, Report, Status
+from loopkit.ledger.combining import (
+    Panel,
+    combined,
+    merged,
+    reason,
+    settled,
+    verdict_of,
+    worst_class,
+)
+from loopkit.ledger.progress import normalised, stalled
+from loopkit.ledger.rounds import best_round, earlier_rounds, rounds_of
+from loopkit.runstate import Round, RunState
+from loopkit.severities import Severities
+
+
+def complete(
+    run: RunState,
+    name: str,
+    state: ValidateState,
+    artifact: Artifact,
+    panel: Panel,
+    *,
+    levels: Severities,
+    stall: int,
+) -> Report:
+    """The report of one round, with each finding's status and whether revising has stalled."""
+    earlier = earlier_rounds(run, name, artifact)
+    panel = combined(panel, state, levels)
+    findings = _with_status(merged(panel.answers, levels), earlier)
+    verdict = verdict_of(panel, findings, state.quorum)
+    is_complete = verdict in ("pass", "warn", "fail")
+    report = Report(
+        state=name,
+        artifact=artifact.name,
+        author=artifact.author,
+        attempt=artifact.attempt,
+        verdict=verdict,
+        answers=panel.answers,
+        findings=findings,
+        resolved=_resolved(findings, earlier) if is_complete else (),
+        score=min((a.score for a in panel.answers if a.score is not None), default=None),
+        error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
+        reason=reason(verdict, panel),
+    )
+    is_stalled = verdict == "fail" and bool(earlier) and stalled(earlier, artifact, report, stall)
+    return report.model_copy(update={"stalled": is_stalled})
+
+
+def _with_status(findings: list[Finding], earlier: list[Round]) -> tuple[Finding, ...]:
+    known = {f.id for entry in earlier for f in entry.report.findings}
+    last = {f.id for f in earlier[-1].report.findings} if earlier else set()
+
+    def status(finding: Finding) -> Status:
+        if finding.id in last:
+            return "recurring"
+        return "regressed" if finding.id in known else "new"
+
+    return tuple(finding.model_copy(update={"status": status(finding)}) for finding in findings)
+
+
+def _resolved(findings: tuple[Finding, ...], earlier: list[Round]) -> tuple[Finding, ...]:
+    """What the round before found and this one did not."""
+    now = {finding.id for finding in findings}
+    before = earlier[-1].report.findings if earlier else ()
+    gone = (finding for finding in before if finding.id not in now)
+    return tuple(finding.model_copy(update={"status": "resolved"}) for finding in gone)
+
+
+def facts_of(report: Report) -> Mapping[str, object]:
+    """What a report tells the guards of its state."""
+    return {
+        "valid": report.valid,
+        "verdict": report.verdict,
+        "error_count": len(report.blocking),
+        "warning_count": len(report.warnings),
+        "codes": sorted({finding.code for finding in report.findings if finding.code}),
+        "regressed": report.verdict == "fail" and bool(report.regressed),
+        "stalled": report.stalled,
+        "infeasible": report.verdict == "infeasible",
+        "incomplete": report.verdict == "incomplete",
+    }
+
+
+__all__ = [
+    "Panel",
+    "best_round",
+    "complete",
+    "earlier_rounds",
+    "facts_of",
+    "normalised",
+    "rounds_of",
+    "settled",
+]

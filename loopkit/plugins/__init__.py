@@ -1,0 +1,55 @@
+"""What a plug-in gets and gives: a function of Python that judges an artifact.
+
+    from loopkit.plugins import Context, Finding
+
+    def check(plan: dict, context: Context) -> list[Finding]:
+        return [
+            Finding(f"{node['id']} needs too much", location=f"nodes[{index}]")
+            for index, node in enumerate(plan["nodes"])
+            if len(node["needs"]) > context.arguments["most"]
+        ]
+
+A rule names it: `python: module:check`, with `with: {most: 3}`. An empty list passes. A finding
+may be a text or a mapping with these fields as well. Whatever goes wrong is no verdict, and costs
+the author of the artifact nothing: an exception, a process that ends, a timeout, a value of
+another form, None included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ENTRY_POINTS = "loopkit.validators"
+"""The group of entry points under which a package offers plug-ins by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a plug-in is told besides the value of the artifact: its text, or its data."""
+
+    artifact: str
+    """The name of the artifact."""
+    attempt: int
+    """How often its author has worked, from 1."""
+    input: Mapping[str, Any]
+    """The input of the run."""
+    arguments: Mapping[str, Any]
+    """What the rule says under `with:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect of the artifact."""
+
+    message: str
+    """What is wrong and what is expected, for its author."""
+    severity: str = ""
+    """One of the machine's levels; without it that of the rule. The rule's is the worst."""
+    code: str = ""
+    """The kind of defect, where the rule has no code."""
+    location: str = ""
+    """Where in the data, such as `nodes[2].id`, or in which part of the text."""
+    line: int | None = None
+    """Where in the text, from 1."""

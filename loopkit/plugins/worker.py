@@ -1,0 +1,135 @@
+"""One call of a plug-in, in the process that is made for it: `python -m loopkit.plugins.worker`.
+
+Reads a request as JSON on stdin, and writes the answer as JSON to what was stdout: `findings`, or
+`error` with the reason why there is no verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from importlib import import_module
+from importlib.metadata import entry_points
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from loopkit.plugins import ENTRY_POINTS, Context, Finding
+from loopkit.text import printable
+
+MAX_FINDINGS = 50
+MAX_CHARS = 2_000
+"""How much of a text of a finding, or of a reason, is told."""
+KEYS = [field.name for field in fields(Finding)]
+
+
+class NoVerdict(Exception):
+    """Why what the plug-in is, or gave, is no verdict."""
+
+
+def answered(request: Mapping[str, Any]) -> dict[str, object]:
+    """What the plug-in finds, or why it does not come to that."""
+    try:
+        if request["folder"] is not None:
+            sys.path.insert(0, request["folder"])
+        function = _function(request["python"])
+        found = function(request["value"], Context(**request["context"]))
+        return {"findings": [_finding(item, number) for number, item in _items(found)]}
+    except NoVerdict as error:
+        return {"error": _storable(str(error))[:MAX_CHARS]}
+    except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
+        return {"error": _storable(_told(error))[:MAX_CHARS]}
+
+
+def _function(name: str) -> Any:
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        function = getattr(import_module(module), attribute)
+    else:
+        offered = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+        if name not in offered:
+            raise NoVerdict(f"no installed package offers it in the group {ENTRY_POINTS}")
+        function = offered[name].load()
+    if not callable(function):
+        raise NoVerdict(f"it is no function, but {_kind(function)}")
+    return function
+
+
+def _items(found: object) -> Iterable[tuple[int, object]]:
+    """The findings with their numbers; of many, or of endlessly many, the first ones."""
+    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+        raise NoVerdict(f"it returned {_kind(found)}, and no list of findings")
+    return enumerate(islice(found, MAX_FINDINGS), 1)
+
+
+def _finding(item: object, number: int) -> dict[str, object]:
+    if isinstance(item, str):
+        item = Finding(item)
+    said = asdict(item) if isinstance(item, Finding) else item
+    if not isinstance(said, Mapping):
+        raise NoVerdict(f"finding {number} is {_kind(item)}, and no text, mapping or Finding")
+    for key in said:
+        if key not in KEYS:
+            raise NoVerdict(
+                f"finding {number} has an unknown key {key!r}; known: {', '.join(KEYS)}"
+            )
+    made = {key: _text(said.get(key), key, number) for key in KEYS if key != "line"}
+    if not made["message"]:
+        raise NoVerdict(f"finding {number} has no message")
+    return {**made, "line": _line(said.get("line"), number)}
+
+
+def _text(value: object, key: str, number: int) -> str:
+    if value is not None and not isinstance(value, str):
+        raise NoVerdict(f"`{key}` of finding {number} is {_kind(value)}, and no text")
+    text = _storable(value or "").strip()
+    return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
+
+
+def _storable(text: str) -> str:
+    """The text without control characters, halves of surrogate pairs replaced by `?`."""
+    return printable(text).encode(errors="replace").decode()
+
+
+def _line(value: object, number: int) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    raise NoVerdict(f"`line` of finding {number} is {_kind(value)}, and no number of a line")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+
+
+def _told(error: BaseException) -> str:
+    """The last line of the traceback, and where it was raised."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error}"
+    said = traceback.format_exception_only(error)[-1].strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.filename != __file__ and not f.filename.startswith("<")]
+    return f"{said} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else said
+
+
+def main() -> None:
+    """Answer one request."""
+    # What the plug-in prints goes to stderr: no print can be taken for the answer.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    answer = answered(json.load(sys.stdin))
+    with os.fdopen(answers, "w", encoding="utf-8") as stream:
+        json.dump(answer, stream)
+    for printed in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            printed.flush()
+    # A thread that the plug-in left behind would keep the process waiting for it.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

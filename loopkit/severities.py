@@ -1,0 +1,57 @@
+"""How bad a finding can be, and from which level on it blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+ERROR, WARNING = "error", "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Severities:
+    """The levels of a machine, worst first."""
+
+    levels: tuple[str, ...] = (ERROR, WARNING)
+    blocking: str = ERROR
+    """The mildest level at which something has to be corrected; that of rules that say none."""
+    block: str | None = None
+    """The mildest level that blocks where findings are counted, if that is another one."""
+
+    @property
+    def worst(self) -> str:
+        return self.levels[0]
+
+    def rank(self, level: str) -> int:
+        """0 for the worst level; what is no level counts as the worst."""
+        return self.levels.index(level) if level in self.levels else 0
+
+    def is_severe(self, level: str) -> bool:
+        """Whether a reviewer who names a finding of this level rejects what is judged."""
+        return self.rank(level) <= self.rank(self.blocking)
+
+    def blocks(self, level: str) -> bool:
+        """Whether findings of this level block where they are counted."""
+        return self.rank(level) <= self.rank(self.block or self.blocking)
+
+    def capped(self, level: str, at: str | None) -> str:
+        """The level, or the one that it is capped at where it is worse."""
+        return at if at is not None and self.rank(level) < self.rank(at) else level
+
+    @property
+    def severe(self) -> tuple[str, ...]:
+        """The levels with which a reviewer rejects."""
+        return tuple(level for level in self.levels if self.is_severe(level))
+
+    @property
+    def mild(self) -> tuple[str, ...]:
+        """The levels with which a reviewer only advises."""
+        return tuple(level for level in self.levels if not self.is_severe(level))
+
+    @property
+    def advisory(self) -> str:
+        """The worst level that only advises; where none does, the mildest of all."""
+        return (*self.mild, self.levels[-1])[0]
+
+    def counted_from(self, level: str | None) -> Severities:
+        """The same levels where this one and worse block; none leaves that to the machine."""
+        return replace(self, block=level)

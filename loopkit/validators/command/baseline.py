@@ -1,0 +1,58 @@
+"""What a program found before anybody changed anything, and how much of a report is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loopkit.definition import CommandRule
+from loopkit.severities import Severities
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.identity import finding_ids
+from loopkit.validators.subject import Setting
+
+
+def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[str]:
+    """The ids that the findings of these faults have."""
+    name = rule.code or setting.place
+    return finding_ids(setting.validator, [(name, f.location, f.steady) for f in faults])
+
+
+def marked(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[Fault]:
+    """The faults, those of the baseline as advice; raises CannotJudge where there is none."""
+    if not rule.baseline:
+        return list(faults)
+    known = setting.baselines.get(setting.place)
+    if known is None:
+        raise CannotJudge(
+            f"`{rule.command[0]}` was not run before the first work, so nobody knows what it "
+            "found then; start the run anew"
+        )
+    advisory = setting.severities.advisory
+    return [
+        _as_known(fault, advisory) if identity in known else fault
+        for fault, identity in zip(faults, ids_of(rule, faults, setting), strict=True)
+    ]
+
+
+def _as_known(fault: Fault, advisory: str) -> Fault:
+    message = f"{fault.message} (was there before)"
+    return replace(fault, message=message, severity=advisory, is_known=True)
+
+
+def named(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
+    """At most so many faults as one rule names, worst first, and how many more there are."""
+    if len(faults) <= MAX_FAULTS:
+        return list(faults)
+
+    def badness(fault: Fault) -> tuple[bool, int]:
+        return fault.is_known, levels.rank(fault.severity or levels.blocking)
+
+    ordered = sorted(faults, key=badness)
+    rest = ordered[MAX_FAULTS:]
+    told = f"{len(rest):,} more findings are not named here"
+    worst = rest[0]
+    return [
+        *ordered[:MAX_FAULTS],
+        Fault(told, told, severity=worst.severity, is_known=worst.is_known, value=told),
+    ]

@@ -1,0 +1,93 @@
+"""A program is run, and what it says is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from loopkit.definition import CommandRule
+from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout, command_environment
+from loopkit.template import parse
+from loopkit.validators.command.baseline import ids_of, marked, named
+from loopkit.validators.command.errors import error_class_of
+from loopkit.validators.command.judged import Start, folder_of, judged
+from loopkit.validators.command.output import no_verdict, saying
+from loopkit.validators.command.report_file import ReportFile
+from loopkit.validators.command.tries import Unfinished, tried
+from loopkit.validators.fault import CannotJudge, Found
+from loopkit.validators.subject import Setting, Subject
+
+
+async def check_command(rule: CommandRule, subject: Subject, setting: Setting) -> Found:
+    """What the program finds wrong with the artifact, which it gets on stdin.
+
+    `artifact` is in its templates. Raises CannotJudge where it comes to no verdict, and
+    TemplateError.
+    """
+    found = await _found(rule, subject.names(setting.names), subject.content, setting)
+    faults = marked(rule, found.faults, setting)
+    return Found(named(faults, setting.severities), found.reason)
+
+
+async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
+    """The ids of what the program finds before there is an artifact; raises as `check_command`.
+
+    Its stdin is empty, unless the rule says what stands there.
+    """
+    found = await _found(rule, setting.names, None, setting)
+    return ids_of(rule, found.faults, setting)
+
+
+async def _found(
+    rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
+) -> Found:
+    start = Start(
+        rule,
+        argv=[parse(argument).render(names) for argument in rule.command],
+        stdin=content if rule.stdin is None else parse(rule.stdin).render(names),
+        file=_file(rule, names, setting),
+        setting=setting,
+    )
+    return await tried(rule.retry, partial(_once, start), setting.pause)
+
+
+def _file(rule: CommandRule, names: Mapping[str, object], setting: Setting) -> ReportFile | None:
+    if rule.file is None:
+        return None
+    return ReportFile(folder_of(setting), parse(rule.file).render(names).strip())
+
+
+async def _once(start: Start) -> Found:
+    """One run and what it says; raises CannotJudge."""
+    rule, program = start.rule, start.argv[0]
+    if start.file is not None:
+        start.file.clear()
+    result = await _result(start)
+    error_class = error_class_of(rule.errors, result)
+    if error_class is not None:
+        code = result.exit_code
+        raise CannotJudge(
+            f"`{program}` ended with exit code {code}, which is an error by `errors`"
+            f"{saying(result.stdout, result.stderr)}",
+            error_class,
+        )
+    if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
+        error = Unfinished if result.exit_code < 0 else CannotJudge
+        raise error(no_verdict(program, result, rule))
+    return judged(start, result)
+
+
+async def _result(start: Start) -> CommandResult:
+    rule, setting = start.rule, start.setting
+    try:
+        return await setting.run(
+            start.argv,
+            cwd=setting.folder,
+            env=command_environment(rule.env),
+            stdin=start.stdin,
+            timeout_s=rule.timeout,
+        )
+    except CommandNotStarted as error:
+        raise CannotJudge(str(error)) from error
+    except CommandTimeout as error:
+        raise CannotJudge(f"{error}{saying(error.stdout, error.stderr)}", "transient") from error

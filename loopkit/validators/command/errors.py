@@ -1,0 +1,31 @@
+"""`errors:`: which end of a program means which class of error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.definition import ErrorRule
+from loopkit.findings import ErrorClass
+from loopkit.patterns import occurrences
+from loopkit.processes import CommandResult
+
+
+def error_class_of(errors: Sequence[ErrorRule], result: CommandResult) -> ErrorClass | None:
+    """The class of the first rule that fits; none where no rule does.
+
+    Raises PatternError and PatternTimeout.
+    """
+    fitting = (rule.error_class for rule in errors if _fits(rule, result))
+    return next(fitting, None)
+
+
+def _fits(rule: ErrorRule, result: CommandResult) -> bool:
+    return (
+        (rule.exit is None or rule.exit == result.exit_code)
+        and _is_in(rule.stderr, result.stderr)
+        and _is_in(rule.stdout, result.stdout)
+    )
+
+
+def _is_in(pattern: str | None, text: str) -> bool:
+    return pattern is None or next(occurrences(pattern, text), None) is not None

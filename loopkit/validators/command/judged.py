@@ -1,0 +1,153 @@
+"""What a program that has run says: by its exit code, its report and its words; the strictest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from loopkit.definition import CommandRule
+from loopkit.processes import CommandResult
+from loopkit.severities import Severities
+from loopkit.transcript import messages_of
+from loopkit.validators.command.junit import read_junit
+from loopkit.validators.command.lines import read_lines
+from loopkit.validators.command.output import failure, saying
+from loopkit.validators.command.own_report import read_report
+from loopkit.validators.command.reading import Reader, Reading, Unreadable
+from loopkit.validators.command.report_file import ReportFile
+from loopkit.validators.command.sarif import read_sarif
+from loopkit.validators.command.tries import Unfinished
+from loopkit.validators.fault import Fault, Found
+from loopkit.validators.subject import Setting
+from loopkit.validators.verdict import Spoken, VerdictForm, read_verdict
+
+READERS: Mapping[str, Reader] = MappingProxyType(
+    {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_report}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A program, ready to be run."""
+
+    rule: CommandRule
+    argv: Sequence[str]
+    stdin: str | None
+    file: ReportFile | None
+    """Where it leaves its report, if that is a file."""
+    setting: Setting
+
+    @property
+    def program(self) -> str:
+        return self.argv[0]
+
+
+def folder_of(setting: Setting) -> Path:
+    """Where programs run, absolute."""
+    return (setting.folder or Path.cwd()).resolve()
+
+
+def judged(start: Start, result: CommandResult) -> Found:
+    """The defects that a program names, and its rejection where it names nothing that blocks.
+
+    Raises Unfinished where what it left is no report or no verdict.
+    """
+    rule, levels = start.rule, start.setting.severities
+    reported = [] if rule.parse == "exit_code" else _reported(start, result)
+    said = None if rule.verdict is None else _said(start, result)
+    faults = [*reported, *(said.faults if said else ())]
+    reasons = _disagreement(start, reported, said)
+    if result.exit_code != 0 and not _explained(rule, faults, levels):
+        is_alone = rule.parse == "exit_code" or (rule.parse == "lines" and not reported)
+        but = "" if is_alone and not said else ", although nothing that it reports blocks"
+        faults.insert(0, _rejection(start, result, faults, but))
+        if but:
+            code = f"`{start.program}` ended with exit code {result.exit_code}{but}"
+            reasons.append(f"{code}; the exit code counts")
+    return Found(faults, "; ".join(reasons))
+
+
+def _explained(rule: CommandRule, faults: Sequence[Fault], levels: Severities) -> bool:
+    """Whether something that was named is as bad as the exit code says."""
+    if rule.severity is not None and not levels.is_severe(rule.severity):
+        return bool(faults)
+    return _word(faults, levels) == "fail"
+
+
+def _rejection(start: Start, result: CommandResult, faults: Sequence[Fault], but: str) -> Fault:
+    """The finding that the exit code itself is."""
+    if start.file is None and start.rule.parse not in ("exit_code", "lines"):
+        # A report on stdout is for programs.
+        result = replace(result, stdout="\n".join(fault.message for fault in faults))
+    return failure(start.program, result, but=but)
+
+
+def _disagreement(start: Start, reported: Sequence[Fault], said: Spoken | None) -> list[str]:
+    if said is None or start.rule.parse == "exit_code":
+        return []
+    word = _word(reported, start.setting.severities)
+    if word == said.verdict:
+        return []
+    return [
+        f"the report of `{start.program}` says {word} and its text says {said.verdict}; "
+        "the stricter counts"
+    ]
+
+
+def _word(faults: Sequence[Fault], levels: Severities) -> str:
+    """The verdict that faults amount to."""
+    if any(levels.is_severe(fault.severity or levels.blocking) for fault in faults):
+        return "fail"
+    return "warn" if faults else "pass"
+
+
+def _reported(start: Start, result: CommandResult) -> list[Fault]:
+    rule, setting = start.rule, start.setting
+    reading = Reading(setting.validator, setting.severities, rule.map, folder_of(setting))
+    try:
+        return READERS[rule.parse](_report(start, result), reading)
+    except Unreadable as error:
+        where = "stdout" if start.file is None else repr(start.file.name)
+        raise Unfinished(
+            f"`{start.program}` ended with exit code {result.exit_code}, but its report "
+            f"({rule.parse}, from {where}) is none: {error}"
+            f"{saying('' if start.file is None else result.stdout, result.stderr)}"
+        ) from error
+
+
+def _report(start: Start, result: CommandResult) -> str:
+    if start.file is None:
+        return _whole(result)
+    text = start.setting.redact(start.file.text())
+    start.setting.note_file(start.file.name, text)
+    return text
+
+
+def _whole(result: CommandResult) -> str:
+    if result.truncated:
+        raise Unreadable("it is too long; let the program print less, or write it to a `file`")
+    return result.stdout
+
+
+def _said(start: Start, result: CommandResult) -> Spoken:
+    """The verdict in what the program prints: of a transcript, in what the assistant says."""
+    rule, setting = start.rule, start.setting
+    assert rule.verdict is not None
+    form = VerdictForm(rule.verdict, setting.patterns, setting.severities)
+    try:
+        printed = _whole(result)
+    except Unreadable as error:
+        raise Unfinished(f"no verdict can be read of `{start.program}`: {error}") from error
+    # A program that prints what it got and nothing else is a filter, and says all of that.
+    is_echo = start.stdin and start.stdin.strip() != printed.strip()
+    echoes = [start.stdin] if start.stdin and is_echo else []
+    read = read_verdict(messages_of(printed), form, echoes=echoes)
+    if isinstance(read, Spoken):
+        return read
+    if read.last_resort is None:
+        printed = saying(result.stdout, result.stderr)
+        raise Unfinished(f"no verdict can be read of `{start.program}`: {read.reason}{printed}")
+    rejects = setting.severities.is_severe(read.last_resort.severity)
+    return Spoken("fail" if rejects else "warn", (read.last_resort,))

@@ -1,0 +1,152 @@
+"""`parse: junit`: the report of a test run in JUnit's XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from loopkit.text import plural
+from loopkit.validators.command.reading import (
+    MESSAGE_CHARS,
+    Reading,
+    Unreadable,
+    counted_in,
+    local,
+    shortened,
+)
+from loopkit.validators.fault import Fault
+
+MAX_DEPTH = 64
+"""How deep elements may be nested."""
+
+BROKEN = {"failure": "failed", "error": "ended with an error"}
+"""The elements by which a test is no success; those of tests that passed at last are others."""
+
+
+def read_junit(text: str, reading: Reading) -> list[Fault]:
+    """Each test case that failed or ended with an error, once; also what a whole suite did.
+
+    Refused are a document type (no report needs one, and entities are a way to blow it up), an
+    XML that is broken, nested deeper than 64 levels or no test report, a report without a single
+    test case, and one that counts failures and shows none.
+    """
+    if _has_doctype(text):
+        raise Unreadable("it has a document type, which no report of tests needs")
+    cases = _Cases(reading)
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = cases.start
+    parser.EndElementHandler = cases.end
+    parser.CharacterDataHandler = cases.text
+    try:
+        parser.Parse(text.removeprefix("\ufeff").encode(errors="replace"), True)
+    except expat.ExpatError as error:
+        raise Unreadable(f"it is no XML: {error}") from error
+    return counted_in(cases.complete())
+
+
+def _has_doctype(text: str) -> bool:
+    """Whether one stands before the root, the only place where it can."""
+    rest = text.removeprefix("\ufeff").lstrip()
+    while rest.startswith(("<?", "<!--")):
+        _, _, rest = rest.partition("?>" if rest.startswith("<?") else "-->")
+        rest = rest.lstrip()
+    return rest.startswith("<!DOCTYPE")
+
+
+@dataclass
+class _Test:
+    """A test case or a suite, while it is read."""
+
+    name: str
+    file: str
+    kind: str = ""
+    """The element by which it is no success; empty for one."""
+    message: str = ""
+    body: str = ""
+    is_inside: bool = False
+    """Whether what is read now is the text of that element."""
+
+
+@dataclass
+class _Cases:
+    """What comes of the elements, in their order."""
+
+    reading: Reading
+    faults: list[Fault] = field(default_factory=list)
+    cases: int = 0
+    counted: int = 0
+    """Failures and errors by the attributes of suites."""
+    depth: int = 0
+    owners: list[_Test] = field(default_factory=list)
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        tag = _local_name(tag)
+        self._deeper(tag)
+        if tag in ("testsuites", "testsuite"):
+            self.counted += sum(_number(attributes.get(key)) for key in ("failures", "errors"))
+            self._owner(tag, attributes)
+        elif tag == "testcase":
+            self.cases += 1
+            self._owner(tag, attributes)
+        elif tag in BROKEN and self.owners and not self.owners[-1].kind:
+            owner = self.owners[-1]
+            owner.kind, owner.is_inside = tag, True
+            owner.message = attributes.get("message", "") or attributes.get("type", "")
+
+    def text(self, data: str) -> None:
+        if self.owners and self.owners[-1].is_inside:
+            owner = self.owners[-1]
+            # The end of a trace is where the failure is.
+            owner.body = (owner.body + data)[-MESSAGE_CHARS:]
+
+    def end(self, tag: str) -> None:
+        tag = _local_name(tag)
+        self.depth -= 1
+        if tag in BROKEN and self.owners:
+            self.owners[-1].is_inside = False
+        elif tag in ("testsuites", "testsuite", "testcase") and self.owners:
+            self._close(self.owners.pop())
+
+    def complete(self) -> list[Fault]:
+        if not self.faults and self.counted:
+            raise Unreadable(f"it counts {plural(self.counted, 'failure')} and shows none")
+        if not self.faults and not self.cases:
+            raise Unreadable("it has no test case, so nothing was tested")
+        return self.faults
+
+    def _deeper(self, tag: str) -> None:
+        self.depth += 1
+        if self.depth == 1 and tag not in ("testsuites", "testsuite"):
+            raise Unreadable(f"it is no report of tests: its root is <{shortened(tag)}>")
+        if self.depth > MAX_DEPTH:
+            raise Unreadable(f"its elements are nested more than {MAX_DEPTH} levels deep")
+
+    def _owner(self, tag: str, attributes: Mapping[str, str]) -> None:
+        parts = (
+            attributes.get("classname", "") if tag == "testcase" else "",
+            attributes.get("name", ""),
+        )
+        name = "::".join(part for part in parts if part) or "a test without a name"
+        file = local(attributes.get("file", ""), self.reading.folder)
+        self.owners.append(_Test(shortened(name), file))
+
+    def _close(self, test: _Test) -> None:
+        if not test.kind:
+            return
+        said = shortened(test.message) or "no message"
+        trace = shortened(test.body)
+        text = f"{test.name} {BROKEN[test.kind]}: {said}"
+        text += f"\n{trace}" if trace and trace not in said else ""
+        item = {"name": test.name, "file": test.file, "kind": test.kind, "message": said}
+        # The test by its name: it is the same one whatever it fails with.
+        self.faults.append(Fault(text, test.name, location=test.file, value=said, item=item))
+
+
+def _local_name(tag: str) -> str:
+    return tag.rpartition(":")[2]
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0

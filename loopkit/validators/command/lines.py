@@ -1,0 +1,55 @@
+"""`parse: lines`: what compilers and linters print, one finding a line."""
+
+from __future__ import annotations
+
+import re
+
+from loopkit.text import printable
+from loopkit.validators.command.reading import Reading, counted_in, local, placed
+from loopkit.validators.fault import Fault
+
+LINE_CHARS = 4_000
+"""How far into a line is looked."""
+
+_PLACE = re.compile(r"([^\s:]+):(\d{1,9})(?::(\d{1,9}))?:[ \t]+(\S.*)")
+_WORD = re.compile(
+    r"(fatal error|error|warning|note|info|hint|help|remark)(?:\[([\w.:/-]+)\])?:[ \t]*(\S.*)",
+    re.IGNORECASE,
+)
+ADVICE = frozenset({"note", "info", "hint", "help", "remark"})
+"""Words of lines that explain the finding before them."""
+
+
+def read_lines(text: str, reading: Reading) -> list[Fault]:
+    """Each line `FILE:LINE[:COLUMN]: [WORD[CODE]:] message` as a finding at its place.
+
+    FILE has no blank and no colon and is no number. WORD is one that compilers use: after `error`
+    and without one a finding is as severe as the rule says, after `warning` it advises, and
+    after `note` and the like it is none. All other lines say nothing.
+    """
+    lines = printable(text).split("\n")
+    return counted_in([found for line in lines if (found := _fault(line, reading))])
+
+
+def _fault(line: str, reading: Reading) -> Fault | None:
+    match = _PLACE.match(line[:LINE_CHARS].strip())
+    if match is None or match[1].isdigit():
+        return None
+    said = _WORD.match(match[4])
+    word = said[1].lower() if said else ""
+    if word in ADVICE:
+        return None
+    return placed(
+        said[3] if said else match[4],
+        local(match[1], reading.folder),
+        int(match[2]),
+        int(match[3]) if match[3] else None,
+        severity=_severity(word, reading),
+        code=(said[2] or "") if said else "",
+    )
+
+
+def _severity(word: str, reading: Reading) -> str:
+    if not word:
+        return ""
+    return reading.levels.advisory if word == "warning" else reading.levels.blocking

@@ -1,0 +1,51 @@
+"""What a program printed, as people read it."""
+
+from __future__ import annotations
+
+import re
+
+from loopkit.definition import CommandRule
+from loopkit.processes import CommandResult
+from loopkit.text import printable
+from loopkit.validators.fault import Fault
+
+TAIL_CHARS = 2_000
+"""How much of the end of a command's output becomes the message."""
+
+_MEASURED = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
+
+
+def tail(stdout: str, stderr: str, limit: int = TAIL_CHARS) -> str:
+    """The end of what was printed, stderr after stdout, without colours and control characters."""
+    printed = "\n".join(part for text in (stdout, stderr) if (part := printable(text).strip()))
+    if len(printed) <= limit:
+        return printed
+    # From the start of a line, unless the last line alone is longer.
+    _cut, _newline, whole_lines = printed[-limit:].partition("\n")
+    return f"…\n{whole_lines or printed[-limit:]}"
+
+
+def failure(program: str, result: CommandResult, *, but: str = "") -> Fault:
+    """The defect that an exit code stands for, in the program's own last words."""
+    printed = tail(result.stdout, result.stderr)
+    ended = f"`{program}` ended with exit code {result.exit_code}{but}"
+    message = f"{ended}:\n{printed}" if printed else f"{ended} and printed nothing"
+    # Times, counts and addresses differ from run to run, although nothing changed.
+    return Fault(message, _MEASURED.sub("#", printed), value=printed)
+
+
+def no_verdict(program: str, result: CommandResult, rule: CommandRule) -> str:
+    """Why an exit code says nothing of the artifact."""
+    code = result.exit_code
+    ended = f"exit code {code}" if code > 0 else f"signal {-code}"
+    codes = ", ".join(map(str, rule.fail_codes)) or "no code"
+    return (
+        f"`{program}` ended with {ended}, which is no verdict: 0 passes and {codes} fails "
+        f"(see `fail_codes`){saying(result.stdout, result.stderr)}"
+    )
+
+
+def saying(stdout: str, stderr: str) -> str:
+    """What was printed, as the rest of a sentence."""
+    printed = tail(stdout, stderr, 500)
+    return f"; it printed:\n{printed}" if printed else ""

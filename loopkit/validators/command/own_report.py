@@ -1,0 +1,36 @@
+"""`parse: report`: a report in JSON, in our form or by a `map`, as judges give it."""
+
+from __future__ import annotations
+
+from loopkit.definition import ReportMap
+from loopkit.validators.command.reading import Reading, Unreadable, counted_in, placed, shortened
+from loopkit.validators.fault import Fault
+from loopkit.validators.judgement import Misread, read_judgement
+from loopkit.validators.report_form import ReportForm
+
+
+def read_report(text: str, reading: Reading) -> list[Fault]:
+    """The findings of a report; the rules for a judge's report hold for it as well.
+
+    A program can't be asked again: a `fail` without a finding counts in the report's own words,
+    and all else that leaves a doubt is refused.
+    """
+    parts, levels = reading.map or ReportMap(), reading.levels
+    form = ReportForm(parts, is_own=reading.map is None, levels=levels)
+    read = read_judgement(reading.validator, text, form)
+    answer = read.last_resort if isinstance(read, Misread) else read
+    if answer is None:
+        assert isinstance(read, Misread)
+        raise Unreadable(f"it cannot be used: {shortened(read.reason)}")
+    return counted_in(
+        [
+            placed(
+                finding.message,
+                shortened(finding.location),
+                finding.line,
+                severity=finding.severity,
+                code=finding.code,
+            )
+            for finding in answer.findings
+        ]
+    )

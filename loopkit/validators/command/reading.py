@@ -1,0 +1,85 @@
+"""What the readers of reports share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopkit.definition import ReportMap
+from loopkit.severities import Severities
+from loopkit.text import printable
+from loopkit.validators.fault import Fault
+
+MESSAGE_CHARS = 1_000
+"""How long a finding of a report may be; a program says the rest of it where it is run."""
+
+MAX_READ = 10_000
+"""Findings of one report that are read."""
+
+
+class Unreadable(Exception):
+    """Why what a program left is no report, as the rest of a sentence that starts with "it"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader may know besides the text."""
+
+    validator: str
+    levels: Severities
+    map: ReportMap | None
+    """How a report of another shape is read."""
+    folder: Path
+    """Where the program ran, so that its paths can be told from there."""
+
+
+Reader = Callable[[str, Reading], list[Fault]]
+"""Text of a report → its defects; raises Unreadable."""
+
+
+def counted_in(faults: list[Fault]) -> list[Fault]:
+    """The faults, if they are not too many to be told apart later; raises Unreadable."""
+    if len(faults) > MAX_READ:
+        raise Unreadable(f"it has {len(faults):,} findings, and at most {MAX_READ:,} are read")
+    return faults
+
+
+def shortened(text: str) -> str:
+    """A message without control characters, at most 1,000 characters."""
+    plain = printable(text).strip()
+    return plain if len(plain) <= MESSAGE_CHARS else f"{plain[: MESSAGE_CHARS - 1]}…"
+
+
+def placed(
+    message: str,
+    file: str,
+    line: int | None,
+    column: int | None = None,
+    *,
+    severity: str = "",
+    code: str = "",
+) -> Fault:
+    """The fault at a place in a file; the same one wherever it moves in that file."""
+    text, code = shortened(message), shortened(code)
+    at = ":".join([file, *(str(number) for number in (line, column) if number is not None)])
+    said = text if code in text else f"{code} {text}"
+    return Fault(
+        f"{at}: {said}" if file else said,
+        said,
+        location=file,
+        line=line,
+        severity=severity,
+        code=code,
+        value=text,
+        item={"file": file, "line": line, "column": column, "code": code, "message": text},
+    )
+
+
+def local(path: str, folder: Path) -> str:
+    """A path as it is from the folder where the program ran, if it lies inside."""
+    name = printable(path)
+    try:
+        return str(Path(name).relative_to(folder))
+    except ValueError:
+        return name

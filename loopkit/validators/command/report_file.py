@@ -1,0 +1,58 @@
+"""The file in which a program leaves its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopkit.validators.command.reading import Unreadable
+from loopkit.validators.fault import CannotJudge
+from loopkit.workspace import (
+    OutsideWorkspace,
+    UnreadableArtifact,
+    UnusableWorkspace,
+    confined,
+    prepare,
+    read_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A file of the workspace that holds a report only where this run of the program wrote it."""
+
+    folder: Path
+    name: str
+    """As the rule writes it, templates filled in."""
+
+    def clear(self) -> None:
+        """Delete what an earlier run left there, so that it can't be taken for this one's.
+
+        Raises CannotJudge where the name leads out of the workspace or is no file.
+        """
+        try:
+            path = confined(self.folder, self.name)
+            prepare(path.parent)
+            path.unlink(missing_ok=True)
+        except (OutsideWorkspace, UnusableWorkspace) as error:
+            raise CannotJudge(str(error)) from error
+        except OSError as error:
+            cause = "is a folder" if path.is_dir() else f"can't be deleted ({error.strerror})"
+            raise CannotJudge(
+                f"what stands at {self.name!r}, where the report is to be written, {cause}; "
+                "name a file that the program writes"
+            ) from error
+
+    def text(self) -> str:
+        """What the program wrote; raises Unreadable, with the rest of a sentence."""
+        try:
+            # Once more, because the program may have put a link there that leads out.
+            path = confined(self.folder, self.name)
+            if not path.exists():
+                raise Unreadable(
+                    "this run of the program did not write it, and one that was there before "
+                    "does not count"
+                )
+            return read_text(path)
+        except (OutsideWorkspace, UnreadableArtifact) as error:
+            raise Unreadable(f"it can't be taken: {error}") from error

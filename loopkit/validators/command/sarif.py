@@ -1,0 +1,124 @@
+"""`parse: sarif`: the results of static analysis in SARIF 2.1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from loopkit.severities import Severities
+from loopkit.validators.command.reading import Reading, Unreadable, counted_in, local, placed
+from loopkit.validators.fault import Fault
+from loopkit.validators.json_text import NoJson, parse_json
+from loopkit.validators.report_findings import MAX_LINE
+
+Record = Mapping[str, Any]
+NOTHING: Record = {}
+
+
+def read_sarif(text: str, reading: Reading) -> list[Fault]:
+    """Each result that is a problem: not suppressed, of the kind `fail`, and still there.
+
+    `error` is as severe as what blocks, `warning` as what advises, `note` as the mildest level;
+    `none` is no finding. Refused is what is no SARIF, a run without results, and one whose tool
+    says that it did not succeed.
+    """
+    log = parse_json(text)
+    if isinstance(log, NoJson):
+        raise Unreadable(f"it is no JSON: {log.reason}")
+    runs = _record(log).get("runs")
+    if not isinstance(runs, list) or not runs:
+        raise Unreadable("it is no SARIF: it has no `runs`")
+    return counted_in([found for run in runs for found in _of_run(_record(run), reading)])
+
+
+def _of_run(run: Record, reading: Reading) -> list[Fault]:
+    results = run.get("results")
+    if not isinstance(results, list):
+        raise Unreadable("it is no complete SARIF: a run of it has no `results`")
+    for invocation in _list(run.get("invocations")):
+        if _record(invocation).get("executionSuccessful") is False:
+            raise Unreadable("its tool says that it did not succeed (`executionSuccessful`)")
+    rules = _rules(run)
+    found = (_fault(_record(result), rules, reading) for result in results)
+    return [fault for fault in found if fault is not None]
+
+
+def _rules(run: Record) -> list[Record]:
+    driver = _record(_record(run.get("tool")).get("driver"))
+    return [_record(rule) for rule in _list(driver.get("rules"))]
+
+
+def _fault(result: Record, rules: list[Record], reading: Reading) -> Fault | None:
+    rule = _rule_of(result, rules)
+    level = result.get("level") or _default_level(rule)
+    is_none = level == "none" or result.get("kind", "fail") != "fail"
+    if is_none or result.get("baselineState") == "absent" or _is_suppressed(result):
+        return None
+    file, line, column = _place(result, reading)
+    code = _text(result.get("ruleId")) or _text(rule.get("id"))
+    severity = _severity(level, reading.levels)
+    return placed(_message(result, rule, code), file, line, column, code=code, severity=severity)
+
+
+def _rule_of(result: Record, rules: list[Record]) -> Record:
+    reference = _record(result.get("rule"))
+    index = result.get("ruleIndex", reference.get("index"))
+    if isinstance(index, int) and 0 <= index < len(rules):
+        return rules[index]
+    name = result.get("ruleId", reference.get("id"))
+    return next((rule for rule in rules if name is not None and rule.get("id") == name), NOTHING)
+
+
+def _default_level(rule: Record) -> object:
+    return _record(rule.get("defaultConfiguration")).get("level") or "warning"
+
+
+def _is_suppressed(result: Record) -> bool:
+    suppressions = [_record(one) for one in _list(result.get("suppressions"))]
+    accepted = all(one.get("status", "accepted") == "accepted" for one in suppressions)
+    return bool(suppressions) and accepted
+
+
+def _severity(level: object, levels: Severities) -> str:
+    known = {"error": levels.blocking, "warning": levels.advisory, "note": levels.levels[-1]}
+    if not isinstance(level, str) or level not in known:
+        raise Unreadable("it is no SARIF: the level of a result is none that SARIF knows")
+    return known[level]
+
+
+def _place(result: Record, reading: Reading) -> tuple[str, int | None, int | None]:
+    first = next(iter(_list(result.get("locations"))), None)
+    physical = _record(_record(first).get("physicalLocation"))
+    uri = _text(_record(physical.get("artifactLocation")).get("uri"))
+    path = unquote(uri.removeprefix("file://"))
+    region = _record(physical.get("region"))
+    return (
+        local(path, reading.folder),
+        _number(region.get("startLine")),
+        _number(region.get("startColumn")),
+    )
+
+
+def _message(result: Record, rule: Record, code: str) -> str:
+    message = _record(result.get("message"))
+    said = _text(message.get("text")) or _text(message.get("markdown"))
+    described = _text(_record(rule.get("shortDescription")).get("text"))
+    return said or described or code or "a finding without a message"
+
+
+def _number(value: object) -> int | None:
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_LINE
+    return value if is_one and isinstance(value, int) else None
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _record(value: object) -> Record:
+    return value if isinstance(value, dict) else NOTHING
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,41 @@
+"""A program that came to no verdict is run again, inside the budget of its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from loopkit.definition import Retry
+from loopkit.validators.fault import CannotJudge
+
+Result = TypeVar("Result")
+
+
+class Unfinished(CannotJudge):
+    """The program was cut off, or left no report that can be read: another run may do better."""
+
+
+async def tried(
+    retry: Retry,
+    once: Callable[[], Awaitable[Result]],
+    pause: Callable[[float], Awaitable[None]],
+) -> Result:
+    """What `once` gives, after as many tries as `retry` allows; raises CannotJudge.
+
+    Tried again is what is transient or Unfinished, after a wait that doubles up to `max_backoff`.
+    """
+    tries = 1
+    while True:
+        try:
+            return await once()
+        except CannotJudge as error:
+            may_help = error.error_class == "transient" or isinstance(error, Unfinished)
+            if not may_help or tries >= retry.attempts:
+                raise _after(error, tries) from error
+        await pause(min(retry.backoff * 2.0 ** (tries - 1), retry.max_backoff))
+        tries += 1
+
+
+def _after(error: CannotJudge, tries: int) -> CannotJudge:
+    told = f"{error.reason} ({tries} tries)" if tries > 1 else error.reason
+    return CannotJudge(told, error.error_class)

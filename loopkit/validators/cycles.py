@@ -1,0 +1,95 @@
+"""The cycles of a graph: one for each knot of nodes that all lead to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeVar
+
+Node = TypeVar("Node", bound=tuple[Any, ...])
+Leads = Mapping[Node, Collection[Node]]
+
+MAX_STEPS = 300_000
+"""How many edges of a large knot are looked at for a cycle that is shorter than the first."""
+
+
+def shortest_cycles(leads: Leads[Node]) -> list[list[Node]]:
+    """One shortest cycle of each knot, from its least node on, knots by that node.
+
+    Every node is a key of `leads`. In a knot of many thousand edges the least nodes are tried
+    alone, so that a cycle without them may be a shorter one. The order of keys and of what they
+    lead to makes no difference.
+    """
+    return sorted(_shortest(knot, leads) for knot in _knots(leads) if _turns(knot, leads))
+
+
+def _turns(knot: Collection[Node], leads: Leads[Node]) -> bool:
+    return len(knot) > 1 or any(node in leads[node] for node in knot)
+
+
+def _shortest(knot: set[Node], leads: Leads[Node]) -> list[Node]:
+    inside = {node: sorted(knot.intersection(leads[node])) for node in sorted(knot)}
+    size = sum(map(len, inside.values()))
+    tried = list(inside)[: max(1, MAX_STEPS // size)]
+    cycles = (_from_least(_through(node, inside)) for node in tried)
+    return min(cycles, key=lambda cycle: (len(cycle), cycle))
+
+
+def _through(start: Node, leads: Leads[Node]) -> list[Node]:
+    """A shortest cycle through a node of a knot; of several, the one that the order gives first."""
+    came_from: dict[Node, Node] = {}
+    waiting = [start]
+    for node in waiting:
+        for following in leads[node]:
+            if following == start:
+                return _way(start, node, came_from)
+            if following not in came_from:
+                came_from[following] = node
+                waiting.append(following)
+    return waiting
+
+
+def _way(start: Node, end: Node, came_from: Mapping[Node, Node]) -> list[Node]:
+    way = [end]
+    while way[-1] != start:
+        way.append(came_from[way[-1]])
+    return way[::-1]
+
+
+def _from_least(cycle: list[Node]) -> list[Node]:
+    at = cycle.index(min(cycle))
+    return cycle[at:] + cycle[:at]
+
+
+def _knots(leads: Leads[Node]) -> Iterator[set[Node]]:
+    """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
+
+    `graphlib` would name one cycle of the whole graph, and which one hangs on the order of edges.
+    """
+    finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
+    back: dict[Node, list[Node]] = {node: [] for node in leads}
+    for node, following in leads.items():
+        for other in following:
+            back[other].append(node)
+    yield from map(set, _trees(finished[::-1], back.__getitem__))
+
+
+def _trees(
+    roots: Collection[Node], leads: Callable[[Node], Collection[Node]]
+) -> Iterator[list[Node]]:
+    """What each root reaches that no earlier one did; the nodes that are done first come first."""
+    seen: set[Node] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        done, open_ = [], [(root, iter(leads(root)))]
+        while open_:
+            node, rest = open_[-1]
+            following = next((other for other in rest if other not in seen), None)
+            if following is None:
+                done.append(node)
+                open_.pop()
+            else:
+                seen.add(following)
+                open_.append((following, iter(leads(following))))
+        yield done

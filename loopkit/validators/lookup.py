@@ -1,0 +1,92 @@
+"""`lookup`: every value is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+
+from loopkit.definition import DataFile, Lookup, LookupRule
+from loopkit.guard import parse_path, select
+from loopkit.validators.data import NoData, data_of
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.values import same_as, unknown, values_at, word
+
+
+async def check_lookup(rule: LookupRule, subject: Subject, setting: Setting) -> list[Fault]:
+    """One fault for each value that is not known, at its location.
+
+    What is missing is no value: that it has to be there is for `schema` to say. Where the known
+    values can't be had from anything but the artifact itself, nobody can be blamed: raises
+    CannotJudge. Raises GuardError.
+    """
+    data = data_of(subject, tolerant=True)
+    if isinstance(data, NoData):
+        return [Fault(data.reason, "no data", is_unreadable=True)]
+    lookup = rule.lookup
+    is_own = lookup.in_ in ("artifact", subject.artifact)
+    known = list(values_at(lookup.at, data)) if is_own else known_values(lookup, setting)
+    faults = _unknown(lookup, data, [value for _, value in known])
+    return list(islice(faults, MAX_FAULTS))
+
+
+def known_values(lookup: Lookup, setting: Setting) -> list[tuple[str, object]]:
+    data = _source(lookup.in_, setting)
+    known = list(values_at(lookup.at, data))
+    if not known and not holds_nothing(lookup.at, data):
+        raise CannotJudge(f"{place(lookup)} holds no values to look anything up in")
+    return known
+
+
+def place(lookup: Lookup) -> str:
+    """Where the known values are, in a sentence."""
+    return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "")
+
+
+def holds_nothing(at: str | None, data: object) -> bool:
+    """Whether a list or a mapping on the way is there and empty, so that nothing is known."""
+    steps = parse_path(at) if at else ()
+    for number in range(len(steps) + 1):
+        path = ".".join(steps[:number]).replace(".[]", "[]")
+        found = select(path, data) if path else [("", data)]
+        if any(value in ([], (), {}) for _, value in found):
+            return True
+    return False
+
+
+@lru_cache(maxsize=64)
+def data_in(file: DataFile) -> object | NoData:
+    """The data of a file, JSON or YAML."""
+    return data_of(Subject(file.file, file.text), tolerant=False)
+
+
+def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+    kinds = {same_as(value) for value in known} - {None}
+    for index, (location, value) in enumerate(values_at(lookup.path, data)):
+        if same_as(value) not in kinds:
+            message = f"`{word(value)}` is not known in {place(lookup)}"
+            told = unknown(f"{location}: {message}" if location else message, value, known)
+            steady = f"unknown {word(value)}"
+            yield Fault(told, steady, location, value=value, item=value, index=index)
+
+
+def _source(name: str | DataFile, setting: Setting) -> object:
+    if isinstance(name, DataFile):
+        data = data_in(name)
+        return _usable(name, data)
+    value: object = setting.names
+    for step in name.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if value is None:
+        raise CannotJudge(f"`{name}` is not there, so nothing can be looked up in it")
+    if isinstance(value, str) and not name.startswith("input."):
+        return _usable(name, data_of(Subject(name, value), tolerant=True))
+    return value
+
+
+def _usable(name: str | DataFile, data: object | NoData) -> object:
+    if isinstance(data, NoData):
+        reason = data.reason.replace("the artifact", f"`{name}`", 1)
+        raise CannotJudge(f"nothing can be looked up: {reason}")
+    return data

@@ -1,0 +1,120 @@
+"""`python`: a plug-in judges, in a process of its own that can be ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from loopkit.definition import PythonRule
+from loopkit.plugins import Finding
+from loopkit.processes import (
+    CommandNotStarted,
+    CommandResult,
+    CommandTimeout,
+    command_environment,
+    run_command,
+)
+from loopkit.text import one_line
+from loopkit.validators.command import tail
+from loopkit.validators.fault import CannotJudge, Fault
+from loopkit.validators.subject import Setting, Subject
+from loopkit.workspace import UnusableWorkspace, prepare
+
+WORKER = ("-P", "-B", "-X", "utf8", "-m", "loopkit.plugins.worker")
+"""Without the working folder among the modules, where an agent may write, and without bytecode."""
+MAX_REASON = 1_000
+MAX_PRINTED = 500
+"""How much of what a broken plug-in printed is told."""
+
+
+class _Found(BaseModel):
+    """What the worker answers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    findings: list[Finding] = []
+    error: str = ""
+
+
+async def check_python(rule: PythonRule, subject: Subject, setting: Setting) -> list[Fault]:
+    """A fault for each finding of the plug-in.
+
+    Whatever else comes of it is no verdict: raises CannotJudge, transient after a timeout.
+    """
+    try:
+        result = await run_command(
+            [sys.executable, *WORKER],
+            cwd=None if setting.folder is None else prepare(setting.folder),
+            env=_environment(rule),
+            stdin=json.dumps(_request(rule, subject, setting)),
+            timeout_s=rule.timeout,
+        )
+    except (CommandNotStarted, UnusableWorkspace) as error:
+        raise CannotJudge(_told(rule, str(error), setting)) from error
+    except CommandTimeout as error:
+        reason = f"it took longer than {rule.timeout:g} s; give it more `timeout`, or less to do"
+        raise CannotJudge(_told(rule, reason, setting, error.stderr), "transient") from error
+    found = _found(rule, result, setting)
+    return [_fault(rule, finding, setting) for finding in found.findings]
+
+
+def _environment(rule: PythonRule) -> dict[str, str]:
+    # The modules of this process, and texts hashed alike, so that sets have one order.
+    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
+    return command_environment(rule.env, {"PYTHONPATH": path, "PYTHONHASHSEED": "0"})
+
+
+def _request(rule: PythonRule, subject: Subject, setting: Setting) -> dict[str, Any]:
+    return {
+        "python": rule.python,
+        "folder": rule.folder,
+        "value": subject.data if subject.is_data else subject.content,
+        "context": {
+            "artifact": subject.artifact,
+            "attempt": setting.names.get("attempt", 1),
+            "input": setting.names.get("input", {}),
+            "arguments": rule.with_,
+        },
+    }
+
+
+def _found(rule: PythonRule, result: CommandResult, setting: Setting) -> _Found:
+    try:
+        found = _Found.model_validate_json(result.stdout)
+    except ValidationError as error:
+        code = result.exit_code
+        ended = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        reason = f"its process ended with {ended} and gave no answer"
+        raise CannotJudge(_told(rule, reason, setting, result.stderr)) from error
+    if found.error:
+        raise CannotJudge(_told(rule, found.error, setting, result.stderr))
+    return found
+
+
+def _told(rule: PythonRule, reason: str, setting: Setting, stderr: str = "") -> str:
+    printed = tail("", stderr, MAX_PRINTED)
+    saying = f"; it printed:\n{printed}" if printed else ""
+    failed = f"the plug-in `{rule.python}` failed: {one_line(reason, MAX_REASON)}"
+    return setting.redact(f"{failed}{saying}")
+
+
+def _fault(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
+    levels = setting.severities.levels
+    if finding.severity and finding.severity not in levels:
+        reason = f"it returned the severity {finding.severity!r}; there are {', '.join(levels)}"
+        raise CannotJudge(_told(rule, reason, setting))
+    message = setting.redact(finding.message)
+    return Fault(
+        message,
+        message,
+        setting.redact(one_line(finding.location)),
+        line=finding.line,
+        severity=finding.severity,
+        code=setting.redact(one_line(finding.code)),
+        value=message,
+    )

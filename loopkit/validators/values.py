@@ -1,0 +1,61 @@
+"""Values at paths of data: which of them are the same, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from loopkit.guard import select
+from loopkit.guard.paths import ITEMS
+from loopkit.problems import did_you_mean
+from loopkit.text import one_line
+
+MAX_CHOICES = 1_000
+"""Among how many known values one is looked for that was meant."""
+Same = tuple[str, Any]
+"""A kind and a value; of one kind all have an order."""
+
+
+def values_at(path: str | None, data: object) -> Iterator[tuple[str, object]]:
+    """The single values that a path leads to, each with its location; none is no value.
+
+    Of a list these are its items, of a mapping its keys, unless the path goes into its items
+    already: `nodes` are those of a mapping, `nodes[]` the mappings. Raises GuardError.
+    """
+    is_item = path is not None and path.endswith(ITEMS)
+    for location, value in [("", data)] if path is None else select(path, data):
+        if is_item:
+            inner = [(location, value)]
+        elif isinstance(value, list | tuple):
+            inner = [(f"{location}[{index}]", item) for index, item in enumerate(value)]
+        elif isinstance(value, Mapping):
+            inner = [(f"{location}.{key}" if location else str(key), key) for key in value]
+        else:
+            inner = [(location, value)]
+        yield from ((place, item) for place, item in inner if item is not None)
+
+
+def same_as(value: object) -> Same | None:
+    """What equal values have in common: 1 is 1.0, and true is no number. None for no scalar."""
+    match value:
+        case bool():
+            return "truth", value
+        case int() | float():
+            return "number", value
+        case str():
+            return "text", value
+        case _:
+            return None
+
+
+def word(value: object) -> str:
+    """A value as it is written in a sentence."""
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def unknown(message: str, value: object, known: Iterable[object]) -> str:
+    """The message about a value that is none of the known ones, with what may have been meant."""
+    remedy = did_you_mean(word(value), map(word, islice(known, MAX_CHOICES)))
+    return f"{message}; {remedy}" if remedy else message

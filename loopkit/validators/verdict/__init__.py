@@ -1,0 +1,137 @@
+"""A verdict and findings out of what a reviewer writes, instead of a report in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopkit.definition.machine import NO_FINDING
+from loopkit.patterns import PatternTimeout, occurrences
+from loopkit.text import printable
+from loopkit.validators.answer import storable
+from loopkit.validators.fault import Fault
+from loopkit.validators.report_form import Doubt, quoted
+from loopkit.validators.verdict.form import VerdictForm, VerdictWord
+from loopkit.validators.verdict.listed import Listed, listed_in, of_verdict
+from loopkit.validators.verdict.said import Said, taken, verdicts_in
+from loopkit.validators.verdict.spoken import spoken
+
+TAIL_CHARS = 2_000
+"""How much of the end of a text stands for findings that it does not name."""
+
+__all__ = ["Spoken", "Unspoken", "VerdictForm", "VerdictWord", "read_verdict"]
+
+
+class NamesNothing(Doubt):
+    """Something should be better, and nothing says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A verdict that was read, with findings that agree with it."""
+
+    verdict: VerdictWord
+    faults: tuple[Fault, ...] = ()
+    """Each with its severity; none of those that the text calls met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unspoken:
+    """No verdict could be read; the reason is in sentences that the reviewer can act on."""
+
+    reason: str
+    last_resort: Fault | None = None
+    """Where it rejects, or warns, and names nothing: the end of its own words, for when asking
+    again gives nothing better."""
+
+
+def read_verdict(
+    messages: Sequence[str], form: VerdictForm, *, echoes: Sequence[str] = ()
+) -> Spoken | Unspoken:
+    """The verdict that a reviewer gives in its messages, all of which are searched.
+
+    `echoes` are texts that it was given and may have printed again. Quotes and fenced code are
+    not its own words. Whatever leaves a doubt is Unspoken: no verdict, an unknown word, `pass`
+    or `warn` beside a finding that rejects, `fail` without one, `warn` without any, numbers
+    that are missing or make no sense, and a pattern that takes too long. `pass` with a warning,
+    or with fewer criteria met than checked, is `warn`. Never a pass without a match.
+    """
+    text = spoken(messages, echoes)
+    try:
+        said = verdicts_in(text, form)
+        chosen = taken(said, form)
+    except (Doubt, PatternTimeout) as doubt:
+        return Unspoken(storable(str(doubt)))
+    verdict = said[chosen].meaning
+    assert verdict is not None
+    try:
+        faults = [*_found(text, said, chosen, form), *_unmet(text, verdict, form)]
+        _refuse_contradiction(said[chosen], faults, form)
+    except (Doubt, PatternTimeout) as doubt:
+        names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
+        is_kept = verdict == "fail" or names_nothing
+        own_words = _own_words(messages, verdict, form) if is_kept else None
+        return Unspoken(storable(str(doubt)), own_words)
+    return Spoken("warn" if faults and verdict == "pass" else verdict, tuple(faults))
+
+
+def _found(text: str, said: Sequence[Said], chosen: int, form: VerdictForm) -> list[Fault]:
+    verdict = said[chosen].meaning
+    assert verdict is not None
+    listed: Sequence[Listed] = listed_in(text, verdict, form)
+    if form.reading.take in ("last", "first"):
+        listed = of_verdict(listed, said, chosen)
+    return [one.fault for one in listed if one.fault.severity != NO_FINDING]
+
+
+def _unmet(text: str, verdict: VerdictWord, form: VerdictForm) -> list[Fault]:
+    """A warning where a pass names fewer criteria met than checked."""
+    counts = form.reading.counts
+    if counts is None or verdict != "pass":
+        return []
+    met, checked = (_number(text, form.pattern(one)) for one in (counts.met, counts.checked))
+    if met is None or checked is None:
+        missing = "met" if met is None else "checked"
+        raise Doubt(f"It does not say how many criteria are {missing}.")
+    if met > checked:
+        raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
+    if met == checked:
+        return []
+    message = f"{met} of {checked} criteria are met."
+    return [Fault(message, "unmet criteria", severity=form.levels.advisory, value=met)]
+
+
+def _number(text: str, pattern: str) -> int | None:
+    """The last number that a pattern finds."""
+    number = None
+    for match in occurrences(pattern, text):
+        found = (match[1] or "").strip()
+        number = int(found) if found.isdecimal() and len(found) < 10 else None
+    return number
+
+
+def _refuse_contradiction(said: Said, faults: Sequence[Fault], form: VerdictForm) -> None:
+    rejects = any(form.levels.is_severe(fault.severity) for fault in faults)
+    given = f"The verdict is {quoted(said.word)}, but"
+    if said.meaning == "fail" and not rejects:
+        raise Doubt(
+            f"{given} no finding says what has to be corrected. "
+            "Name it in the form of a finding, or give another verdict."
+        )
+    if said.meaning != "fail" and rejects:
+        raise Doubt(f"{given} a finding says that something has to be corrected. Make them agree.")
+    if said.meaning == "warn" and not faults:
+        raise NamesNothing(
+            f"{given} there are no findings. Name what should be better, or give another verdict."
+        )
+
+
+def _own_words(messages: Sequence[str], verdict: VerdictWord, form: VerdictForm) -> Fault:
+    """The end of what was said, as a finding."""
+    said = "\n\n".join(text for message in messages if (text := printable(message).strip()))
+    if len(said) > TAIL_CHARS:
+        # From the start of a line, unless the last line alone is longer.
+        _cut, _newline, lines = said[-TAIL_CHARS:].partition("\n")
+        said = f"…\n{lines or said[-TAIL_CHARS:]}"
+    level = form.levels.blocking if verdict == "fail" else form.levels.advisory
+    return Fault(storable(said), storable(said), severity=level, value=said)

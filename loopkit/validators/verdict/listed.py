@@ -1,0 +1,121 @@
+"""The findings in a text, and which of them belong to the verdict that counts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from loopkit.definition.machine import NO_FINDING
+from loopkit.patterns import compile_pattern, occurrences
+from loopkit.validators.answer import storable
+from loopkit.validators.fault import Fault
+from loopkit.validators.report_form import Doubt, quoted
+from loopkit.validators.verdict.form import IN_MESSAGE, VerdictForm, VerdictWord
+from loopkit.validators.verdict.said import Said
+
+if TYPE_CHECKING:
+    from regex import Match
+
+MAX_LINE = 2**31
+GROUPS = ("message", "severity", "file", "line", "code")
+"""The groups of a pattern for findings; `message` has to be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A finding at its place in the text."""
+
+    at: int
+    fault: Fault
+    """Its severity is a level, or `none` where the line says that all is well."""
+    meaning: VerdictWord
+
+
+def listed_in(text: str, verdict: VerdictWord, form: VerdictForm) -> tuple[Listed, ...]:
+    """Every finding of a text in order, those that are met as well.
+
+    `verdict` stands in where the pattern has no group `severity`. Raises Doubt at a word that
+    nobody knows, and PatternTimeout.
+    """
+    return tuple(_listed(match, verdict, form) for match in occurrences(form.listed, text))
+
+
+def of_verdict(listed: Sequence[Listed], said: Sequence[Said], chosen: int) -> Sequence[Listed]:
+    """Those of the findings that belong to one of several verdicts.
+
+    Where findings come before the first verdict, they stand above theirs; else below. A verdict
+    without any has those before it that do not go with the other verdict beside them.
+    """
+    parts = _parts(listed, said)
+    is_below = not parts[0]
+    near = [*parts[chosen + 1]] if is_below else [*parts[chosen]]
+    if not is_below and chosen == len(said) - 1:
+        near += parts[chosen + 1]
+    for at in range(chosen, -1, -1):
+        near = near or [one for one in parts[at] if not _is_of_another(one, said, at, chosen)]
+    return near
+
+
+def _parts(listed: Sequence[Listed], said: Sequence[Said]) -> list[list[Listed]]:
+    """The findings before the first verdict, and those that follow each of them."""
+    parts: list[list[Listed]] = [[] for _ in range(len(said) + 1)]
+    starts = [verdict.start for verdict in said]
+    for one in listed:
+        parts[bisect_left(starts, one.at)].append(one)
+    return parts
+
+
+def _is_of_another(one: Listed, said: Sequence[Said], at: int, chosen: int) -> bool:
+    """Whether a finding goes with a verdict beside it, which is another than the chosen one."""
+    beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
+    return one.meaning in beside - {said[chosen].meaning}
+
+
+def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> Listed:
+    message = " ".join((_group(match, "message") or match.group()).split())
+    if not message:
+        raise Doubt(f"The finding {quoted(match.group().strip()[:60])} says nothing.")
+    level, meaning = _level(match, verdict, form)
+    file, line = _place(match, message)
+    fault = Fault(
+        message=storable(message),
+        steady=storable(message),
+        location=storable(file),
+        line=line,
+        severity=level,
+        code=storable(_group(match, "code")),
+        value=message,
+    )
+    return Listed(match.start(), fault, meaning)
+
+
+def _level(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> tuple[str, VerdictWord]:
+    word = _group(match, "severity")
+    if not word:
+        meaning: VerdictWord = "fail" if verdict == "fail" else "warn"
+        level = form.levels.blocking if verdict == "fail" else form.levels.advisory
+        return level, meaning
+    known = form.level(word)
+    if known is None:
+        choices = ", ".join(map(quoted, (*form.words, *form.levels.levels)))
+        raise Doubt(f"A finding has the word {quoted(word[:60])}, which is none of {choices}.")
+    if known == NO_FINDING:
+        return known, "pass"
+    return known, "fail" if form.levels.is_severe(known) else "warn"
+
+
+def _place(match: Match[str], message: str) -> tuple[str, int | None]:
+    """The file and the line that a finding names, in groups or in its message."""
+    file, line = _group(match, "file"), _group(match, "line")
+    if not file and not line:
+        found = compile_pattern(IN_MESSAGE).search(message)
+        file, line = (found["file"], found["line"]) if found else ("", "")
+    number = int(line) if line.isdecimal() and len(line) < 10 else 0
+    return file, number if 1 <= number <= MAX_LINE else None
+
+
+def _group(match: Match[str], name: str) -> str:
+    """What a named group took; empty where the pattern has none, or it took no part."""
+    return (match[name] or "").strip() if name in match.re.groupindex else ""

@@ -1,0 +1,126 @@
+"""How an artifact came to be what it is: its rounds, what changed last, and the way of the run."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from loopkit.events import Artifact
+from loopkit.findings import Finding, Report
+from loopkit.graph import Graph
+from loopkit.ledger import normalised, rounds_of
+from loopkit.runstate import Round, RunState
+from loopkit.severities import ERROR
+from loopkit.text import indented, one_line, plural, printable
+
+MOST_LINES = 60
+"""How many lines of a diff are shown."""
+MOST_STEPS = 24
+"""How many states of a long way are shown, the last ones."""
+
+
+def counted(report: Report) -> str:
+    """A verdict with what was found: `fail, 3 blocking findings, 1 warning`."""
+    parts: list[str] = [report.verdict]
+    parts += [plural(len(report.blocking), "blocking finding")] if report.blocking else []
+    parts += [plural(len(report.warnings), "warning")] if report.warnings else []
+    parts += [f"score {report.score:g}"] if report.score is not None else []
+    return ", ".join(parts)
+
+
+def weight(finding: Finding) -> str:
+    """How bad a finding is, where that is not simply an error."""
+    if finding.severity == ERROR:
+        return "" if finding.blocking else "not blocking: "
+    return f"{finding.severity}: "
+
+
+def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
+    """The verdict of each attempt that the state of a report judged, where there were several."""
+    rounds = rounds_of(run, report.state) if report else []
+    if len(rounds) < 2:
+        return
+    yield "Attempts judged:"
+    for entry in rounds:
+        here = " (shown here)" if entry.report == report else ""
+        yield f"  {entry.report.attempt}: {counted(entry.report)}{here}"
+
+
+def past(finding: Finding, run: RunState, report: Report) -> str:
+    """What earlier attempts had of a finding, in a few words; nothing of a new one."""
+    if finding.status == "new":
+        return ""
+    before = _before(run, report)
+    had = [r.report.attempt for r in before if any(f.id == finding.id for f in r.report.findings)]
+    if not had:
+        return finding.status
+    if finding.status == "regressed":
+        return f"back: it was in attempt {_listed(had)}, and gone"
+    # Of attempts in a row that had it, the first.
+    attempts = [r.report.attempt for r in before]
+    since = had[-1]
+    for attempt in reversed(attempts[: attempts.index(had[-1]) + 1]):
+        if attempt not in had:
+            break
+        since = attempt
+    return f"since attempt {since}"
+
+
+def resolved_lines(report: Report) -> Iterator[str]:
+    """What the attempt before still had."""
+    if report.resolved:
+        yield "Resolved by this attempt:"
+        yield from (indented(f"- {finding.message}", "  ") for finding in report.resolved)
+
+
+def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
+    """How an artifact differs from the attempt before it, as far as that was judged."""
+    earlier = [r.judged for r in run.rounds if r.judged.name == artifact.name]
+    before = [a for a in earlier if a.attempt < artifact.attempt and a.author == artifact.author]
+    if not before:
+        return
+    last = max(before, key=lambda version: version.attempt)
+    if normalised(last) == normalised(artifact):
+        yield f"It is the same as attempt {last.attempt}."
+        return
+    yield f"Changed since attempt {last.attempt}:"
+    diff = list(difflib.unified_diff(_lines(last), _lines(artifact), lineterm="", n=2))[2:]
+    yield from (f"  {line}".rstrip() for line in diff[:MOST_LINES])
+    if len(diff) > MOST_LINES:
+        yield f"  … and {plural(len(diff) - MOST_LINES, 'more line')}"
+
+
+def way_lines(graph: Graph, run: RunState) -> Iterator[str]:
+    """The states that the run went through, with the verdicts on its way."""
+    steps = [graph.by_id[edge].source for edge in run.route if edge in graph.by_id]
+    if not steps:
+        return
+    told = [one_line(step) for step in (*steps, run.state)]
+    shown = told[-MOST_STEPS:]
+    gap = ["…"] if len(told) > MOST_STEPS else []
+    yield f"Route: {' → '.join([*gap, *_folded(shown)])}"
+
+
+def _folded(steps: Sequence[str]) -> Iterator[str]:
+    for step, same in groupby(steps):
+        number = len(list(same))
+        yield step if number == 1 else f"{step} ×{number}"
+
+
+def _before(run: RunState, report: Report) -> list[Round]:
+    rounds = rounds_of(run, report.state)
+    own = next((i for i, r in enumerate(rounds) if r.report == report), len(rounds))
+    return rounds[:own]
+
+
+def _listed(attempts: Sequence[int]) -> str:
+    return ", ".join(map(str, attempts))
+
+
+def _lines(artifact: Artifact) -> list[str]:
+    text = artifact.text
+    if artifact.is_data:
+        text = json.dumps(artifact.data, indent=2, ensure_ascii=False, sort_keys=True)
+    return printable(text).splitlines()

@@ -1,0 +1,1 @@
+raise AssertionError("a check imports nothing")

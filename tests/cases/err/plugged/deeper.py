@@ -1,0 +1,5 @@
+raise AssertionError("a check imports nothing")
+
+
+def check(value, context):
+    return []

@@ -1,0 +1,158 @@
+"""When revising makes no progress: the same text, the same findings, or turns between a few."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopkit.events import Artifact
+from loopkit.ledger import normalised
+from tests.support import PASS, Desk, Played, fails, scenario
+
+MACHINE = """
+loopkit: 1
+limits: {revisions: 12, stall: STALL}
+agents:
+  author: {command: [none]}
+  critic: {model: some/model, retry: {attempts: 1}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic, reask: 0}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: stalled, target: stuck}
+      - {revise: draft}
+      - {target: exhausted}
+  accepted: {final: success, result: plan}
+  stuck: {final: failure, result: plan, pick: best}
+  exhausted: {final: failure}
+"""
+SIX = [fails("A", "B", "C", "D", "E", "F"), fails("A", "B", "C"), fails("C", "B", "A")]
+
+
+def play(
+    desk: Desk, critic: list[Any], *, stall: int = 2, plans: list[str] | None = None
+) -> Played:
+    """The whole run; wherever it is suspended, it is resumed."""
+    texts = plans or [f"plan {number}" for number in range(1, 12)]
+    script = scenario(agents={"author": texts, "critic": critic})
+    played = desk.play(MACHINE.replace("STALL", str(stall)), script)
+    while played.outcome is None:
+        played = desk.resume(played.state.run)
+    return played
+
+
+def stalls(played: Played) -> list[bool]:
+    return [report.stalled for report in played.reports if report.verdict == "fail"]
+
+
+def test_fewer_findings_are_progress_and_the_same_again_are_none(desk: Desk) -> None:
+    """X.2: six findings, then three of them, then the same three."""
+    played = play(desk, SIX)
+    assert played.outcome == "stuck"
+    assert stalls(played) == [False, False, True]
+
+
+def test_findings_in_turns_are_no_progress(desk: Desk) -> None:
+    """X.3: A, B, A, B; a count of the same in a row would never see it."""
+    played = play(desk, [fails("A"), fails("B"), fails("A"), fails("B")])
+    assert played.outcome == "stuck"
+    assert stalls(played) == [False, False, False, True]
+
+
+@pytest.mark.parametrize("stall", [2, 3, 9])
+def test_a_text_that_comes_back_is_no_progress_whatever_stall_says(desk: Desk, stall: int) -> None:
+    """X.1: an earlier version again, with other findings each time."""
+    critic = [fails("A"), fails("B"), fails("C")]
+    played = play(desk, critic, stall=stall, plans=["one", "two", "one  \n"])
+    assert played.outcome == "stuck"
+    assert stalls(played) == [False, False, True]
+
+
+@pytest.mark.parametrize("stall", [2, 3, 4])
+def test_new_texts_with_one_finding_have_as_many_rounds_as_stall_says(
+    desk: Desk, stall: int
+) -> None:
+    """S1.61: the same failing set, round after round."""
+    played = play(desk, [fails("A")] * 9, stall=stall)
+    assert stalls(played) == [False] * (stall - 1) + [True]
+
+
+def test_errors_of_infrastructure_change_nothing(durable: Desk) -> None:
+    """X.4: a judgement that failed between two rounds is no round, and no progress either."""
+    lost = {"fault": "server_error"}
+    critic = [SIX[0], [lost, SIX[1]], [lost, "What?", lost, SIX[2]]]
+    played = play(durable, critic)
+    assert played.outcome == "stuck"
+    assert stalls(played) == [False, False, True]
+    assert len(played.prompts("author")) == 3
+
+
+def test_the_same_attempt_judged_again_is_no_repetition(durable: Desk) -> None:
+    """X.4: the attempt whose judge was lost is judged again; that is still its only round."""
+    critic = [fails("A"), [{"fault": "server_error"}, fails("B")], PASS]
+    played = play(durable, critic)
+    assert played.outcome == "accepted"
+    assert stalls(played) == [False, False]
+
+
+def test_what_is_stuck_ends_with_its_best_version(desk: Desk) -> None:
+    """X.5 and X.6: the outcome is its own, and the result the best so far, the earliest of two."""
+    played = play(desk, SIX)
+    assert played.result == {"plan": "plan 2"}
+
+
+def text_of(text: str) -> str:
+    return normalised(Artifact(name="plan", author="draft", attempt=1, text=text))
+
+
+def substance(text: str) -> list[str]:
+    """A text as a reader compares it: its lines without what nobody sees, by another way."""
+    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
+    lines = [line.rstrip(" \t") for line in text.split("\n")]
+    while lines and not lines[0]:
+        lines.pop(0)
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+TEXTS = st.text(alphabet="ab \t\n\r\u0301\u00e1-.é", max_size=12)
+
+
+@given(TEXTS, TEXTS)
+def test_texts_that_differ_in_substance_are_never_called_the_same(one: str, other: str) -> None:
+    assert (text_of(one) == text_of(other)) == (substance(one) == substance(other))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "1", "true", "a", "á"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner),
+    max_leaves=6,
+)
+
+
+def data_of(value: Any) -> str:
+    return normalised(Artifact(name="d", author="s", attempt=1, text="", data=value, is_data=True))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of JSON: unlike Python's, true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool) or type(one) is not type(other):
+        return one is other
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+@given(VALUES, VALUES)
+def test_data_that_differs_is_never_called_the_same(one: Any, other: Any) -> None:
+    assert (data_of(one) == data_of(other)) == same(one, other)

@@ -1,0 +1,214 @@
+"""S1: what validators and authors are told, what comes of each verdict, and the log for people."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support import PASS, Desk, Played, fails, scenario, warns
+
+MACHINE = """
+loopkit: 1
+input:
+  task: {id: str, name: str, description: str}
+  expected: {type: [str], default: []}
+  test_command: {type: str, default: make test}
+  requirements: {type: str, default: docs/requirements.md}
+  end_to_end: {type: bool, default: false}
+limits: {revisions: 2}
+agents:
+  builder: {model: some/model, system: You build what a task asks for.}
+  verifier: {model: some/model, system: You verify and never edit.}
+validators:
+  verified:
+    judge: verifier
+    prompt: |
+      Verify task {{ input.task.id }} ({{ input.task.name }}): {{ input.task.description }}
+      Test it with: {{ input.test_command }}
+      Requirements: {{ input.requirements }}
+      The command ended with {{ tests.exit_code }}, attempt {{ attempt }}.
+      {% for path in input.expected %}
+      - {{ path }}
+      {% endfor %}
+      {% if input.end_to_end %}
+      ## End to end
+      Follow every acceptance criterion to a test.
+      {% endif %}
+      {{ work | untrusted }}
+      {{ FORM }}
+feedback:
+  failed: |
+    ## PREVIOUS VALIDATION FAILED
+    (attempt {{ attempt }}, revision {{ revision }} of {{ max_revisions }})
+
+    You must address these findings:
+    {% for finding in findings %}
+    - {{ finding.message }}
+    {% endfor %}
+
+    ---
+states:
+  build:
+    agent: builder
+    prompt: |
+      {% if feedback %}
+      {{ feedback }}
+
+      {% endif %}
+      This is attempt {{ attempt }}. Do {{ input.task.description }}.
+    output: work
+    next: tests
+  tests: {run: [PYTHON, -c, "print('ok')"], next: verify}
+  verify:
+    validate: work
+    by: [verified]
+    transitions:
+      - {guard: valid, target: log}
+      - {guard: cap_reached, target: log}
+      - {revise: build, feedback: failed}
+  log:
+    run: [PYTHON, -c, APPEND]
+    stdin: |
+      ### Task {{ input.task.id }} - {{ report.verdict | upper }}
+      {% for finding in report.findings %}
+      - [{{ finding.severity }}] {{ finding.message }}
+      {% endfor %}
+    next: routed
+  routed:
+    transitions:
+      - {guard: 'reports.verify.verdict in ["pass", "warn"]', target: completed}
+      - {target: exhausted}
+  completed: {final: success, result: work}
+  exhausted: {final: failure, result: work}
+"""
+APPEND = "import sys; open('verification.md', 'a').write(sys.stdin.read())"
+TASK = {"task": {"id": "1.1", "name": "Quoting", "description": "quote line breaks"}}
+FORM = 'Answer {"verdict": "pass|warn|fail", "findings": []}.'
+
+
+def play(desk: Desk, verifier: list[Any], inputs: dict[str, Any] | None = None) -> Played:
+    machine = MACHINE.replace("PYTHON", sys.executable).replace("APPEND", f'"{APPEND}"')
+    machine = machine.replace("{{ FORM }}", FORM)
+    script = scenario(agents={"builder": ["one", "two", "three"], "verifier": verifier})
+    return desk.play(machine, script, {**TASK, **(inputs or {})})
+
+
+def test_the_validator_is_told_everything_about_its_task(desk: Desk) -> None:
+    """S1.31: body, task, result, expected files, commands, paths, each by a name."""
+    played = play(desk, [PASS], {"expected": ["a.py", "b.py"], "test_command": "tox"})
+    [prompt] = played.prompts("verifier")
+    assert prompt.startswith("Verify task 1.1 (Quoting): quote line breaks\nTest it with: tox\n")
+    assert "Requirements: docs/requirements.md\nThe command ended with 0, attempt 1.\n" in prompt
+    assert "- a.py\n- b.py\n" in prompt
+    [request] = played.asked("verifier")
+    assert request.messages[0].content == "You verify and never edit."
+
+
+def test_a_retry_begins_with_the_findings(desk: Desk) -> None:
+    """S1.32: the block stands before the task."""
+    played = play(desk, [fails("No test.", "No doc."), PASS])
+    told = played.prompts("builder")[1]
+    assert told.startswith("## PREVIOUS VALIDATION FAILED")
+    assert "You must address these findings:\n- No test.\n- No doc.\n\n---\n" in told
+    assert told.index("---") < told.index("Do quote line breaks")
+
+
+def test_a_retry_says_the_true_attempt(desk: Desk) -> None:
+    """S1.33: no number starts anew."""
+    played = play(desk, [fails("A"), fails("B"), PASS])
+    first, second, third = played.prompts("builder")
+    assert "This is attempt 1." in first
+    assert "(attempt 1, revision 1 of 2)" in second
+    assert "This is attempt 2." in second
+    assert "(attempt 2, revision 2 of 2)" in third
+    assert "This is attempt 3." in third
+
+
+def test_a_retry_names_only_what_is_open(desk: Desk) -> None:
+    """S1.34: what is resolved is not told again, and a pass leaves nothing to tell."""
+    played = play(desk, [fails("A", "B"), fails("B"), PASS])
+    assert "- A" not in played.prompts("builder")[2]
+    assert "- B" in played.prompts("builder")[2]
+    last = played.reports[-1]
+    assert (last.verdict, last.findings) == ("pass", ())
+    assert [finding.status for finding in last.resolved] == ["resolved"]
+
+
+def test_warnings_are_not_what_a_retry_is_about(desk: Desk) -> None:
+    """S1.19: feedback uses what blocks, and nothing else."""
+    both = fails("A")["data"]["findings"] + warns("W")["data"]["findings"]
+    played = play(desk, [{"data": {"verdict": "fail", "findings": both}}, PASS])
+    assert "- A" in played.prompts("builder")[1]
+    assert "W" not in played.prompts("builder")[1]
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_flag_adds_a_section_to_a_prompt(desk: Desk, is_on: bool) -> None:
+    """S1.35: a condition on the input."""
+    played = play(desk, [PASS], {"end_to_end": is_on})
+    assert ("## End to end" in played.prompts("verifier")[0]) == is_on
+
+
+def test_each_verdict_is_appended_to_a_log_for_people(desk: Desk) -> None:
+    """S1.36: the file grows, run by run."""
+    play(desk, [warns("Long.")])
+    play(desk, [PASS])
+    log = (desk.folder / "verification.md").read_text()
+    assert log == "### Task 1.1 - WARN\n- [warning] Long.\n### Task 1.1 - PASS\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "builds"),
+    [
+        ([PASS], "completed", 1),
+        ([warns("W")], "completed", 1),
+        ([fails("A"), PASS], "completed", 2),
+        ([fails("A"), fails("B"), fails("C")], "exhausted", 3),
+    ],
+    ids=["pass", "warn", "fail", "exhausted"],
+)
+def test_pass_completes_warn_completes_fail_is_tried_again(
+    desk: Desk, said: list[Any], outcome: str, builds: int
+) -> None:
+    """S1.25: a warning is kept and costs no retry; S1.49: what is exhausted is never completed."""
+    played = play(desk, said)
+    assert played.outcome == outcome
+    assert len(played.prompts("builder")) == builds
+
+
+PANEL = """
+loopkit: 1
+agents: {author: {command: [none]}, one: {model: some/model}, two: {model: some/model}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{matches: goal, message: No goal.}, {matches: tests, message: No tests.}, {judge: one}, {judge: two}]
+    STOP
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""  # noqa: E501
+
+
+def panel(desk: Desk, stop: str, plan: str, one: Any = PASS, two: Any = PASS) -> Played:
+    script = scenario(agents={"author": [plan], "one": [one], "two": [two]})
+    return desk.play(PANEL.replace("STOP", stop or "description: Judge."), script)
+
+
+def test_a_later_validator_does_not_hide_an_earlier_warning(desk: Desk) -> None:
+    """S1.26: the strictest verdict counts, in whatever order they answer."""
+    for one, two in ((warns("W"), PASS), (PASS, warns("W"))):
+        assert panel(desk, "", "goal tests", one, two).reports[0].verdict == "warn"
+    for one, two in ((fails("A"), warns("W")), (warns("W"), fails("A"))):
+        assert panel(desk, "", "goal tests", one, two).reports[0].verdict == "fail"
+
+
+def test_all_findings_are_collected_unless_the_first_one_is_to_stop(desk: Desk) -> None:
+    """S1.27: short-circuit is an option."""
+    collected = panel(desk, "", "plan").reports[0]
+    assert [finding.message for finding in collected.findings] == ["No goal.", "No tests."]
+    stopped = panel(desk, "stop: first", "plan").reports[0]
+    assert [finding.message for finding in stopped.findings] == ["No goal."]

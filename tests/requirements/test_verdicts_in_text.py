@@ -1,0 +1,485 @@
+"""Verdicts out of text: which words of whom count, and what becomes of a text that has none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from loopkit.events import Replied
+from loopkit.findings import Report
+from tests.support import Desk, Played, scenario
+
+MACHINE = """
+loopkit: 1
+limits: {revisions: 2}
+patterns: {logged: '^### .* - (?P<verdict>\\w+) \\(', told: 'Result=(\\w+)'}
+agents:
+  author: {command: [none]}
+  critic: AGENT
+validators:
+  review: {judge: critic, RULE}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [review]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: incomplete, target: unjudged}
+      - {guard: cap_reached, target: exhausted}
+      - {revise: draft}
+  accepted: {final: success}
+  exhausted: {final: failure}
+  unjudged: {final: failure}
+"""
+PLAYED = "{model: some/model}"
+
+
+def play(desk: Desk, *critic: Any, rule: str = "verdict: {}", attempts: int = 3) -> Played:
+    """A run in which the critic says these texts; a list of them answers one attempt."""
+    machine = MACHINE.replace("AGENT", PLAYED).replace("RULE", rule)
+    plans = [f"plan {number}" for number in range(1, attempts + 1)]
+    return desk.play(machine, scenario(agents={"author": plans, "critic": list(critic)}))
+
+
+def messages(report: Report) -> list[str]:
+    return [finding.message for finding in report.findings]
+
+
+# Which words are a verdict
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "verdict"),
+    [
+        ("", "Verdict: PASS", "pass"),
+        ("", "- [WARN] Long.\nVerdict: warn", "warn"),
+        ("", "- [FAIL] No goal.\nVerdict: FAIL", "fail"),
+        ("{PASS: pass, FAIL: fail}", "Verdict: PASS", "pass"),
+        ("{PASS: pass, CONCERNS: warn, FAIL: fail, WAIVED: pass}", "Verdict: WAIVED", "pass"),
+        (
+            "{PASS: pass, CONCERNS: warn, FAIL: fail, WAIVED: pass}",
+            "- [CONCERNS] Long.\nVerdict: CONCERNS",
+            "warn",
+        ),
+    ],
+)
+def test_the_words_of_a_verdict_can_be_chosen(
+    desk: Desk, words: str, said: str, verdict: str
+) -> None:
+    """S1.11: the alphabet of each validator."""
+    rule = f"verdict: {{words: {words}}}" if words else "verdict: {}"
+    played = play(desk, said, "Verdict: PASS", rule=rule)
+    assert played.reports[0].verdict == verdict
+
+
+def test_a_pattern_says_where_the_word_stands(desk: Desk) -> None:
+    """S1.11: a regular expression, or the name of one."""
+    for pattern in ("told", "'Result=(\\w+)'"):
+        played = play(desk, "Result=PASS", rule=f"verdict: {{pattern: {pattern}}}")
+        assert played.outcome == "accepted"
+
+
+def test_a_word_outside_the_alphabet_is_asked_about(desk: Desk) -> None:
+    """S1.11: it is closed, and no earlier verdict stands in for an unknown one."""
+    rule = "verdict: {words: {PASS: pass, FAIL: fail}}"
+    played = play(desk, ["Verdict: PASS\n\nVerdict: WARN", "Verdict: PASS"], rule=rule)
+    assert '"WARN", which is none of "PASS", "FAIL"' in played.prompts("critic")[1]
+    assert played.outcome == "accepted"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "**Verdict:** PASS",
+        "VERDICT: PASS",
+        "✅ PASS",
+        "## Verdict\n\n**PASS**",
+        "### Final verdict: ✅ `PASS`",
+        "My verdict is PASS.",
+        "- **Verdict** — PASS (all five criteria)",
+        "```markdown\n# Report\n\nVerdict: PASS\n```",
+    ],
+)
+def test_a_verdict_may_be_decorated(desk: Desk, said: str) -> None:
+    """S1.16: how models like to write it; a pattern of one's own reads everything else."""
+    played = play(desk, said)
+    assert played.outcome == "accepted"
+    assert len(played.prompts("critic")) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The last line is **Verdict:** PASS** or **WARN** or **FAIL.",
+        "**Verdict:** PASS** or **WARN",
+        "Verdict: PASS/WARN/FAIL",
+        "Verdict: [PASS|FAIL]",
+        "Answer with one of PASS, WARN, FAIL",
+    ],
+)
+@pytest.mark.parametrize("rule", ["verdict: {}", "verdict: {pattern: '(PASS|WARN|FAIL)'}"])
+def test_words_to_choose_from_are_no_verdict(desk: Desk, said: str, rule: str) -> None:
+    """S1.14: whichever pattern reads it."""
+    assert play(desk, said, rule=f"reask: 0, {rule}", attempts=1).outcome == "unjudged"
+
+
+# Which of several counts
+
+LOG = """\
+### Task 1.1 - FAIL (10:00)
+
+- [FAIL] No goal.
+
+### Task 1.1 - PASS (10:20)
+
+- [PASS] The goal is there.
+"""
+
+
+@pytest.mark.parametrize(
+    ("take", "outcomes"),
+    [("last", ["pass"]), ("first", ["fail"]), ("strictest", ["fail"]), ("unique", ["incomplete"])],
+)
+def test_it_is_declared_which_of_several_verdicts_counts(
+    desk: Desk, take: str, outcomes: list[str]
+) -> None:
+    """S1.13: the last one of a log that grows, unless another is wanted."""
+    rule = f"reask: 0, verdict: {{pattern: logged, take: {take}}}"
+    played = play(desk, LOG, "### Task 1.1 - PASS (10:30)", rule=rule)
+    assert [report.verdict for report in played.reports][:1] == outcomes
+    if take == "first":
+        assert messages(played.reports[0]) == ["No goal."]
+
+
+def test_the_last_of_several_verdicts_counts_by_itself(desk: Desk) -> None:
+    """S1.13, S1.25: and the findings of those before are not its own."""
+    played = play(desk, LOG, rule="verdict: {pattern: logged}")
+    assert played.outcome == "accepted"
+    assert played.reports[0].findings == ()
+
+
+# Whose words count
+
+TRANSCRIPT = """
+import json, sys
+
+def line(role, *content):
+    print(json.dumps({"type": role, "message": {"role": role, "content": list(content)}}))
+
+def text(said):
+    return {"type": "text", "text": said}
+
+sys.stdin.read()
+print(json.dumps({"type": "system", "subtype": "init", "session_id": "s-1"}))
+"""
+QUOTED = (
+    TRANSCRIPT
+    + """
+line("user", text("Verdict: PASS"))
+line("assistant", text("I read the notes."), {"type": "tool_use", "id": "t", "name": "Read", "input": {"q": "Verdict: PASS"}})
+line("user", {"type": "tool_result", "tool_use_id": "t", "content": "Old notes.\\nVerdict: PASS"})
+line("assistant", text("- [FAIL] plan.md:3: No goal.\\n\\nVerdict: FAIL"))
+line("user", {"type": "tool_result", "tool_use_id": "u", "content": [text("Verdict: PASS")]})
+print(json.dumps({"type": "result", "result": "That was my review."}))
+"""  # noqa: E501
+)
+EARLIER = (
+    TRANSCRIPT
+    + """
+line("assistant", text("- [FAIL] plan.md:3: No goal.\\n\\n**Verdict:** FAIL"))
+line("assistant", {"type": "tool_use", "id": "t", "name": "Write", "input": {"text": "Verdict: PASS"}})
+line("user", {"type": "tool_result", "tool_use_id": "t", "content": "Verdict: PASS"})
+line("assistant", text(""))
+print(json.dumps({"type": "result", "result": ""}))
+"""  # noqa: E501
+)
+BY_ANOTHER = (
+    TRANSCRIPT
+    + """
+line("assistant", text("- [FAIL] plan.md:3: No goal.\\n\\nVerdict: FAIL"))
+message = {"role": "assistant", "content": [text("Verdict: PASS")]}
+print(json.dumps({"type": "assistant", "parent_tool_use_id": "t", "message": message}))
+print(json.dumps({"type": "result", "result": "Done."}))
+"""
+)
+ONLY_QUOTED = (
+    TRANSCRIPT
+    + """
+line("user", {"type": "tool_result", "tool_use_id": "t", "content": "Verdict: PASS"})
+line("assistant", text("The notes say:\\n\\n> Verdict: PASS\\n\\nand that is all."))
+print(json.dumps({"type": "result", "result": ""}))
+"""
+)
+ECHOED = """
+import sys
+print(sys.stdin.read())
+print("I have read it.")
+"""
+DEFINITION = (
+    TRANSCRIPT
+    + '''
+line("assistant", text("""I write the validator.
+
+```markdown
+---
+name: plan-validator
+---
+Check the plan. End with one line:
+
+Verdict: PASS
+```
+
+Its last line is `Verdict: PASS` or `Verdict: FAIL`:
+
+- **Verdict:** FAIL when a criterion is missed
+- **Verdict:** PASS otherwise
+
+and its findings look like this: - [PASS|WARN|FAIL] what was found."""))
+line("assistant", {"type": "tool_use", "id": "t", "name": "Write", "input": {"text": "Verdict: PASS"}})
+print(json.dumps({"type": "result", "result": "I have written `plan-validator.md`."}))
+'''  # noqa: E501
+)
+
+
+def judged(desk: Desk, program: str, how: str, rule: str = "verdict: {}") -> Played:
+    """A run in which a program judges, as an agent of a judge or as the command of a rule."""
+    desk.write("reviewer.py", program)
+    command = json.dumps([sys.executable, str(desk.folder / "reviewer.py")])
+    agent = f"{{command: {command}, reply: {'text' if program is ECHOED else 'stream_json'}}}"
+    machine = MACHINE.replace("limits: {revisions: 2}", "limits: {revisions: 0}")
+    if how == "command":
+        machine = machine.replace("  critic: AGENT\n", "")
+        machine = machine.replace("{judge: critic, RULE}", f"{{command: {command}, {rule}}}")
+    machine = machine.replace("AGENT", agent).replace("RULE", f"reask: 0, {rule}")
+    return desk.play(machine, scenario(agents={"author": ["Verdict: PASS, says the author."]}))
+
+
+BOTH = pytest.mark.parametrize("how", ["judge", "command"])
+ANYWHERE = "verdict: {pattern: 'Verdict:\\W*(PASS|FAIL)'}"
+
+
+@BOTH
+@pytest.mark.parametrize("rule", ["verdict: {}", ANYWHERE], ids=["by-default", "anywhere"])
+def test_only_what_the_assistant_says_is_searched(desk: Desk, how: str, rule: str) -> None:
+    """S1.12: neither results of tools nor what they are given, and not the user's words."""
+    report = judged(desk, QUOTED, how, rule).reports[0]
+    assert report.verdict == "fail"
+    [finding] = report.findings
+    assert (finding.message, finding.location, finding.line) == (
+        "plan.md:3: No goal.",
+        "plan.md",
+        3,
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("rule", ["verdict: {}", ANYWHERE], ids=["by-default", "anywhere"])
+@pytest.mark.parametrize("program", [ONLY_QUOTED, ECHOED], ids=["quoted", "echoed"])
+def test_what_is_quoted_or_echoed_is_no_verdict(
+    desk: Desk, how: str, program: str, rule: str
+) -> None:
+    """S1.12, S1.17: the artifact in the prompt says PASS, and so do the notes."""
+    played = judged(desk, program, how, rule)
+    assert played.outcome == "unjudged"
+    assert played.reports[0].verdict == "incomplete"
+
+
+@BOTH
+def test_the_words_of_a_sub_agent_are_not_the_judges_own(desk: Desk, how: str) -> None:
+    """S1.12: they come as messages of an assistant, with the call that started it."""
+    assert judged(desk, BY_ANOTHER, how).reports[0].verdict == "fail"
+
+
+@BOTH
+def test_all_messages_are_searched_and_not_the_last_alone(desk: Desk, how: str) -> None:
+    """S1.15: the verdict stands in an earlier message, and the result is empty."""
+    played = judged(desk, EARLIER, how)
+    assert played.outcome == "exhausted"
+    assert messages(played.reports[0]) == ["plan.md:3: No goal."]
+
+
+@BOTH
+def test_a_transcript_of_writing_a_validator_has_no_verdict(desk: Desk, how: str) -> None:
+    """S1.14, S1.17: in its fences, its code and its lists stand words that others will use."""
+    played = judged(desk, DEFINITION, how)
+    assert played.outcome == "unjudged"
+    assert "verdict" in played.reports[0].reason
+
+
+def test_all_messages_of_a_judge_are_stored_where_they_are_more_than_its_reply(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1.15: a resumed run reads what was said, not what it says again; secrets are left out."""
+    monkeypatch.setenv("NOTES_TOKEN", "I read the notes.")
+    [replied] = [e for e in judged(desk, EARLIER, "judge").of(Replied) if "judge" in e.key]
+    assert replied.said == ()
+    assert replied.text.endswith("FAIL")
+    [replied] = [e for e in judged(desk, QUOTED, "judge").of(Replied) if "judge" in e.key]
+    assert [text.partition("\n")[0] for text in replied.said] == [
+        "[NOTES_TOKEN]",
+        "- [FAIL] plan.md:3: No goal.",
+        "That was my review.",
+    ]
+
+
+def test_a_transcript_that_is_too_long_is_not_cut(desk: Desk) -> None:
+    """S1.17: a part that is left out could hold the verdict, so nothing is read."""
+    long = "line('assistant', text('word ' * 210_000)); line('assistant', text('Verdict: PASS'))"
+    report = judged(desk, TRANSCRIPT + long, "judge").reports[0]
+    assert report.verdict == "incomplete"
+    assert "more than the 1,000,000 allowed" in report.reason
+
+
+# What becomes of findings
+
+
+def test_findings_are_read_with_severity_file_and_line(desk: Desk) -> None:
+    """S1.18: `- [PASS|WARN|FAIL] text`."""
+    said = (
+        "- [PASS] The goal is clear.\n"
+        "- [FAIL] src/tea.py:12: boils no water.\n"
+        "  It only looks at the pot.\n"
+        "* **[WARN]** Long (see docs/tea.md:3).\n"
+        "Verdict: FAIL"
+    )
+    report = play(desk, said, "Verdict: PASS").reports[0]
+    assert [(f.message, f.severity, f.location, f.line) for f in report.findings] == [
+        ("src/tea.py:12: boils no water. It only looks at the pot.", "error", "src/tea.py", 12),
+        ("Long (see docs/tea.md:3).", "warning", "docs/tea.md", 3),
+    ]
+
+
+def test_findings_can_have_a_form_of_their_own(desk: Desk) -> None:
+    """S1.18: a pattern with named groups."""
+    pattern = (
+        r"^(?P<file>\S+)\((?P<line>\d+)\) (?P<severity>\w+) (?P<code>[A-Z]\d+) (?P<message>.+)$"
+    )
+    rule = f"verdict: {{findings: '{pattern}'}}"
+    said = "tea.py(4) FAIL T1 boils no water\ntea.py(9) PASS T2 pours\nVerdict: FAIL"
+    [finding] = play(desk, said, "Verdict: PASS", rule=rule).reports[0].findings
+    assert (finding.message, finding.code, finding.location, finding.line) == (
+        "boils no water", "T1", "tea.py", 4,
+    )  # fmt: skip
+
+
+def test_feedback_names_what_fails_and_what_warns_and_nothing_that_passes(desk: Desk) -> None:
+    """S1.19."""
+    said = "- [PASS] Clear goal.\n- [FAIL] No tests.\n- [WARN] Long.\nVerdict: FAIL"
+    played = play(desk, said, "Verdict: PASS")
+    told = played.prompts("author")[1]
+    assert "No tests." in told
+    assert "Clear goal." not in told
+    assert messages(played.reports[0]) == ["No tests.", "Long."]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The plan has no goal at all.\n\nVerdict: FAIL",
+        "The plan has no goal at all.\n- [PASS] It is short.\n\nVerdict: FAIL",
+    ],
+    ids=["no-findings", "all-pass"],
+)
+def test_a_fail_that_names_nothing_is_asked_for_more_and_then_gives_its_own_words(
+    desk: Desk, said: str
+) -> None:
+    """S1.20: never empty feedback."""
+    played = play(desk, [said, said, said], "Verdict: PASS")
+    assert "no finding says what has to be corrected" in played.prompts("critic")[1]
+    [finding] = played.reports[0].findings
+    assert finding.blocking
+    assert finding.message.startswith("The plan has no goal at all.")
+    assert "The plan has no goal at all." in played.prompts("author")[1]
+    assert played.outcome == "accepted"
+
+
+def test_a_long_text_that_names_nothing_gives_its_end(desk: Desk) -> None:
+    """S1.20: the tail, from the start of a line."""
+    lines = "\n".join(f"Line {number} of a long complaint." for number in range(500))
+    played = play(desk, f"{lines}\nVerdict: FAIL", "Verdict: PASS", rule="reask: 0, verdict: {}")
+    [finding] = played.reports[0].findings
+    assert len(finding.message) <= 2_010
+    assert finding.message.startswith("…\nLine ")
+    assert finding.message.endswith("Line 499 of a long complaint.\nVerdict: FAIL")
+
+
+def test_a_command_that_fails_and_names_nothing_gives_its_own_words(desk: Desk) -> None:
+    """S1.20: it is not asked again; its text is what there is."""
+    program = "print('The plan has no goal at all.\\n\\nVerdict: FAIL')"
+    [finding] = judged(desk, program, "command").reports[0].findings
+    assert finding.blocking
+    assert "The plan has no goal at all." in finding.message
+
+
+# What contradicts itself
+
+
+@pytest.mark.parametrize("word", ["PASS", "WARN"])
+def test_a_verdict_beside_a_finding_that_rejects_is_asked_about(desk: Desk, word: str) -> None:
+    """S1.17: and it is no verdict in the end, rather than either."""
+    said = f"- [FAIL] No goal.\nVerdict: {word}"
+    played = play(desk, [said, said, said], attempts=1)
+    assert f'The verdict is "{word}", but a finding says' in played.prompts("critic")[1]
+    assert played.outcome == "unjudged"
+
+
+def test_a_text_without_a_verdict_is_asked_about_and_never_a_pass(desk: Desk) -> None:
+    """S1.17: unparsed is a value of its own."""
+    played = play(desk, ["Looks good to me.", "All is well.", "Fine."], attempts=1)
+    assert len(played.prompts("critic")) == 3
+    assert "It holds no verdict" in played.prompts("critic")[1]
+    report = played.reports[0]
+    assert (report.verdict, report.answers[0].verdict) == ("incomplete", "unparsed")
+
+
+COUNTED = "verdict: {counts: {met: '(\\d+) of \\d+ criteria', checked: 'of (\\d+) criteria'}}"
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ("5 of 5 criteria are met.\nVerdict: PASS", "pass"),
+        ("3 of 5 criteria are met.\nVerdict: PASS", "warn"),
+        ("3 of 5 criteria are met.\n- [FAIL] No goal.\nVerdict: FAIL", "fail"),
+        ("7 of 5 criteria are met.\nVerdict: PASS", "incomplete"),
+        ("All is met.\nVerdict: PASS", "incomplete"),
+    ],
+)
+def test_fewer_criteria_met_than_checked_are_no_pass(desk: Desk, said: str, verdict: str) -> None:
+    """S1.24: at most a warning, which says so."""
+    played = play(desk, said, "5 of 5 criteria\nVerdict: PASS", rule=f"reask: 0, {COUNTED}")
+    report = played.reports[0]
+    assert report.verdict == verdict
+    if verdict == "warn":
+        assert messages(report) == ["3 of 5 criteria are met."]
+
+
+# What follows from a verdict
+
+
+def test_a_pass_and_a_warn_go_on_and_a_fail_is_tried_again(desk: Desk) -> None:
+    """S1.25: warnings are logged, and cost no retry."""
+    for said in ("Verdict: PASS", "- [WARN] Long.\nVerdict: WARN"):
+        played = play(desk, said)
+        assert played.route == ["draft", "judge", "accepted"]
+    assert messages(played.reports[0]) == ["Long."]
+    failed = "- [FAIL] No goal.\nVerdict: FAIL"
+    played = play(desk, failed, failed, "Verdict: PASS")
+    assert played.route == ["draft", "judge", "draft", "judge", "draft", "judge", "accepted"]
+
+
+# What a judge is asked
+
+
+def test_a_judge_is_asked_for_text_in_the_form_that_is_read(desk: Desk) -> None:
+    """S1.11: the prompt names words and form, and no JSON Schema is sent."""
+    played = play(desk, "Verdict: OK", rule="verdict: {words: {OK: pass, BAD: fail}}")
+    [request] = played.asked("critic")
+    assert request.schema is None
+    assert '"Verdict:" and one of the words "OK", "BAD"' in request.prompt
+    assert "- [BAD] " in request.prompt
+    assert "JSON" not in request.prompt

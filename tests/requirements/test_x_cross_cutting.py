@@ -1,0 +1,240 @@
+"""X: what the users of such loops ran into, whichever system it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.events import Decided, Intended, Replied, Worked
+from tests.support import PASS, Desk, Played, fails, scenario, warns
+
+MACHINE = """
+loopkit: 1
+limits: {revisions: 8, feedback_items: 3, cost_usd: 1, then: out_of_money}
+agents:
+  author: {command: [none], schema: {text: str, infeasible: bool}, infeasible: infeasible}
+  critic: {model: some/model, price: 0.01, retry: {attempts: 1}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic, reask: 0}]
+    on_error: {transient: infra_error, fatal: infra_error}
+    transitions:
+      - {guard: infeasible, target: infeasible_task}
+      - {guard: incomplete, target: infra_error}
+      - {guard: valid and warning_count > 0, target: accepted_with_warnings}
+      - {guard: valid, target: gate}
+      - {guard: stalled, revise: draft, max: 1, feedback: 'You go in circles. Start anew, without {{ findings[0].message }}'}
+      - {guard: stalled, target: no_progress}
+      - {guard: attempt >= 6, target: exhausted}
+      - {revise: draft}
+      - {target: exhausted}
+  gate:
+    human: Accept?
+    choices: [yes, no]
+    transitions: [{guard: choice == "yes", target: accepted}, {target: human_rejected}]
+  accepted: {final: success, result: plan}
+  accepted_with_warnings: {final: success, result: plan}
+  exhausted: {final: failure, result: plan, pick: best}
+  no_progress: {final: failure, result: plan, pick: best}
+  infeasible_task: {final: failure, result: plan}
+  human_rejected: {final: failure, result: plan}
+  infra_error: {final: failure, result: plan}
+  out_of_money: {final: failure}
+"""  # noqa: E501
+
+
+def draft(number: int, **more: Any) -> dict[str, Any]:
+    return {"data": {"text": f"plan {number}", "infeasible": False, **more}}
+
+
+def play(
+    desk: Desk, critic: list[Any], drafts: list[Any] | None = None, answer: str = "yes"
+) -> Played:
+    texts = drafts or [draft(number) for number in range(1, 9)]
+    script = scenario(agents={"author": texts, "critic": critic}, answers={"gate": [answer]})
+    return desk.play(MACHINE, script)
+
+
+COSTLY = {**fails("A"), "cost_usd": 2.0}
+CANNOT = {"data": {"text": "", "infeasible": True}}
+
+
+@pytest.mark.parametrize(
+    ("critic", "drafts", "answer", "outcome"),
+    [
+        ([PASS], None, "yes", "accepted"),
+        ([warns("W")], None, "yes", "accepted_with_warnings"),
+        ([fails(f"A{i}") for i in range(9)], None, "yes", "exhausted"),
+        ([fails("A")] * 9, None, "yes", "no_progress"),
+        ([fails("A"), fails("B")] * 4, None, "yes", "no_progress"),
+        ([], [CANNOT], "yes", "infeasible_task"),
+        ([COSTLY], None, "yes", "out_of_money"),
+        ([PASS], None, "no", "human_rejected"),
+        ([{"fault": "connection"}], None, "yes", "infra_error"),
+        (["What?"], None, "yes", "infra_error"),
+    ],
+    ids=["accepted", "warnings", "exhausted", "same", "turns", "infeasible", "money", "rejected",
+         "infrastructure", "unparsed"],
+)  # fmt: skip
+def test_each_way_to_end_is_an_outcome_of_its_own(
+    desk: Desk, critic: list[Any], drafts: list[Any] | None, answer: str, outcome: str
+) -> None:
+    """X.14: outcomes are the final states, and their exit codes follow from success or failure."""
+    assert play(desk, critic, drafts, answer).outcome == outcome
+
+
+def test_what_goes_in_circles_is_steered_once_and_then_ends_with_the_best(desk: Desk) -> None:
+    """X.5: another feedback, then the outcome of its own; X.6: with the best version so far."""
+    critic = [fails("A", "B"), fails("A"), fails("A"), fails("A"), fails("A")]
+    played = play(desk, critic)
+    steered = [text for text in played.prompts("author") if "You go in circles." in text]
+    assert len(steered) == 1
+    assert "without A" in steered[0]
+    assert played.outcome == "no_progress"
+    assert played.result == {"plan": {"text": "plan 2", "infeasible": False}}
+
+
+def test_feedback_has_the_worst_and_no_more_than_the_limit(desk: Desk) -> None:
+    """X.9 and S0.40: a cap with an order in which it drops."""
+    mixed = [{"message": f"W{i}", "severity": "warning"} for i in range(3)]
+    mixed += [{"message": f"E{i}", "severity": "error"} for i in range(5)]
+    played = play(desk, [{"data": {"verdict": "fail", "findings": mixed}}, PASS])
+    assert played.prompts("author")[1].endswith("- E0\n- E1\n- E2")
+
+
+def test_feedback_does_not_pile_up(desk: Desk) -> None:
+    """X.9: by default only what the last round found, however many rounds there were."""
+    played = play(desk, [*(fails(f"A{number}") for number in range(4)), PASS])
+    for number, text in enumerate(played.prompts("author")[1:]):
+        assert text.endswith(f"- A{number}")
+        assert text.count("- A") == 1
+
+
+HISTORY = """
+loopkit: 1
+agents: {author: {command: [none]}, critic: {model: some/model}}
+feedback:
+  everything: |
+    {% for round in history %}
+    {% for finding in round.findings %}
+    - attempt {{ round.attempt }}: {{ finding.message }}
+    {% endfor %}
+    {% endfor %}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic}]
+    transitions: [{guard: valid, target: done}, {revise: draft, feedback: everything}, {target: done}]
+  done: {final: success}
+"""  # noqa: E501
+
+
+def test_feedback_may_name_every_round(desk: Desk) -> None:
+    """X.9: all, where the template says so."""
+    script = scenario(agents={"author": ["1", "2", "3"], "critic": [fails("A"), fails("B"), PASS]})
+    told = desk.play(HISTORY, script).prompts("author")
+    assert told[2].endswith("- attempt 1: A\n- attempt 2: B")
+
+
+def test_the_ledger_knows_every_finding_over_the_rounds(desk: Desk) -> None:
+    """X.7: stable ids; new, recurring, resolved, and what comes back is a regression."""
+    played = play(desk, [fails("A", "B"), fails("B"), fails("A"), PASS])
+    ids = [{f.message: f.id for f in report.findings} for report in played.reports]
+    assert ids[0]["A"] == ids[2]["A"]
+    assert ids[0]["B"] == ids[1]["B"]
+    status = [{f.message: f.status for f in report.findings} for report in played.reports]
+    assert status[1:3] == [{"B": "recurring"}, {"A": "regressed"}]
+    assert [f.message for f in played.reports[2].resolved] == ["B"]
+
+
+def test_a_resume_resets_no_counter(durable: Desk) -> None:
+    """X.15: raising a limit is explicit, and an event of the run."""
+    machine = MACHINE.replace(", cost_usd: 1, then: out_of_money", ", agent_calls: 4")
+    machine = machine.replace("  out_of_money: {final: failure}\n", "")
+    script = scenario(
+        agents={
+            "author": [draft(number) for number in range(1, 9)],
+            "critic": [fails("A"), fails("B"), fails("C"), PASS],
+        },
+        answers={"gate": ["yes"]},
+    )
+    stopped = durable.play(machine, script)
+    assert stopped.state.suspended is not None
+    assert sum(stopped.state.counters.values()) == 2
+    resumed = durable.resume(stopped.state.run, {"agent_calls": 8})
+    assert resumed.outcome == "accepted"
+    assert sum(resumed.state.counters.values()) == 3
+    assert [e.type for e in resumed.events].count("resumed") == 1
+
+
+def test_everything_of_every_attempt_is_kept_with_its_ids(desk: Desk) -> None:
+    """X.18: prompt, raw output, parsed result, decision."""
+    played = play(desk, [fails("A"), PASS])
+    sent = {event.key: event.prompt for event in played.of(Intended)}
+    got = {event.key: event.text for event in played.of(Replied)}
+    assert sent.keys() == got.keys()
+    assert len(sent) == 4
+    assert all(sent.values())
+    worked = played.of(Worked)
+    assert [w.report.verdict for w in worked if w.report] == ["fail", "pass"]
+    assert [w.artifact.attempt for w in worked if w.artifact] == [1, 2]
+    assert [d.edge for d in played.of(Decided)] == [
+        "draft[0]", "judge[7]", "draft[0]", "judge[3]", "gate[0]",
+    ]  # fmt: skip
+
+
+def test_the_worst_number_of_calls_is_told_before_anything_is_spent(tmp_path: Path) -> None:
+    """X.16: computable at load, and printed."""
+    (tmp_path / "machine.yaml").write_text(MACHINE)
+    told = run(tmp_path, "plan", "machine.yaml")
+    assert told.returncode == 0, told.stderr
+    # Seven attempts, of which each may be tried five times, and seven judgements.
+    assert "The way that takes the most calls (42):" in told.stdout
+    assert not (tmp_path / ".loopkit").exists()
+
+
+PERMISSIVE = """
+loopkit: 1
+agents: {author: {command: [none]}, critic: {model: some/model}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{matches: goal}, {judge: critic}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ("no such word", PASS),
+        ("goal", "no verdict at all"),
+        ("goal", {"data": {"verdict": "fine", "findings": []}}),
+        ("goal", {"data": {"verdict": "pass"}, "cut_off": True}),
+        ("goal", {"data": {"findings": []}}),
+        ("goal", {"fault": "connection"}),
+        ("goal", ""),
+        ("", PASS),
+    ],
+)
+def test_what_is_missing_or_unknown_never_passes(desk: Desk, plan: str, said: Any) -> None:
+    """X.17: a rule without severity blocks, and silence is no approval."""
+    calls = [said] * 15
+    played = desk.play(PERMISSIVE, scenario(agents={"author": [plan], "critic": [calls]}))
+    assert played.outcome != "done"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a folder."""
+    command = [sys.executable, "-m", "loopkit", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

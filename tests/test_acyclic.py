@@ -1,0 +1,187 @@
+"""`acyclic`: a graph in data has no cycle, and its edges lead to nodes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, permutations
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from loopkit.definition import AcyclicRule
+from loopkit.findings import Answer
+from loopkit.validators import Setting, Subject, judge_deterministic
+from loopkit.validators.cycles import shortest_cycles
+
+NEEDS = {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}
+PAIRS = {"nodes": "nodes", "edges": "edges[]"}
+IDS = "abcdef"
+Needs = Mapping[str, Sequence[str]]
+
+graphs = st.dictionaries(
+    st.sampled_from(IDS), st.lists(st.sampled_from(IDS), max_size=4), max_size=6
+).map(lambda needs: {node: [n for n in to if n in needs] for node, to in needs.items()})
+
+
+def nodes(needs: Needs) -> dict[str, Any]:
+    return {"nodes": [{"id": name, "needs": list(others)} for name, others in needs.items()]}
+
+
+async def judge(data: object, paths: Mapping[str, str] = NEEDS) -> Answer:
+    rule = AcyclicRule.model_validate({"acyclic": paths})
+    setting = Setting(names={}, facts={}, patterns={})
+    return await judge_deterministic("graph", [rule], Subject("plan", "", data, True), setting)
+
+
+async def told(data: object, paths: Mapping[str, str] = NEEDS) -> list[str]:
+    answer = await judge(data, paths)
+    assert answer.verdict in ("pass", "fail"), answer.reason
+    return [finding.message for finding in answer.findings]
+
+
+def tied(needs: Needs) -> dict[str, set[str]]:
+    """For each node on a cycle, all that it can reach and be reached from: by counting out."""
+    reached = {node: set(others) for node, others in needs.items()}
+    for _ in needs:
+        for others in reached.values():
+            others |= set[str]().union(*(reached[other] for other in others))
+    return {
+        node: {other for other in others if node in reached[other]}
+        for node, others in reached.items()
+        if node in others
+    }
+
+
+def length_of_shortest(needs: Needs, knot: set[str]) -> int:
+    for length in range(1, len(knot) + 1):
+        for way in permutations(sorted(knot), length):
+            if all(b in needs[a] for a, b in pairwise((*way, way[0]))):
+                return length
+    raise AssertionError("the knot has no cycle")
+
+
+@given(graphs, st.randoms(use_true_random=False))
+@example({}, random.Random(1))
+@example({"a": ["a"]}, random.Random(1))
+@example({"a": ["b", "c"], "b": ["d", "e"], "c": ["d", "e"], "d": "a", "e": "a"}, random.Random(1))
+@settings(max_examples=300)
+def test_each_knot_gives_a_shortest_cycle_whatever_the_order(
+    needs: Needs, chance: random.Random
+) -> None:
+    leads = {(node,): [(other,) for other in others] for node, others in needs.items()}
+    found = [[name for (name,) in cycle] for cycle in shortest_cycles(leads)]
+    knots = {frozenset(knot) for knot in tied(needs).values()}
+    assert {frozenset(tied(needs)[cycle[0]]) for cycle in found} == knots
+    assert len(found) == len(knots)
+    for cycle in found:
+        assert all(b in needs[a] for a, b in pairwise((*cycle, cycle[0])))
+        assert len(cycle) == length_of_shortest(needs, tied(needs)[cycle[0]])
+        assert cycle[0] == min(cycle)
+    shuffled = list(leads.items())
+    chance.shuffle(shuffled)
+    mixed = {node: chance.sample(to, len(to)) for node, to in shuffled}
+    turned = {node: to[::-1] for node, to in reversed(leads.items())}
+    for again in (shortest_cycles(mixed), shortest_cycles(turned)):
+        assert [[name for (name,) in cycle] for cycle in again] == found
+
+
+async def test_a_cycle_is_told_in_its_order_from_its_first_id() -> None:
+    needs = {"c": ["a"], "b": ["c"], "a": ["b"], "d": ["a"]}
+    assert await told(nodes(needs)) == ["the nodes lead in a circle: a → b → c → a"]
+    assert await told(nodes({"a": ["a"]})) == ["the nodes lead in a circle: a → a"]
+    assert await told(nodes({"a": ["b", "c"], "b": ["c"], "c": []})) == []
+
+
+async def test_each_knot_is_one_finding_that_keeps_its_id_when_the_data_is_sorted() -> None:
+    needs = {"a": ["b"], "b": ["a", "c"], "c": ["d"], "d": ["c"], "e": ["d"]}
+    first = await judge(nodes(needs))
+    assert [f.message.rpartition(": ")[2] for f in first.findings] == ["a → b → a", "c → d → c"]
+    turned = {node: needs[node] for node in reversed(needs)}
+    assert [f.id for f in (await judge(nodes(turned))).findings] == [f.id for f in first.findings]
+
+
+async def test_an_edge_to_no_node_is_found_at_its_place() -> None:
+    answer = await judge(nodes({"boil": [], "brew": ["boil", "biol"]}))
+    (found,) = answer.findings
+    assert found.location == "nodes[1].needs[1]"
+    assert found.message == ("nodes[1].needs[1]: there is no node `biol`; did you mean `boil`?")
+
+
+async def test_an_id_that_is_taken_is_found_where_it_stands_again() -> None:
+    data = {"nodes": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "a", "needs": ["b"]}]}
+    assert await told(data) == [
+        "nodes[2].id: `a` is taken already, at nodes[0].id",
+        "the nodes lead in a circle: a → b → a",
+    ]
+
+
+async def test_an_id_is_a_text_or_a_number_and_what_is_missing_is_none() -> None:
+    data = {"nodes": [{"needs": ["1"]}, {"id": 1, "needs": [1.0]}, {"id": "1"}]}
+    assert await told(data) == ["the nodes lead in a circle: 1 → 1"]
+    paths = {"nodes": "nodes[]", "edges": "edges[]"}
+    assert await told({"nodes": [["x"], "y"]}, paths) == [
+        'nodes[0]: `["x"]` is no id; a text or a number names a node'
+    ]
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [["a", "b"], ["b", "a"]],
+        [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "label": "x"}],
+        [{"source": "a", "target": "b"}, ["b", "a"]],
+    ],
+)
+async def test_edges_may_stand_by_themselves(edges: list[object]) -> None:
+    data = {"nodes": ["a", "b"], "edges": edges}
+    assert await told(data, PAIRS) == ["the nodes lead in a circle: a → b → a"]
+
+
+async def test_both_ends_of_an_edge_that_stands_by_itself_have_to_be_nodes() -> None:
+    data = {"nodes": ["a"], "edges": [["a", "x"], ["y", "a"], ["a"], {"from": "a"}, None]}
+    assert [message.partition(";")[0] for message in await told(data, PAIRS)] == [
+        "edges[0]: there is no node `x`",
+        "edges[1]: there is no node `y`",
+        'edges[2]: `["a"]` is no edge',
+        'edges[3]: `{"from": "a"}` is no edge',
+    ]
+
+
+async def test_the_keys_of_a_mapping_may_be_the_nodes() -> None:
+    data = {"nodes": {"a": 1, "b": 2}, "edges": [["a", "b"], ["b", "c"]]}
+    (message,) = await told(data, PAIRS)
+    assert message.startswith("edges[1]: there is no node `c`")
+
+
+async def test_items_of_lists_in_lists_are_nodes_of_one_graph() -> None:
+    paths = {"nodes": "phases[].tasks[].id", "edges": "phases[].tasks[].after[]"}
+    tasks = [[{"id": 1, "after": [2]}], [{"id": 2, "after": [1]}]]
+    data = {"phases": [{"tasks": some} for some in tasks]}
+    assert await told(data, paths) == ["the nodes lead in a circle: 1 → 2 → 1"]
+
+
+async def test_data_that_is_none_is_a_finding() -> None:
+    rule = AcyclicRule.model_validate({"acyclic": NEEDS, "message": "A circle."})
+    setting = Setting(names={}, facts={}, patterns={})
+    answer = await judge_deterministic("graph", [rule], Subject("plan", "[1,"), setting)
+    assert "not JSON" in answer.findings[0].message
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        {str(n): [str((n + 1) % 30_000)] for n in range(30_000)},
+        {str(n): [str(n + 1), str(n // 2)] for n in range(30_000)} | {"30000": ["0"]},
+        {str(n): [f"lost {n}"] for n in range(30_000)},
+    ],
+    ids=["ring", "tangle", "lost"],
+)
+async def test_a_huge_graph_takes_moments(needs: Needs) -> None:
+    started = time.process_time()
+    found = await told(nodes(needs))
+    assert 1 <= len(found) <= 50
+    assert time.process_time() - started < 8

@@ -1,0 +1,204 @@
+"""`lookup`: values of data are among known ones in an input, an artifact or a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.definition import LookupRule
+from loopkit.findings import Answer
+from loopkit.load import load
+from loopkit.validators import Setting, Subject, judge_deterministic
+from tests.support import Desk
+
+PLAN = {"nodes": [{"id": "a", "skill": "boil"}, {"id": "b", "skill": "brwe"}, {"id": "c"}]}
+MACHINE = """
+loopkit: 1
+input: {skills: {type: [str], default: [boil, brew]}}
+states:
+  start: {render: START, output: catalogue, next: plan}
+  plan: {render: 'PLAN', next: check}
+  check: {validate: plan, by: [{lookup: LOOKUP}], transitions: [{guard: valid, target: done}, {target: no}]}
+  done: {final: success, result: [plan, catalogue]}
+  no: {final: failure, result: [plan, catalogue]}
+"""  # noqa: E501
+
+
+async def judge(lookup: dict[str, Any], data: object = PLAN, **names: Any) -> Answer:
+    rule = LookupRule.model_validate({"lookup": lookup})
+    setting = Setting(names=names, facts={}, patterns={})
+    subject = Subject("plan", "", data, is_data=True)
+    return await judge_deterministic("known", [rule], subject, setting)
+
+
+async def messages(lookup: dict[str, Any], data: object = PLAN, **names: Any) -> list[str]:
+    answer = await judge(lookup, data, **names)
+    assert answer.verdict in ("pass", "fail"), answer.reason
+    return [finding.message for finding in answer.findings]
+
+
+def machine(lookup: str, start: str = '"[boil]"', plan: object = PLAN) -> str:
+    written = MACHINE.replace("LOOKUP", lookup).replace("START", start)
+    return written.replace("PLAN", json.dumps(plan))
+
+
+async def test_each_unknown_value_is_found_at_its_place_with_what_may_have_been_meant() -> None:
+    answer = await judge({"path": "nodes[].skill", "in": "input.known"}, input={"known": ["brew"]})
+    assert [(f.location, f.message) for f in answer.findings] == [
+        ("nodes[0].skill",
+         "nodes[0].skill: `boil` is not known in `input.known`; allowed: `brew`"),
+        ("nodes[1].skill",
+         "nodes[1].skill: `brwe` is not known in `input.known`; did you mean `brew`?"),
+    ]  # fmt: skip
+
+
+async def test_what_is_missing_is_no_unknown_value() -> None:
+    lookup = {"path": "nodes[].skill", "in": "input.known"}
+    assert await messages(lookup, input={"known": ["boil", "brwe"]}) == []
+    assert await messages(lookup, {"other": 1}, input={"known": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "known"),
+    [
+        (None, ["boil", "brwe"]),
+        (None, {"boil": 1, "brwe": None}),
+        ("[]", ["boil", "brwe"]),
+        ("items[].id", {"items": [{"id": "boil"}, {"id": "brwe"}]}),
+        ("items", {"items": ["boil", "brwe"]}),
+        ("items", {"items": {"boil": {}, "brwe": {}}}),
+        ("items[].names", {"items": [{"names": ["boil"]}, {"names": ["brwe"]}]}),
+    ],
+)
+async def test_known_are_items_of_lists_keys_of_mappings_and_values_at_paths(
+    at: str | None, known: object
+) -> None:
+    lookup = {"path": "nodes[].skill", "in": "input.known", "at": at}
+    assert await messages(lookup, input={"known": known}) == []
+
+
+async def test_the_keys_of_items_are_no_known_values() -> None:
+    answer = await judge(
+        {"path": "nodes[].skill", "in": "input.known", "at": "[]"}, input={"known": [{"boil": 1}]}
+    )
+    assert answer.verdict == "fail"
+
+
+async def test_values_are_equal_by_kind_and_value() -> None:
+    lookup = {"path": "[]", "in": "input.known"}
+    known = {"known": [1, True, "2"]}
+    assert await messages(lookup, [1.0, True, "2"], input=known) == []
+    assert len(await messages(lookup, [True, 1], input={"known": [1]})) == 1
+    told = await messages(lookup, [0, False, 2, {"a": 1}], input=known)
+    assert [message.partition(" is")[0] for message in told] == [
+        "[0]: `0`", "[1]: `false`", "[2]: `2`", '[3]: `{"a": 1}`',
+    ]  # fmt: skip
+
+
+async def test_where_nothing_is_known_every_value_is_unknown() -> None:
+    told = await messages({"path": "nodes[].skill", "in": "input.known"}, input={"known": []})
+    assert told[0] == "nodes[0].skill: `boil` is not known in `input.known`"
+    at = {"path": "nodes[].skill", "in": "input.known", "at": "items[].id"}
+    assert len(await messages(at, input={"known": {"items": []}})) == 2
+
+
+@pytest.mark.parametrize("known", [None, {"other": []}, [{"name": "boil"}], "boil"])
+async def test_where_the_known_values_cannot_be_had_the_author_is_not_blamed(known: object) -> None:
+    lookup = {"path": "nodes[].skill", "in": "input.known", "at": "items[].id"}
+    answer = await judge(lookup, input={"known": known})
+    assert (answer.verdict, answer.error_class) == ("error", "fatal")
+    assert "`input.known`" in answer.reason
+
+
+async def test_the_artifact_can_be_held_against_itself() -> None:
+    plan = {"nodes": [{"id": "a", "needs": []}, {"id": "b", "needs": ["a", "c"]}]}
+    for name in ("plan", "artifact"):
+        told = await messages({"path": "nodes[].needs[]", "in": name, "at": "nodes[].id"}, plan)
+        assert [message.partition(" is")[0] for message in told] == ["nodes[1].needs[1]: `c`"]
+    # Whoever wrote no ids at all is to blame for that.
+    assert await messages({"path": "nodes[].needs[]", "in": "plan", "at": "ids[]"}, plan)
+
+
+async def test_at_most_fifty_unknown_values_are_named() -> None:
+    data = [f"unknown {number}" for number in range(20_000)]
+    known = [f"known {number}" for number in range(20_000)]
+    told = await messages({"path": "[]", "in": "input.known"}, data, input={"known": known})
+    assert len(told) == 50
+
+
+async def test_control_characters_of_a_value_are_not_told() -> None:
+    (told,) = await messages({"path": "[]", "in": "input.k"}, ["\x1b[31mred"], input={"k": ["a"]})
+    assert "`red`" in told
+
+
+def test_values_are_looked_up_in_another_artifact(desk: Desk) -> None:
+    lookup = '{path: "nodes[].skill", in: catalogue, at: "[]"}'
+    found = desk.play(machine(lookup, start='\'["boil", "brew"]\'')).reports[0].findings
+    assert [finding.location for finding in found] == ["nodes[1].skill"]
+
+
+def test_an_artifact_that_is_no_data_is_no_fault_of_the_author(desk: Desk) -> None:
+    played = desk.play(machine('{path: "nodes[].skill", in: catalogue}', start="Boil and brew."))
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "fatal"
+    assert "`catalogue` is neither JSON" in played.state.suspended.message
+    assert played.state.attempts["plan"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("known/skills.yaml", "skills:\n  - id: boil\n  - {id: brwe}\n"),
+        ("skills.json", '{"skills": [{"id": "boil"}, {"id": "brwe"}]}'),
+    ],
+)
+def test_values_are_looked_up_in_a_file_beside_the_machine(
+    desk: Desk, name: str, text: str
+) -> None:
+    desk.write(name, text)
+    lookup = f'{{path: "nodes[].skill", in: {{file: {name}}}, at: "skills[].id"}}'
+    assert desk.play(machine(lookup)).outcome == "done"
+    desk.write(name, text.replace("brwe", "brew"))
+    assert desk.play(machine(lookup)).outcome == "no"
+
+
+def test_a_file_of_known_values_is_part_of_the_definition(durable: Desk) -> None:
+    """A run that goes on later has what was known when it started."""
+    durable.write("skills.json", '["boil", "brwe"]')
+    text = machine('{path: "nodes[].skill", in: {file: skills.json}}')
+    asking = text.replace("next: check", "next: ask").replace(
+        "  check:",
+        "  ask: {human: Go?, choices: [go], transitions: [{target: check}]}\n  check:",
+    )
+    waiting = durable.play(asking)
+    durable.write("skills.json", '["nothing"]')
+    assert durable.answer(waiting.state.run, "go").outcome == "done"
+    loaded = load(durable.folder / "machine.yaml")
+    assert waiting.state.definition != loaded.digest
+    files = json.loads(loaded.resolved)["files"]
+    assert {Path(name).name for name in files} == {"machine.yaml", "skills.json"}
+
+
+def test_a_file_outside_the_folder_is_refused(desk: Desk) -> None:
+    (problem,) = desk.problems(machine('{path: "nodes[].skill", in: {file: ../skills.json}}'))
+    assert problem.code == "unreadable-file"
+    assert "outside the folder" in problem.message
+
+
+def test_a_field_called_in_of_a_schema_is_no_file(desk: Desk) -> None:
+    text = machine('{path: "nodes[].skill", in: input.skills}')
+    text = text.replace("by: [", "by: [{schema: {in: {file: str}}}, ")
+    assert [p.code for p in desk.problems(text)] == []
+
+
+def test_a_typed_artifact_is_known_to_have_no_such_values(desk: Desk) -> None:
+    text = machine('{path: "nodes[].skill", in: catalogue, at: "tools[].id"}')
+    text = text.replace('render: "[boil]"', "agent: clerk, prompt: List them.")
+    head = "agents: {clerk: {model: some/model, schema: {tools: [{name: str}]}}}\nstates:"
+    text = text.replace("states:", head)
+    found = {p.code: p.help for p in desk.problems(text)}
+    assert "it has `name`" in found["no-known-values"]
+    assert "no-known-values" not in {p.code for p in desk.problems(text.replace("].id", "].name"))}
