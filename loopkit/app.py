@@ -20,7 +20,7 @@ from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy
 from loopkit.journal.sqlite import SqliteJournal
-from loopkit.load import Loaded, digest_of, load_resolved
+from loopkit.load import Loaded, digest_of, load_resolved, named_file
 from loopkit.program import Program
 from loopkit.redaction import redactor
 from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
@@ -219,6 +219,10 @@ class App:
 
     async def machine_of(self, state: RunState) -> Machine:
         return load_resolved(await self.journal.definition(state.definition))
+
+    async def machine_file_of(self, state: RunState) -> Path:
+        """The file that the run's machine was read from, as it was named then."""
+        return named_file(await self.journal.definition(state.definition))
 
     async def scenario_of(self, state: RunState) -> Scenario | None:
         if state.script is None:

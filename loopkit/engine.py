@@ -315,6 +315,8 @@ def suspension(state: str, work: Worked) -> Suspended:
         message=work.error,
         remedy=work.remedy,
         resume_at=work.resume_at,
+        commands=work.commands,
+        refused=work.refused,
     )
 
 

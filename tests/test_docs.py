@@ -33,6 +33,7 @@ from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
 
 DOCS = ROOT / "docs"
+FENCED = re.MULTILINE | re.DOTALL
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 STATE = "Keys of every working state"
 AGENT = "Keys of every agent"
@@ -71,15 +72,28 @@ KEYS: Mapping[type[Noun], tuple[str, ...]] = {
     d.MaxCharsRule: ("Rules for text", RULE),
     d.SchemaRule: ("Rules for data", RULE),
     d.RequireRule: ("Rules for data", RULE),
+    d.LookupRule: ("Lookups", RULE),
+    d.Lookup: ("Lookups", "lookup."),
+    d.AcyclicRule: ("Graphs", RULE),
+    d.Acyclic: ("Graphs", "acyclic."),
+    d.PythonRule: ("python", RULE),
     d.CommandRule: ("command", RULE),
+    d.CommandError: ("command", "errors[]."),
     d.JudgeRule: ("judge", RULE),
+    d.Score: ("judge", "score."),
     d.ReportMap: ("Reports of another shape", "map."),
+    d.VerdictReading: ("Verdicts in text", "verdict."),
+    d.VerdictCounts: ("Verdicts in text", "verdict.counts."),
     s.Scenario: ("The file",),
     s.Played: ("Attempts and calls",),
     s.SpentTokens: ("Attempts and calls", "usage."),
     s.PlayedCommand: ("Commands",),
+    s.Reserved: ("Attempts and calls", "reserved."),
+    s.PlayedTry: ("Commands",),
     s.PlayedAnswer: ("Answers",),
     s.Case: ("Cases",),
+    s.RunLimits: ("Cases", "limits."),
+    s.Resume: ("Cases", "resumes[]."),
     s.Expect: ("What a case expects",),
     s.ExpectedFinding: ("Expected findings",),
     s.ExpectedFeedback: ("Expected feedback",),
@@ -117,9 +131,15 @@ def blocks(start: str) -> list[Block]:
         Block(path.name, text.count("\n", 0, found.start()) + 1, found[1])
         for path in PAGES
         for text in [path.read_text(encoding="utf-8")]
-        for found in re.finditer(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        for found in re.finditer(r"^```yaml\n(.*?)^```$", text, FENCED)
         if found[1].startswith(start)
     ]
+
+
+def write_shown_files(block: Block, desk: Desk) -> None:
+    """Write the files that the page of a block shows, each with its name in its first line."""
+    for found in re.finditer(r"^```\w+\n(# (\w+\.\w+)\n.*?)^```$", page(block.page[:-3]), FENCED):
+        desk.write(found[2], found[1])
 
 
 def sections(text: str) -> dict[str, str]:
@@ -191,8 +211,9 @@ DOCUMENTED = [
 
 
 @pytest.mark.parametrize("block", blocks("loopkit: 1"), ids=lambda b: f"{b.page}:{b.line}")
-def test_every_whole_machine_in_the_docs_passes_the_checks(block: Block) -> None:
-    problems = check(load_text(block.text, block.page, DOCS))
+def test_every_whole_machine_in_the_docs_passes_the_checks(block: Block, desk: Desk) -> None:
+    write_shown_files(block, desk)
+    problems = check(load_text(block.text, block.page, desk.folder))
     assert [p.message for p in problems if p.severity != "note"] == []
 
 
@@ -201,6 +222,7 @@ RUNNABLE = [block for block in blocks("loopkit: 1") if block.end]
 
 @pytest.mark.parametrize("block", RUNNABLE, ids=lambda b: f"{b.page}:{b.line}")
 def test_every_machine_that_needs_nobody_ends_where_the_docs_say(block: Block, desk: Desk) -> None:
+    write_shown_files(block, desk)
     assert desk.play(block.text).outcome == block.end
 
 

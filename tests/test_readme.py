@@ -61,7 +61,9 @@ def test_the_readme_has_one_command_for_the_main_job_and_one_for_the_tests() -> 
     assert "pytest" in TEST_COMMAND
 
 
-def test_the_first_command_prints_the_plan_and_sets_up_what_models_need(copy: Path) -> None:
+def test_the_first_command_prints_the_plan_and_sets_up_what_models_and_cases_need(
+    copy: Path,
+) -> None:
     done = ran(COMMANDS[0], copy)
     assert done.returncode == 0, done.stderr
     plan = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")
@@ -74,6 +76,12 @@ def test_the_first_command_prints_the_plan_and_sets_up_what_models_need(copy: Pa
     finally:
         server.stop()
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+    # And do scenario files become tests, in a project with nothing but a machine and its cases?
+    shutil.copytree(copy / "machines", copy.parent / "project")
+    install, collect = ".venv/bin/pip install -q pytest pytest-xdist", "pytest -q -n 2 ../project"
+    done = ran(f"{install} && .venv/bin/{collect} -c /dev/null --rootdir ../project", copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\d\d passed", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:

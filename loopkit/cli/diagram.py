@@ -11,8 +11,9 @@ import click
 from loopkit.cli import exits
 from loopkit.cli.machine import checked
 from loopkit.definition import Machine
-from loopkit.diagram import FORMATS, drawing
+from loopkit.diagram import FORMATS, Drawing, Marks, drawing
 from loopkit.graph import Graph
+from loopkit.load import Loaded
 from loopkit.runstate import RunState
 
 
@@ -28,19 +29,31 @@ from loopkit.runstate import RunState
     help="Write nothing; exit 1 where this file is out of date.",
 )  # fmt: skip
 @click.option("--run", metavar="RUN", help="Mark the way that a run took, in its own machine.")
+@click.option(
+    "--cases", metavar="PATH", multiple=True, type=click.Path(path_type=Path),
+    help="Mark what no case of a scenario file, or below a folder, covers.",
+)  # fmt: skip
 def command(
-    machine: Path | None, form: str, out: Path | None, committed: Path | None, run: str | None
+    machine: Path | None,
+    form: str,
+    out: Path | None,
+    committed: Path | None,
+    run: str | None,
+    cases: tuple[Path, ...],
 ) -> int:
     """Draw MACHINE as a diagram: its states, and every transition with its guard and budgets."""
     if machine is None and run is None:
         raise click.UsageError("name a MACHINE, or a run with `--run RUN`")
+    if cases and (machine is None or run is not None):
+        raise click.UsageError("`--cases` marks a MACHINE, `--run` a run; give one of them")
     if out is not None and committed is not None:
         raise click.UsageError("`-o` writes and `--check` compares; give one of them")
     with exits.told():
-        text = FORMATS[form](drawing(*_drawn(machine, run)))
+        text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
-        return _compared(committed, text, shlex.join([*again, *(["--run", run] if run else [])]))
+        again += [*(["--run", run] if run else []), *(f"--cases={path}" for path in cases)]
+        return _compared(committed, text, shlex.join(again))
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -48,16 +61,24 @@ def command(
     return exits.OK
 
 
-def _drawn(path: Path | None, run: str | None) -> tuple[Graph, RunState | None]:
-    """What is drawn: a file's machine, or the stored one of a run and how far the run has come."""
+def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Drawing:
+    """A file's machine, or the stored one of a run and how far the run has come."""
     loaded = checked(path) if path else None
     if run is None:
         assert loaded is not None
-        return Graph(loaded.machine), None
+        return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
     machine, state = asyncio.run(_stored(run))
     if loaded is not None and loaded.digest != state.definition:
         exits.say(f"note: {path} is not what run {run} was started with; that is drawn")
-    return Graph(machine), state
+    return drawing(Graph(machine), state)
+
+
+def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
+    if not cases:
+        return None
+    from loopkit.cli.coverage import marks_of
+
+    return marks_of(loaded, cases)
 
 
 async def _stored(run: str) -> tuple[Machine, RunState]:

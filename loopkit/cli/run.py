@@ -15,6 +15,7 @@ from loopkit.cli.driving import drive, output_option, usd
 from loopkit.cli.exits import USAGE, Stop
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import checked
+from loopkit.cli.record import record_options, recorder
 from loopkit.cli.scripts import scripted
 from loopkit.load import with_machine
 from loopkit.runner.active import ActiveRun
@@ -34,6 +35,7 @@ from loopkit.runner.active import ActiveRun
 @click.option(
     "--max-cost", type=float, callback=usd, metavar="USD", help="Spend no more than this."
 )
+@record_options
 @output_option
 def command(
     machine: Path,
@@ -45,6 +47,8 @@ def command(
     models: tuple[str, ...],
     prices: tuple[str, ...],
     max_cost: float | None,
+    record_file: Path | None,
+    as_case: str | None,
     output: str,
 ) -> int:
     """Run MACHINE until it ends, waits for a person, or is suspended."""
@@ -57,12 +61,17 @@ def command(
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+        recording = recorder(record_file, machine, as_case)
 
     async def start(app: App) -> ActiveRun:
         limits = {} if max_cost is None else {"cost_usd": max_cost}
-        return await app.start(loaded, inputs, played, limits)
+        active = await app.start(loaded, inputs, played, limits)
+        recording.run = active.state.run
+        return active
 
-    return drive(output, start)
+    code = drive(output, start)
+    recording.told()
+    return code
 
 
 def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:

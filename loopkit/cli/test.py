@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import click
 
 from loopkit.cli import exits
+from loopkit.cli.coverage import Wanted, coverage_options
 from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
+from loopkit.cli.suggest import refuse_with, suggest_option, suggested
+from loopkit.cli.update import Updating, update_options
 from loopkit.problems import ProblemsFound
 from loopkit.testing import (
     SUFFIX,
@@ -18,6 +23,7 @@ from loopkit.testing import (
     NotAnExpression,
     Selection,
     Suite,
+    Tally,
     junit_xml,
     load_suite,
     run_case,
@@ -50,21 +56,43 @@ class Tested:
     metavar="FILE",
     help="Write the results as JUnit XML, too.",
 )
-def command(paths: tuple[Path, ...], expression: str, junit_file: Path | None) -> int:
+@coverage_options
+@update_options
+@suggest_option
+def command(
+    paths: tuple[Path, ...],
+    expression: str,
+    junit_file: Path | None,
+    coverage: bool,
+    coverage_file: Path | None,
+    least: Fraction | None,
+    update: bool,
+    update_cases: tuple[str, ...],
+    is_suggesting: bool,
+) -> int:
     """Play the cases of scenario files and hold them against what they expect.
 
     Of a folder, every `*.scenario.yaml` below it is tested; without PATHS, of this one. No model
     and no program is called.
     """
-    tested = _tested(_files(paths or (Path(),)), _selection(expression))
+    wanted = Wanted(coverage, coverage_file, least)
+    tally = wanted.tally()
+    if is_suggesting:
+        refuse_with({"-k": expression, "--junitxml": junit_file, "--update": update or update_cases,
+                     "--coverage": tally is not None})  # fmt: skip
+        return suggested(paths)
+    files, is_selected = _files(paths or (Path(),)), _selection(expression)
+    Updating(update, update_cases).begin(files, is_selected)
+    tested = _tested(files, is_selected, tally)
     if junit_file is not None:
         junit_file.write_bytes(junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
         raise Stop(USAGE, f"error: `-k {expression}` names no case")
+    is_enough = tally is None or wanted.is_enough(tally)
     exits.say(_summary(tested))
     if tested.broken:
         return USAGE
-    return FAILURE if tested.failed else OK
+    return FAILURE if tested.failed or not is_enough else OK
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -82,7 +110,7 @@ def _selection(expression: str) -> Selection:
         raise Stop(USAGE, f"error: -k {error}") from error
 
 
-def _tested(files: Iterable[Path], is_selected: Selection) -> Tested:
+def _tested(files: Iterable[Path], is_selected: Selection, tally: Tally | None) -> Tested:
     tested, machines = Tested(), Machines()
     for file in files:
         try:
@@ -91,16 +119,19 @@ def _tested(files: Iterable[Path], is_selected: Selection) -> Tested:
             tested.broken[str(file)] = exits.shown(found.problems)
             click.echo(f"{file}: can't be used\n\n{tested.broken[str(file)]}\n")
             continue
-        for result in _played(suite, is_selected):
+        for result in _played(suite, is_selected, tally):
             tested.results.append(result)
             _tell(result)
     return tested
 
 
-def _played(suite: Suite, is_selected: Selection) -> Iterator[CaseResult]:
+def _played(suite: Suite, is_selected: Selection, tally: Tally | None) -> Iterator[CaseResult]:
     for name in suite.names:
         if is_selected(f"{suite.path.name} {name}"):
-            yield run_case(suite, name)
+            if tally is None:
+                yield run_case(suite, name)
+            else:
+                yield run_case(suite, name, partial(tally.add, suite, name))
 
 
 def _tell(result: CaseResult) -> None:

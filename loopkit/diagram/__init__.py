@@ -1,14 +1,15 @@
-"""Diagrams of a machine, and of the way that a run took through it.
+"""Diagrams of a machine, of the way that a run took through it, and of what cases cover.
 
 `drawing` says what is drawn, as data; each format makes a text of it.
 """
 
 from collections.abc import Callable, Mapping
 
+from loopkit.diagram.marks import Mark, Marks
 from loopkit.diagram.mermaid import mermaid
 from loopkit.diagram.model import Arrow, Drawing, Node, drawing
 
 FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid}
 """What makes the text of each format."""
 
-__all__ = ["FORMATS", "Arrow", "Drawing", "Node", "drawing", "mermaid"]
+__all__ = ["FORMATS", "Arrow", "Drawing", "Mark", "Marks", "Node", "drawing", "mermaid"]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from loopkit.diagram.marks import OF_STATES, Mark
 from loopkit.diagram.model import LIMIT, Arrow, Drawing, Node
 from loopkit.diagram.texts import TIE
 
@@ -31,7 +32,11 @@ STYLES = {
     "visited": "stroke-width:3px",
     "here": "stroke-width:6px",
     "unvisited": "fill:#ffffff,color:#9ca3af,stroke:#d1d5db",
+    "uncovered": "stroke:#dc2626,stroke-width:4px,stroke-dasharray:9 5",
+    "impossible": "fill:#ffffff,color:#9ca3af,stroke:#d1d5db",
 }
+OF_MARKS: Mapping[Mark | None, str] = {"missed": "uncovered", "impossible": "impossible"}
+"""The style of a state whose mark has one."""
 # What is kept as it is: letters, digits, blanks and a few signs that mean nothing to Mermaid, nor
 # to the Markdown that it takes labels for. Points and underscores stand inside a word only: `1.`
 # starts a list, `_` emphasis. `www.` would be a link, and `direction` with a blank and two letters
@@ -51,7 +56,8 @@ def mermaid(drawing: Drawing) -> str:
 
 def _head(drawing: Drawing) -> Iterator[str]:
     what = f"run {drawing.run} of machine" if drawing.run else "machine"
-    yield f"%% The {what} {drawing.machine}, drawn by `loopkit diagram`."
+    covered = " with what its cases cover" if drawing.is_marked else ""
+    yield f"%% The {what} {drawing.machine}{covered}, drawn by `loopkit diagram`."
     yield "stateDiagram-v2"
 
 
@@ -75,7 +81,8 @@ def _node(node: Node) -> Iterator[str]:
     yield f'state "{label(node.title, NODE_WIDTH)}" as {_id(node.name)}'
     visited = [f"visited {node.visits}×"] if node.visits else []
     here = [f"the run is {node.here} here"] if node.here else []
-    for text in (*node.texts, *visited, *here):
+    marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
+    for text in (*node.texts, *visited, *here, *marked):
         yield f"{_id(node.name)} : {label(text, NODE_WIDTH)}"
 
 
@@ -83,7 +90,8 @@ def _arrow(arrow: Arrow) -> str:
     line = f"{_end(arrow.source)} --> {_end(arrow.target)}"
     # Edges have no classes in state diagrams, so that a taken one can only say it.
     taken = [f"<b>taken {arrow.taken}×</b>"] if arrow.taken else []
-    lines = [label(text, ARROW_WIDTH) for text in arrow.texts] + taken
+    marked = [f"<b>{label(text, ARROW_WIDTH)}</b>" for text in arrow.marks]
+    lines = [*(label(text, ARROW_WIDTH) for text in arrow.texts), *taken, *marked]
     return f"{line} : {NEW_LINE.join(lines)}" if lines else line
 
 
@@ -91,6 +99,8 @@ def _classes(node: Node, marked: bool) -> Iterator[str]:
     yield node.kind
     if marked and node.name != LIMIT:
         yield "here" if node.here else "visited" if node.visits else "unvisited"
+    if node.mark in OF_MARKS:
+        yield OF_MARKS[node.mark]
 
 
 def _end(name: str | None) -> str:

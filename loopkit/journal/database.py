@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 from pathlib import Path
 
 from loopkit.journal.port import JournalUnusable
@@ -21,9 +22,24 @@ def connect(path: Path | None, place: str) -> sqlite3.Connection:
     meanwhile. Raises `sqlite3.Error`, and `JournalUnusable` for
     a database of another program or of a newer version, which it leaves untouched.
     """
-    db = sqlite3.connect(
-        path or ":memory:", timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-    )
+    return _copy_of_blank() if path is None else _prepared(path, place)
+
+
+def _copy_of_blank() -> sqlite3.Connection:
+    """A database in memory; hundreds of cases have one each, and tables take a while to make."""
+    db = _connected(":memory:")
+    _blank().backup(db)
+    _configure(db)
+    return db
+
+
+@cache
+def _blank() -> sqlite3.Connection:
+    return _prepared(":memory:", "in memory")
+
+
+def _prepared(path: Path | str, place: str) -> sqlite3.Connection:
+    db = _connected(path)
     try:
         _refuse_strangers(db, place)
         _configure(db)
@@ -32,6 +48,10 @@ def connect(path: Path | None, place: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _connected(path: Path | str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
 
 
 def _refuse_strangers(db: sqlite3.Connection, place: str) -> None:

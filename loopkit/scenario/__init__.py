@@ -4,7 +4,7 @@ They play a machine without a model, a key, a network or a cent; with cases, the
 what has to come of it.
 """
 
-from loopkit.scenario.cases import Case, Scenario
+from loopkit.scenario.cases import Case, Resume, RunLimits, Scenario
 from loopkit.scenario.expecting import (
     GAP,
     SUSPENDED,
@@ -28,6 +28,8 @@ from loopkit.scenario.script import (
     Played,
     PlayedAnswer,
     PlayedCommand,
+    PlayedTry,
+    Reserved,
     SpentTokens,
     call_at,
 )
@@ -49,6 +51,10 @@ __all__ = [
     "Played",
     "PlayedAnswer",
     "PlayedCommand",
+    "PlayedTry",
+    "Reserved",
+    "Resume",
+    "RunLimits",
     "Scenario",
     "SpentTokens",
     "call_at",

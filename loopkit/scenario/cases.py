@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from loopkit.definition.noun import Id, Noun, fault
+from loopkit.definition.noun import Duration, Id, Noun, fault
 from loopkit.scenario.expecting import Expect
-from loopkit.scenario.script import Answers, Commands, Role
+from loopkit.scenario.script import Answers, Commands, Cost, Role
 
 NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _name(text: str) -> str:
@@ -38,6 +42,37 @@ class _Parts(Noun):
     """Answers of the person, by the state that asks."""
 
 
+class RunLimits(Noun):
+    """Limits that a run sets over those of the machine."""
+
+    agent_calls: Annotated[int, Field(ge=0)] | None = None
+    """Calls to agents and judges."""
+    tool_calls: Annotated[int, Field(ge=0)] | None = None
+    """Accepted, and never reached by this version."""
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    """Tokens in and out."""
+    cost_usd: Cost | None = None
+    """USD."""
+    time: Duration | None = None
+    """Work, not waiting."""
+    total_revisions: Annotated[int, Field(ge=0)] | None = None
+    """For all revise edges of a run together."""
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Those that are set, by name."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class Resume(Noun):
+    """That somebody goes on with a suspended run."""
+
+    after: Duration = 0.0
+    """The time that passes before."""
+    limits: RunLimits = RunLimits()
+    """The limits that are raised."""
+
+
 class Case(_Parts):
     """One way through the machine: what is said, and what has to come of it."""
 
@@ -45,6 +80,10 @@ class Case(_Parts):
     """For readers."""
     input: dict[str, Any] = {}
     """Inputs of the run; they come before those that all cases share."""
+    limits: RunLimits = RunLimits()
+    """Limits of the run, instead of the machine's."""
+    resumes: Annotated[tuple[Resume, ...], BeforeValidator(_tuple)] = ()
+    """That somebody goes on with the run each time it is suspended, in order."""
     expect: Expect | None = None
     """What has to be true of the run. A case that expects nothing fails."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from loopkit.definition.noun import Id, Noun, Text, fault
-from loopkit.findings import Severity, Status, Verdict
+from loopkit.findings import Status, Verdict
 
 GAP = "…"
 """In a list: anything or nothing between what stands before it and behind it."""
@@ -63,7 +63,7 @@ class ExpectedFinding(Noun):
     """Its code."""
     validator: str | None = None
     """The validator that found it."""
-    severity: Severity | None = None
+    severity: Id | None = None
     """Whether it blocks."""
     status: Status | None = None
     """What it is against earlier rounds."""

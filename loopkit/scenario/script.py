@@ -19,6 +19,8 @@ Fault = Literal[
     "quota",
     "context_too_long",
     "content_policy",
+    "bad_request",
+    "refusal",
     "cut_off",
     "invalid_json",
     "crash",
@@ -28,6 +30,10 @@ CRASH = "crash"
 TOOL_KEYS = frozenset({"tools", "tool_calls"})
 
 
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
 class SpentTokens(Noun):
     """Tokens that a played reply counts as."""
 
@@ -35,6 +41,25 @@ class SpentTokens(Noun):
     """Tokens of input."""
     output: int = Field(0, ge=0)
     """Tokens of output."""
+    total: int = Field(0, ge=0)
+    """Tokens of which it is not known whether they went in or out."""
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.input + self.output + self.total
+
+
+Cost = Annotated[float, Field(ge=0, strict=False)]
+
+
+class Reserved(Noun):
+    """What a call can take at most, as limits see it before the call."""
+
+    tokens: int = Field(0, ge=0)
+    """Tokens in and out."""
+    cost_usd: Cost | None = 0.0
+    """USD; null where it is not known."""
 
 
 class Played(Noun):
@@ -58,8 +83,14 @@ class Played(Noun):
     """The reply takes so long."""
     usage: SpentTokens = SpentTokens()
     """Tokens that the call counts as."""
-    cost_usd: Annotated[float, Field(ge=0, strict=False)] = 0.0
-    """USD that the call counts as."""
+    cost_usd: Cost | None = 0.0
+    """USD that the call counts as; null where that is not known."""
+    reserved: Reserved | None = None
+    """What limits see before the call is made, instead of what it counts as."""
+    said: Annotated[tuple[Text, ...], BeforeValidator(_tuple)] = ()
+    """All messages of a judge's transcript, where they are more than the reply."""
+    session: bool = True
+    """Whether a program names a session to which it can be taken back."""
 
     @model_validator(mode="before")
     @classmethod
@@ -77,9 +108,14 @@ class Played(Noun):
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
         given = [k for k in ("reply", "data", "fault") if k in self.model_fields_set]
-        if len(given) != 1 and not (self.files and not given):
+        if len(given) != 1 and not (self.files and not given) and not self.is_refused:
             raise fault("one-reply", "a call plays one of `reply`, `data`, `fault`")
         return self
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the call is one that a limit leaves no room for: it is never made."""
+        return self.model_fields_set == {"reserved"}
 
     @property
     def text(self) -> str:
@@ -89,7 +125,7 @@ class Played(Noun):
         return self.reply or ""
 
 
-class PlayedCommand(Noun):
+class PlayedTry(Noun):
     """One run of a command."""
 
     exit_code: int = 0
@@ -102,6 +138,15 @@ class PlayedCommand(Noun):
     """Files that the program writes into its workspace."""
     fault: Literal["timeout", "not_found"] | None = None
     """What goes wrong instead of an end."""
+    message: str = ""
+    """What is told about the fault."""
+
+
+class PlayedCommand(PlayedTry):
+    """One time that a command is needed."""
+
+    earlier: Annotated[tuple[PlayedTry, ...], BeforeValidator(_tuple)] = ()
+    """The tries before, of which nothing came; a list of tries says the same."""
 
 
 class PlayedAnswer(Noun):
@@ -135,12 +180,15 @@ def _calls(value: object) -> object:
     return tuple({"reply": call} if isinstance(call, str) else call for call in calls)
 
 
+def _tries(value: object) -> object:
+    """A list of tries as the last one, which has the others in it."""
+    if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
+        return value
+    return {**value[-1], "earlier": value[:-1]}
+
+
 def _answer(value: object) -> object:
     return {"choice": value} if isinstance(value, str) else value
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 Call = str | Played
@@ -163,7 +211,16 @@ Answers = Annotated[
     ],
     BeforeValidator(_tuple),
 ]
-Commands = Annotated[tuple[PlayedCommand, ...], BeforeValidator(_tuple)]
+Commands = Annotated[
+    tuple[
+        Annotated[
+            PlayedCommand,
+            BeforeValidator(_tries, json_schema_input_type=PlayedCommand | list[PlayedTry]),
+        ],
+        ...,
+    ],
+    BeforeValidator(_tuple),
+]
 
 
 def call_at(calls: Sequence[Played], settled: int, lost: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from loopkit.load import DocPath
 from loopkit.testing.expectations import missed
@@ -15,10 +15,17 @@ from loopkit.testing.suites import Suite
 from loopkit.testing.trace import Trace, trace
 
 
-def run_case(suite: Suite, case: str) -> CaseResult:
-    """Play a case and hold what came of it against what it expects; raises KeyError."""
+def run_case(
+    suite: Suite, case: str, seen: Callable[[Run], object] = lambda _run: None
+) -> CaseResult:
+    """Play a case and hold what came of it against what it expects; raises KeyError.
+
+    `seen` is given the run as well, such as `Tally.add` for coverage.
+    """
     started = time.perf_counter()
-    failures = tuple(judge(suite, case, play(suite, case)))
+    run = play(suite, case)
+    failures = tuple(judge(suite, case, run))
+    seen(run)
     seconds = time.perf_counter() - started
     return CaseResult(str(suite.path), case, failures, seconds, suite.source.texts)
 

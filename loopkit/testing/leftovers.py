@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from loopkit.events import Event, Worked
+from loopkit.events import Event, Suspended, Worked
 from loopkit.load import DocPath
 from loopkit.runstate import RunState, Task
 from loopkit.scenario import Attempts, Case, call_at
@@ -19,6 +19,8 @@ def leftovers(
 ) -> Iterator[Leftover]:
     """Everything of a case's own that was not used; what all cases share may be left over."""
     asked = [task for key, task in state.tasks.items() if not key.endswith(":run")]
+    suspended = sum(isinstance(event, Suspended) for event in events)
+    yield from _behind(("resumes",), suspended, len(case.resumes), "resume")
     for agent, role in case.agents.items():
         own = [task for task in asked if task.agent == agent]
         if isinstance(role, Mapping):
@@ -40,6 +42,8 @@ def leftovers(
 def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iterator[Leftover]:
     for index, calls in enumerate(attempts):
         task = tasks.get(index)
+        if calls and calls[-1].is_refused:
+            calls = calls[:-1]
         if task is None and calls:
             yield (*at, index), f"attempt {index + 1} is never asked for"
         elif task is not None:
@@ -50,15 +54,17 @@ def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iter
 
 def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event]) -> int:
     """How many results of a command were used."""
-    runs = [task.index for key, task in state.tasks.items() if key.endswith(":run")
-            and task.agent == place]  # fmt: skip
     visits = [
-        event.visit
+        event.visit + ((event.state, place) in state.baselines)
         for event in events
         if isinstance(event, Worked) and event.report is not None and event.state in bill.judges
         and place in (answer.validator for answer in event.report.answers)
     ]  # fmt: skip
-    return max([*(index + 1 for index in runs), *visits], default=0)
+    stopped = state.suspended.commands if state.suspended else ()
+    if place in (ran.validator for ran in stopped):
+        visits.append(state.visit + ((state.state, place) in state.baselines))
+    baselines = sum(validator == place for _, validator in state.baselines)
+    return max([state.runs_of(place), *visits, min(baselines, 1)], default=0)
 
 
 def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:

@@ -23,9 +23,10 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import digest_of
 from loopkit.processes import CommandResult
 from loopkit.runner.active import ActiveRun, Stored
+from loopkit.runner.breaker import Breakers
 from loopkit.runner.work.human import AnswerRefused
 from loopkit.runstate import RunState
-from loopkit.scenario import read_resolved
+from loopkit.scenario import Resume, read_resolved
 from loopkit.testing.clock import PlayedClock
 from loopkit.testing.suites import Suite
 
@@ -45,22 +46,25 @@ class Run:
 
 def play(suite: Suite, case: str) -> Run:
     """Play a case to where it ends, waits or is suspended. Pauses in it take no time."""
-    stage = _Stage(suite, case)
+    stage = Stage(suite, case)
     asyncio.run(stage.play())
     assert stage.run is not None
     return stage.run
 
 
 @dataclass
-class _Stage:
+class Stage:
+    """Where one case is played: a project folder, a clock and a journal of its own."""
+
     suite: Suite
     case: str
     run: Run | None = None
+    """What came of it, once it is played."""
     unprepared: list[str] = field(default_factory=list)
 
     async def play(self) -> None:
         # The run is kept instead of returned: asyncio prints the result of its main task.
-        with _folder() as folder:
+        with project_folder() as folder:
             clock = PlayedClock()
             journal = SqliteJournal.in_memory(clock=clock.now)
             engines = self.suite.machines.engines
@@ -73,29 +77,41 @@ class _Stage:
     async def _played(self, app: App) -> Run:
         resolved = _complete(self.suite.written.resolved(self.case), self.suite)
         script = Script(read_resolved(resolved), resolved, digest_of(resolved))
-        active = await app.start(self.suite.machine, self.suite.inputs[self.case], script)
+        case = self.suite.case(self.case)
+        inputs, resumes = self.suite.inputs[self.case], list(case.resumes)
+        active = await app.start(self.suite.machine, inputs, script, case.limits.named)
         refused: str | None = None
         while refused is None:
-            self._watch(active)
+            self.watch(active)
             try:
                 await app.drive(active)
-                refused = ""
+                if active.state.status == "suspended" and resumes:
+                    active = await self._resumed(app, active.state.run, resumes.pop(0))
+                else:
+                    refused = ""
             except AnswerRefused as refusal:
                 refused = str(refusal)
             except Crashed:
                 # As another process takes up a run whose own was killed.
-                active = await app.resume(active.state.run)
+                active = await self._resumed(app, active.state.run, Resume())
         events = tuple(await app.events(active.state.run))
         return Run(active.state, events, tuple(dict.fromkeys(self.unprepared)), refused)
 
-    def _watch(self, active: ActiveRun) -> None:
+    async def _resumed(self, app: App, run: str, resume: Resume) -> ActiveRun:
+        """The run taken up as by another process, which knows nothing of the providers."""
+        await app.clock.sleep(resume.after)
+        app.breakers = Breakers()
+        return await app.resume(run, resume.limits.named)
+
+    def watch(self, active: ActiveRun) -> None:
+        """Take part in a run before it is driven: who is asked for something is noted."""
         agents = active.agents.items()
         active.agents = {name: _WatchedAgent(port, self.unprepared) for name, port in agents}
         active.commands = _WatchedCommands(active.commands, self.unprepared)
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def project_folder() -> Iterator[Path]:
     """A project folder of the case's own. Few cases have files, so it is not made beforehand."""
     folder = Path(gettempdir()) / f"loopkit-case-{secrets.token_hex(8)}"
     try:
@@ -140,9 +156,11 @@ class _WatchedCommands:
     commands: PlayedCommands
     unprepared: list[str]
 
-    def result(self, place: str, index: int, folder: Path | None) -> CommandResult | None:
+    def result(
+        self, place: str, index: int, folder: Path | None, earlier: int = 0
+    ) -> CommandResult | None:
         try:
-            return self.commands.result(place, index, folder)
+            return self.commands.result(place, index, folder, earlier)
         except Unprepared as missing:
             self.unprepared.append(missing.message)
             raise

@@ -1,0 +1,125 @@
+"""`--record FILE` and `loopkit runs record`: a run as a case that replays it offline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopkit.app import App, state_folder
+from loopkit.cli import exits
+from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
+from loopkit.program import Program
+from loopkit.runner.active import Stored
+from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
+
+
+def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--record` and `--as`."""
+    named = click.option("--as", "as_case", metavar="NAME", help="How the recorded case is called.")
+    file = click.option(
+        "--record",
+        "record_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write a scenario that replays the run offline.",
+    )
+    return file(named(function))
+
+
+@dataclass
+class Recorder:
+    """Where a run is recorded that is still to be driven."""
+
+    target: Target | None
+    run: str = ""
+    """Its id, once it has begun."""
+
+    def told(self) -> None:
+        """Record the run as far as it has come, and say so."""
+        if self.target is None or not self.run:
+            return
+        try:
+            tell(recording(self.target, self.run))
+        except Stop as stop:
+            # The run itself is none the worse for it.
+            exits.say(f"not recorded: {str(stop).removeprefix('error: ')}")
+
+
+def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
+    """What `--record` asks for; raises Stop where the file can't take it."""
+    if file is None and as_case is not None:
+        raise Stop(USAGE, f"error: `--as {as_case}` names a recording: add `--record FILE`")
+    with _refused():
+        return Recorder(None if file is None else target(file, machine, as_case))
+
+
+@click.command(name="record")
+@click.argument("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--as", "as_case", metavar="NAME", help="How the case is called.")
+@click.option(
+    "--machine", type=click.Path(path_type=Path), help="The machine file, where it has moved."
+)
+def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
+    """Write RUN into FILE as a case of a scenario, which replays it offline."""
+    with exits.told(), _refused():
+        path = machine or asyncio.run(_machine_of(run))
+        made = recording(target(file, path, as_case), run)
+    tell(made)
+    return OK if made.difference is None else FAILURE
+
+
+def recording(into: Target, run: str) -> Recording:
+    """The run as a case in the file; raises Stop."""
+    with exits.told(), _refused():
+        program, events = asyncio.run(_read(run))
+        return record(into, program, events)
+
+
+def tell(made: Recording) -> None:
+    """Say what was recorded, and whether it is exact."""
+    for note in made.notes:
+        exits.say(f"not played: {note}")
+    where = f"recorded as case `{made.case}` of {made.path}"
+    if made.difference is None:
+        exits.say(f"{where}; its replay comes to the same events")
+    else:
+        exits.say(f"{where}; its replay differs in {made.difference}")
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
+    except NotRecordable as error:
+        raise Stop(USAGE, f"error: {error}") from error
+
+
+async def _read(run: str) -> tuple[Program, list[Stored]]:
+    app = App.open(state_folder())
+    try:
+        state = await app.state_of(run)
+        machine = await app.machine_of(state)
+        return app.engine(machine, state.definition).program, await app.events(run)
+    finally:
+        await app.close()
+
+
+async def _machine_of(run: str) -> Path:
+    """The file that the run's machine was read from; raises NotRecordable."""
+    app = App.open(state_folder())
+    try:
+        state = await app.state_of(run)
+        named = await app.machine_file_of(state)
+    finally:
+        await app.close()
+    for path in (named, Path(state.folder) / named):
+        if path.is_file():
+            return path
+    raise NotRecordable(f"the machine file `{named}` is gone; name it: `--machine PATH`")

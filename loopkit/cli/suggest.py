@@ -1,0 +1,94 @@
+"""`loopkit test --suggest`: cases for what no case covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from loopkit.cli import exits
+from loopkit.cli.exits import OK, USAGE, Stop
+from loopkit.graph import Graph
+from loopkit.problems import ProblemsFound
+from loopkit.testing import SUFFIX, Goal, Machines, Suite, load_suite, play, scenario_files
+from loopkit.testing.coverage import Reached, line, reached, words
+from loopkit.testing.suggesting import Suggestions, as_cases, as_file, empty_suite, suggest
+from loopkit.text import plural
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def suggest_option(command: F) -> F:
+    """The option, for `loopkit test`."""
+    told = "Print a case for what no case covers, to be completed."
+    return click.option("--suggest", "is_suggesting", is_flag=True, help=told)(command)
+
+
+def refuse_with(others: Mapping[str, object]) -> None:
+    """Stop where options are given that go with a test alone."""
+    given = [f"`{option}`" for option, value in others.items() if value]
+    if given:
+        raise Stop(USAGE, f"error: `--suggest` tests nothing: leave out {', '.join(given)}")
+
+
+def suggested(paths: Iterable[Path]) -> int:
+    """Print the cases for all machines of scenario files and machine files."""
+    suites = _by_machine(_suites(paths or (Path(),)))
+    if not suites:
+        raise Stop(USAGE, f"error: there is no `*{SUFFIX}`; name one, or a machine file")
+    for alike in suites.values():
+        _tell(suggest(alike[0], [run for suite in alike for run in _reached(suite)]))
+    return OK
+
+
+def _suites(paths: Iterable[Path]) -> Iterator[Suite]:
+    machines = Machines()
+    for path in paths:
+        try:
+            yield from _suites_of(path, machines)
+        except ProblemsFound as found:
+            raise Stop(USAGE, exits.shown(found.problems)) from found
+
+
+def _suites_of(path: Path, machines: Machines) -> Iterator[Suite]:
+    if path.is_dir() or path.name.endswith(SUFFIX):
+        yield from (load_suite(file, machines) for file in scenario_files([path]))
+        return
+    beside = path.with_name(f"{path.stem}{SUFFIX}")
+    yield load_suite(beside, machines) if beside.is_file() else empty_suite(path, machines)
+
+
+def _by_machine(suites: Iterable[Suite]) -> dict[Path, list[Suite]]:
+    """A machine that several files test is looked at once; the first one gets its cases."""
+    found: dict[Path, list[Suite]] = {}
+    for suite in suites:
+        found.setdefault(Path(suite.machine.source.document.file).resolve(), []).append(suite)
+    return found
+
+
+def _reached(suite: Suite) -> Iterator[Reached]:
+    for name in suite.names:
+        run = play(suite, name)
+        engine = suite.machines.engines[run.state.definition]
+        yield reached(engine, (stored.event for stored in run.events))
+
+
+def _tell(found: Suggestions) -> None:
+    path, covered = found.suite.path, sum(len(one.goals) for one in found.cases)
+    if found.cases:
+        where = f"# {path}, below `cases:`\n" if found.suite.names else f"# {path}\n"
+        click.echo(where + (as_cases(found) if found.suite.names else as_file(found)), nl=False)
+        told = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
+    else:
+        told = "no case" if found.failed else "every goal has a case"
+    exits.say(f"{path}: {told}")
+    for goal, reason in found.failed:
+        exits.say(f"{_place(found, goal)}: {reason}")
+
+
+def _place(found: Suggestions, goal: Goal) -> str:
+    loaded = found.suite.machine
+    named = words(Graph(loaded.machine), goal)
+    return f"{loaded.source.document.file}:{line(loaded, goal)}: no case for {named}"

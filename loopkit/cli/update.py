@@ -1,0 +1,86 @@
+"""`loopkit test --update` and `--update-case`: expectations rewritten to what runs do now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopkit.cli import exits
+from loopkit.cli.exits import USAGE, Stop
+from loopkit.problems import ProblemsFound, did_you_mean
+from loopkit.source import NotWritable
+from loopkit.testing import Machines, Selection, Suite, load_suite
+from loopkit.testing.updating import NotWritten, Update
+from loopkit.testing.updating import update as updated
+
+
+def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--update` and `--update-case`."""
+    every = click.option(
+        "--update",
+        is_flag=True,
+        help="First rewrite what cases expect, but outcomes and paths; show the diff.",
+    )
+    named = click.option(
+        "--update-case",
+        "update_cases",
+        multiple=True,
+        metavar="NAME",
+        help="The same in this case, with its outcome and path.",
+    )
+    return every(named(function))
+
+
+@dataclass(frozen=True)
+class Updating:
+    """Which cases are rewritten."""
+
+    every: bool
+    named: tuple[str, ...]
+
+    def begin(self, files: Iterable[Path], is_selected: Selection) -> None:
+        """Rewrite the files, and show what changes; raises Stop."""
+        if not self.every and not self.named:
+            return
+        suites = list(_usable(files))
+        self._refuse_unknown([name for suite in suites for name in suite.names])
+        for suite in suites:
+            cases = [name for name in suite.names if self._is_meant(suite, name, is_selected)]
+            _change(updated(suite, cases, self.named))
+
+    def _is_meant(self, suite: Suite, name: str, is_selected: Selection) -> bool:
+        selected = self.every and is_selected(f"{suite.path.name} {name}")
+        return selected or name in self.named
+
+    def _refuse_unknown(self, known: Sequence[str]) -> None:
+        for name in self.named:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise Stop(USAGE, f"error: there is no case `{name}`; {hint}")
+
+
+def _usable(files: Iterable[Path]) -> Iterator[Suite]:
+    machines = Machines()
+    for file in files:
+        # The test that follows tells what is wrong with one that can't be used.
+        with suppress(ProblemsFound):
+            yield load_suite(file, machines)
+
+
+def _change(made: Update) -> None:
+    if made.cuts:
+        try:
+            made.write()
+        except (NotWritable, NotWritten) as error:
+            raise Stop(USAGE, f"error: {error}") from error
+        click.echo(made.diff)
+    for case, keys in made.kept.items():
+        told = " and ".join(f"`{key}`" for key in dict.fromkeys(keys))
+        exits.say(f"{case}: {told} left as written; to change: --update-case '{case}'")
+    for told in made.left:
+        exits.say(f"not updated: {told}")

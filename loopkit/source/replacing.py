@@ -1,0 +1,43 @@
+"""Files that are written as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+
+class NotWritable(Exception):
+    """A file that can't be written; the message says why."""
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise NotWritable where `replace_file` would fail, or write over what is protected."""
+    real = path.resolve()
+    if real.is_dir():
+        raise NotWritable(f"`{path}` is a folder")
+    if not real.parent.is_dir():
+        raise NotWritable(f"`{path}` can't be written: there is no folder `{path.parent}`")
+    is_locked = real.exists() and not real.stat().st_mode & 0o222
+    if is_locked or not os.access(real if real.exists() else real.parent, os.W_OK):
+        raise NotWritable(f"`{path}` can't be written: it is read-only")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all; raises NotWritable. Line ends stay as they are."""
+    refuse_unwritable(path)
+    real = path.resolve()
+    mode = real.stat().st_mode if real.exists() else 0o666 & ~_umask()
+    try:
+        with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as beside:
+            beside.write(text.encode())
+        Path(beside.name).chmod(mode)
+        Path(beside.name).replace(real)
+    except OSError as error:
+        raise NotWritable(f"`{path}` can't be written: {error.strerror}") from error
+
+
+def _umask() -> int:
+    before = os.umask(0)
+    os.umask(before)
+    return before

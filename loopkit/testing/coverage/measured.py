@@ -1,0 +1,159 @@
+"""Played runs → what of each machine they cover, by which cases, and what no run can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from loopkit.bounds import Anatomy, Bounds, explore
+from loopkit.diagram import Marks
+from loopkit.graph import Graph
+from loopkit.load import Loaded
+from loopkit.testing.coverage.declared import goals_of
+from loopkit.testing.coverage.reached import reached
+from loopkit.testing.goals import Goal, GoalKind
+from loopkit.testing.playing import Run
+from loopkit.testing.suites import Suite
+
+Status = Literal["covered", "missed", "impossible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many goals are covered, of those that can be."""
+
+    covered: int
+    total: int
+
+    @property
+    def percent(self) -> Fraction:
+        """Exact, from 0 to 100; 100 where there is nothing to cover."""
+        return Fraction(100 * self.covered, self.total) if self.total else Fraction(100)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One goal, and whether cases cover it."""
+
+    goal: Goal
+    status: Status
+    """`impossible` where no run of the machine can reach the goal."""
+    cases: tuple[str, ...]
+    """The cases that cover it, as `FILE::CASE`, in the order in which they were played."""
+
+
+@dataclass(frozen=True)
+class MachineCoverage:
+    """What the cases of one machine cover."""
+
+    loaded: Loaded
+    measured: tuple[Measured, ...]
+    is_exact: bool
+    """False where the machine has more configurations than are looked at: then nothing is known
+    to be impossible."""
+
+    @property
+    def file(self) -> str:
+        """The machine file: from the current folder where it lies below, else as it was named."""
+        named, here = self.loaded.source.document.file, Path.cwd()
+        path = Path(named).resolve()
+        return str(path.relative_to(here)) if path.is_relative_to(here) else named
+
+    @property
+    def missed(self) -> tuple[Goal, ...]:
+        """The goals that no case covers, though a run could."""
+        return tuple(one.goal for one in self.measured if one.status == "missed")
+
+    def count(self, kind: GoalKind | None = None) -> Count:
+        """The count of all goals, or of one kind."""
+        found = [one.status for one in self.measured if kind in (None, one.goal.kind)]
+        covered = found.count("covered")
+        return Count(covered, covered + found.count("missed"))
+
+    @cached_property
+    def marks(self) -> Marks:
+        """The same for a diagram."""
+        edges = [one for one in self.measured if one.goal.kind == "transition"]
+        return Marks(
+            {one.goal.name: one.status for one in self.measured if one.goal.kind == "state"},
+            {edge: one.status for one in edges for edge in one.goal.edges},
+            {one.goal.name: one.status for one in self.measured if one.goal.kind == "cap"},
+        )
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What cases cover of all machines that they test."""
+
+    machines: tuple[MachineCoverage, ...]
+
+    @property
+    def count(self) -> Count:
+        """The count of all goals of all machines."""
+        counts = [machine.count() for machine in self.machines]
+        return Count(sum(one.covered for one in counts), sum(one.total for one in counts))
+
+
+@dataclass
+class Tally:
+    """Collects what played cases reach. A machine that several files test is counted once."""
+
+    _machines: dict[Path, _Reaching] = field(default_factory=dict)
+
+    def add(self, suite: Suite, case: str, run: Run) -> None:
+        """Count the run of a case."""
+        path = Path(suite.machine.source.document.file).resolve()
+        if path not in self._machines:
+            self._machines[path] = _Reaching(suite.machine, goals_of(suite.machine))
+        self._machines[path].add(suite, case, run)
+
+    def coverage(self) -> Coverage:
+        """What the cases so far cover. Goes through all runs of each machine once."""
+        return Coverage(tuple(reaching.measured() for reaching in self._machines.values()))
+
+
+@dataclass
+class _Reaching:
+    loaded: Loaded
+    goals: tuple[Goal, ...]
+    cases: dict[Goal, list[str]] = field(default_factory=dict)
+
+    def add(self, suite: Suite, case: str, run: Run) -> None:
+        engine = suite.machines.engines[run.state.definition]
+        found = reached(engine, (stored.event for stored in run.events))
+        for goal in self.goals:
+            if found.covers(goal):
+                self.cases.setdefault(goal, []).append(f"{suite.path}::{case}")
+
+    def measured(self) -> MachineCoverage:
+        bounds = explore(Anatomy.of_machine(self.loaded.machine))
+        impossible = impossible_goals(self.loaded, self.goals, bounds)
+        return MachineCoverage(
+            self.loaded,
+            tuple(self._one(goal, impossible) for goal in self.goals),
+            bounds.is_exact,
+        )
+
+    def _one(self, goal: Goal, impossible: frozenset[Goal]) -> Measured:
+        cases = tuple(self.cases.get(goal, ()))
+        if cases:
+            return Measured(goal, "covered", cases)
+        return Measured(goal, "impossible" if goal in impossible else "missed", ())
+
+
+def impossible_goals(loaded: Loaded, goals: Iterable[Goal], bounds: Bounds) -> frozenset[Goal]:
+    """The goals that no run of the machine can reach; none where the bounds are not exact."""
+    graph = Graph(loaded.machine)
+    untaken, unclosed = frozenset(bounds.untaken), frozenset(bounds.unclosed)
+
+    def is_impossible(goal: Goal) -> bool:
+        if goal.kind == "state":
+            into = {edge.id for edge in graph.incoming[goal.name]}
+            return goal.name != graph.machine.start and into <= untaken
+        return {*goal.edges} <= (untaken if goal.kind == "transition" else unclosed)
+
+    return frozenset(goal for goal in goals if is_impossible(goal))

@@ -1,0 +1,65 @@
+"""What one run reached: the states it entered, the edges it took, the caps that it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from loopkit.engine import Engine
+from loopkit.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
+from loopkit.runstate import RunState, fold
+from loopkit.testing.goals import Goal
+
+OF_ROOM = (Started, Decided, Resumed)
+"""What changes caps and counters."""
+
+
+@dataclass
+class Reached:
+    """Names of states and ids of edges."""
+
+    entered: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    """Back edges that had no room when their state decided, or asked its question."""
+
+    def covers(self, goal: Goal) -> bool:
+        """Whether the run reached a goal of its machine."""
+        if goal.kind == "state":
+            return goal.name in self.entered
+        edges = self.taken if goal.kind == "transition" else self.closed
+        return not edges.isdisjoint(goal.edges)
+
+
+def reached(engine: Engine, events: Iterable[Event]) -> Reached:
+    """What these events reached, from the start of a run; the engine is that of its machine."""
+    made, before = Reached(), RunState()
+    for event in events:
+        _note(made, engine, before, event)
+        if isinstance(event, OF_ROOM):
+            before = fold([event], before)
+    return made
+
+
+def _note(made: Reached, engine: Engine, run: RunState, event: Event) -> None:
+    match event:
+        case Entered():
+            made.entered.add(event.state)
+        case Decided():
+            made.taken.add(event.edge)
+            kind = engine.program.graph.by_id[event.edge].event
+            made.closed.update(_closed(engine, run, event.source, kind))
+        case Waiting(call=None):
+            made.closed.update(_closed(engine, run, event.state, "done"))
+        case Suspended():
+            # A revise edge of `on_error` without room is no way out: the run ends here.
+            made.closed.update(_closed(engine, run, event.state, event.reason))
+        case _:
+            pass
+
+
+def _closed(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:
+    """The back edges of a state that an event could take if they had room."""
+    for edge in engine.program.graph.outgoing[state]:
+        if edge.back and edge.event == event and not engine.has_room(run, edge):
+            yield edge.id

@@ -1,0 +1,103 @@
+"""Coverage as a table for people, and as data for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+from loopkit.graph import Graph
+from loopkit.load import Loaded
+from loopkit.testing.coverage.measured import Count, Coverage, MachineCoverage, Measured
+from loopkit.testing.coverage.words import line, words
+from loopkit.testing.goals import GoalKind
+from loopkit.text import printable
+
+KINDS: tuple[tuple[GoalKind, str], ...] = (
+    ("state", "states"),
+    ("transition", "transitions"),
+    ("cap", "caps"),
+)
+VERSION = 1
+"""Of the form of the data."""
+
+
+def shown(coverage: Coverage) -> str:
+    """A table with one row for each machine, and a line for everything that is not covered."""
+    rows = [("machine", *(name for _, name in KINDS), "covered")]
+    rows += [_row(machine.file, machine) for machine in coverage.machines]
+    if len(coverage.machines) > 1:
+        rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
+    missed = [text for machine in coverage.machines for text in _missed(machine)]
+    parts = ["\n".join(_lined_up(rows))]
+    if missed:
+        parts.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
+    return printable("\n\n".join(parts))
+
+
+def percent(exact: Fraction) -> str:
+    """With one digit behind the point, rounded down, so that 100 means all."""
+    return f"{floor(exact * 10) / 10:g}"
+
+
+def data(coverage: Coverage) -> dict[str, Any]:
+    """The same with every goal, its status and the cases that cover it, as JSON has it."""
+    return {
+        "coverage": VERSION,
+        **_count(coverage.count),
+        "machines": [_machine(machine) for machine in coverage.machines],
+    }
+
+
+def _row(name: str, machine: MachineCoverage) -> tuple[str, ...]:
+    counts = [machine.count(kind) for kind, _ in KINDS]
+    parts = (f"{count.covered}/{count.total}" for count in counts)
+    return (name, *parts, f"{percent(machine.count().percent)} %")
+
+
+def _lined_up(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join([f"{name:<{widths[0]}}", *right])
+
+
+def _missed(machine: MachineCoverage) -> Iterator[str]:
+    graph = Graph(machine.loaded.machine)
+    for goal in machine.missed:
+        yield f"{machine.file}:{line(machine.loaded, goal)}: {words(graph, goal)}"
+
+
+def _machine(machine: MachineCoverage) -> dict[str, Any]:
+    graph = Graph(machine.loaded.machine)
+    counts = {name: _count(machine.count(kind)) for kind, name in KINDS}
+    return {
+        "machine": machine.loaded.machine.name,
+        "file": machine.file,
+        "is_exact": machine.is_exact,
+        **_count(machine.count()),
+        **counts,
+        "goals": list(_goals(graph, machine.loaded, machine.measured)),
+    }
+
+
+def _goals(graph: Graph, loaded: Loaded, measured: Iterable[Measured]) -> Iterator[dict[str, Any]]:
+    for one in measured:
+        yield {
+            "kind": one.goal.kind,
+            "name": one.goal.name,
+            "status": one.status,
+            "cases": list(one.cases),
+            "text": words(graph, one.goal),
+            "edges": list(one.goal.edges),
+            "line": line(loaded, one.goal),
+        }
+
+
+def _count(count: Count) -> dict[str, Any]:
+    return {
+        "covered": count.covered,
+        "total": count.total,
+        "percent": float(percent(count.percent)),
+    }

@@ -1,0 +1,162 @@
+"""Agents, commands and a person who always have something to say, and say it again the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from loopkit.agents.port import Reply, Request
+from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
+from loopkit.app import NobodyThere
+from loopkit.engine import Engine
+from loopkit.events import HumanAnswer, Usage
+from loopkit.processes import CommandResult
+from loopkit.runner.active import ActiveRun
+from loopkit.runstate import RunState
+from loopkit.scenario import Played, PlayedAnswer, PlayedCommand, call_at
+from loopkit.testing.properties.cut import Cut
+from loopkit.testing.properties.lines import Draw, Lines
+from loopkit.testing.suggesting.said import Call, Said
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that was made."""
+
+    key: str
+    call_index: int
+    """How many calls for the same work were settled before."""
+    tokens: int
+    cost_usd: float
+
+    @property
+    def work(self) -> tuple[str, int]:
+        """What it was made for: no other call may be made for the same once it is settled."""
+        return self.key.rpartition(":")[0], self.call_index
+
+
+@dataclass
+class Company:
+    """Everybody who is asked in one run; what they say is drawn when it is first needed."""
+
+    lines: Lines
+    draw: Draw
+    said: Said
+    answers: dict[tuple[str, int], Call | None] = field(default_factory=dict)
+    """By state and visit, from 0."""
+
+    def __post_init__(self) -> None:
+        self.made: list[Made] = []
+        self.run_commands: list[tuple[str, int]] = []
+        self.retried: Collection[str] = ()
+        """Calls in doubt that the person lets be made again."""
+
+    def again(self) -> Company:
+        """The same people, for another run."""
+        return Company(self.lines, self.draw, self.said, self.answers)
+
+    def join(self, active: ActiveRun, cut: Cut) -> None:
+        """Take every part of a run."""
+        active.agents = {name: _Agent(name, self, active, cut) for name in active.agents}
+        active.commands = _Commands(self, active, cut)
+        active.person = _Person(self, active)
+
+
+@dataclass(frozen=True)
+class _Agent:
+    name: str
+    company: Company
+    active: ActiveRun
+    cut: Cut
+
+    async def ready(self) -> None:
+        return None
+
+    def quote(self, request: Request) -> Usage:
+        calls, _ = self._calls(request)
+        return self._part(calls).quote(_first(request))
+
+    async def ask(self, request: Request) -> Reply:
+        self.cut.refuse_dead()
+        calls, position = self._calls(request)
+        played = calls[position]
+        cost_usd = played.cost_usd or 0.0
+        made = Made(request.key, request.call_index, played.usage.tokens, cost_usd)
+        self.company.made.append(made)
+        return await self._part(calls).ask(_first(request))
+
+    def _part(self, calls: tuple[Played, ...]) -> ScriptedAgent:
+        return ScriptedAgent(self.name, (calls,), self.active.clock.sleep)
+
+    def _calls(self, request: Request) -> tuple[tuple[Played, ...], int]:
+        """The calls of this work so far, and the position of the one that is made now."""
+        company = self.company
+        key = (request.agent, request.place, request.place_index)
+        written = company.said.replies.setdefault(key, [])
+        calls = tuple(Played.model_validate(call) for call in written)
+        while (at := call_at(calls, request.call_index, request.lost_index)) >= len(calls):
+            written.append(company.lines.call(company.draw, self.active.state, request))
+            calls = (*calls, Played.model_validate(written[-1]))
+        return calls, at
+
+
+def _first(request: Request) -> Request:
+    return replace(request, task_index=0, place_index=0)
+
+
+@dataclass(frozen=True)
+class _Commands:
+    company: Company
+    active: ActiveRun
+    cut: Cut
+
+    def result(
+        self, place: str, index: int, folder: Path | None, earlier: int = 0
+    ) -> CommandResult | None:
+        self.cut.refuse_dead()
+        company = self.company
+        if place in self.active.program.machine.states:
+            company.run_commands.append((place, index))
+        results = company.said.results.setdefault(place, {})
+        tries = [] if index not in results else [*results[index].get("earlier", ()), results[index]]
+        while len(tries) <= earlier:
+            tries.append(company.lines.result(company.draw, self.active.state, place))
+        results[index] = _with_earlier(tries)
+        played = PlayedCommand.model_validate(results[index])
+        return PlayedResults({place: (played,)}).result(place, 0, folder, earlier)
+
+
+def _with_earlier(tries: list[Call]) -> Call:
+    bare = [{k: v for k, v in one.items() if k != "earlier"} for one in tries]
+    return {**bare[-1], "earlier": bare[:-1]} if len(bare) > 1 else bare[0]
+
+
+@dataclass
+class _Person:
+    company: Company
+    active: ActiveRun
+    waited_for: set[tuple[str, int]] = field(default_factory=set)
+
+    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
+        if run.question is not None and run.question.call is not None:
+            is_retried = run.question.call in self.company.retried
+            return HumanAnswer(choice="retry") if is_retried else None
+        visit = run.visits[run.state] - 1
+        said = self._said(engine, run, visit)
+        if said is None:
+            return None
+        played = PlayedAnswer.model_validate(said)
+        scripted = ScriptedPerson(
+            {run.state: (played,) * (visit + 1)}, NobodyThere(), self.active.clock
+        )
+        return await scripted.answer(engine, run)
+
+    def _said(self, engine: Engine, run: RunState, visit: int) -> Call | None:
+        company, key = self.company, (run.state, visit)
+        if key not in company.answers:
+            answer = company.lines.answer(company.draw, engine, run)
+            company.answers[key] = answer
+            if answer is not None:
+                company.said.answers.setdefault(run.state, []).append(answer)
+        return company.answers[key]

@@ -1,0 +1,87 @@
+"""A process that ends at one append of a run, as if it had been killed there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from loopkit.journal import Claim, InboxMessage, NewRecord
+
+Moment = Literal["before", "after"]
+
+
+class CutOff(Exception):
+    """The process is dead: nothing more of it comes to anybody."""
+
+
+@dataclass
+class Cut:
+    """Counts the appends of a run, and ends its process at one of them."""
+
+    at: int | None = None
+    """Which append, from 1; None for none."""
+    moment: Moment = "after"
+    """Whether the append is lost or was still made."""
+    appends: int = 0
+    is_dead: bool = False
+
+    def refuse_dead(self) -> None:
+        """Raise CutOff where the process is dead."""
+        if self.is_dead:
+            raise CutOff
+
+    def revive(self) -> None:
+        """Another process goes on, and lives."""
+        self.at, self.is_dead = None, False
+
+    def is_now(self, moment: Moment) -> bool:
+        return self.at == self.appends and self.moment == moment
+
+    def __str__(self) -> str:
+        return f"{self.moment} append {self.at}"
+
+
+class CutClaim:
+    """A claim on a run whose process may be dead."""
+
+    def __init__(self, claim: Claim, cut: Cut) -> None:
+        self._claim = claim
+        self._cut = cut
+
+    @property
+    def run(self) -> str:
+        return self._claim.run
+
+    @property
+    def epoch(self) -> int:
+        return self._claim.epoch
+
+    @property
+    def seq(self) -> int:
+        return self._claim.seq
+
+    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+        self._cut.refuse_dead()
+        self._cut.appends += 1
+        self._die("before")
+        seq = await self._claim.append(records, consumes)
+        self._die("after")
+        return seq
+
+    async def append_late(self, record: NewRecord) -> None:
+        self._cut.refuse_dead()
+        await self._claim.append_late(record)
+
+    async def inbox(self) -> list[InboxMessage]:
+        self._cut.refuse_dead()
+        return await self._claim.inbox()
+
+    async def release(self) -> None:
+        # As the kernel lets go of the lock of a process that was killed.
+        await self._claim.release()
+
+    def _die(self, moment: Moment) -> None:
+        if self._cut.is_now(moment):
+            self._cut.is_dead = True
+            raise CutOff

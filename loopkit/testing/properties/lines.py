@@ -1,0 +1,214 @@
+"""Strategies for what is said in a run: replies, reports, results of commands, answers, faults."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from loopkit.agents.port import Request
+from loopkit.datatypes import parse_fields
+from loopkit.definition import (
+    AuthorState,
+    CommandRule,
+    HumanState,
+    JudgeRule,
+    Rule,
+    ValidateState,
+)
+from loopkit.engine import Engine
+from loopkit.graph import artifact_of, output_of
+from loopkit.names import render
+from loopkit.program import Program
+from loopkit.runstate import RunState
+from loopkit.severities import Severities
+from loopkit.testing.properties.library import strategies as st
+from loopkit.testing.properties.values import TEXT, value_of
+from loopkit.testing.suggesting.reports import Found, report
+from loopkit.testing.suggesting.said import Call
+from loopkit.testing.suggesting.texts import Texts, named_in
+from loopkit.validators.report_form import ReportForm, form_of
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+MOST_USD = 0.05
+"""What a call costs at most."""
+MOST_TOKENS = 2000
+MOST_TEXTS = 12
+FAULTS = (
+    "server_error", "rate_limit", "timeout", "connection", "cut_off", "invalid_json", "refusal",
+    "authentication", "quota", "context_too_long", "content_policy", "crash",
+)  # fmt: skip
+_WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
+_NUMBER = re.compile(r"(?<![\w.\"'])\d+\b")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What everybody in a machine may say, the plainest first."""
+
+    program: Program
+
+    def call(self, draw: Draw, run: RunState, request: Request) -> Call:
+        """One call of an agent."""
+        kind = draw(st.sampled_from(("said",) * 6 + ("fault",)))
+        said = self._fault(draw) if kind == "fault" else self._said(draw, run, request)
+        return {**said, **draw(_spent())}
+
+    def result(self, draw: Draw, run: RunState, place: str) -> Call:
+        """One run of a command."""
+        fault = draw(st.sampled_from((None,) * 8 + ("timeout", "not_found")))
+        if fault is not None:
+            return {"fault": fault}
+        code = draw(st.sampled_from((0, 0, *self._exit_codes(place))))
+        ended: Call = {"exit_code": code} if code else {}
+        if place not in self.program.machine.states:
+            return {**ended, "stdout": draw(TEXT)}
+        text = self._text(draw, run)
+        file = self._file(run)
+        if file is None or draw(st.integers(0, 5)) == 5:
+            return {**ended, "stdout": text}
+        return {**ended, "files": {file: text}}
+
+    def answer(self, draw: Draw, engine: Engine, run: RunState) -> Call | None:
+        """What a person answers; None where nobody does."""
+        state = self.program.machine.states[run.state]
+        assert isinstance(state, HumanState)
+        open_ones = [choice for choice in engine.closed_choices(run) if not choice.closed]
+        is_there = draw(st.sampled_from((True,) * 7 + (False,)))
+        after: Call = draw(self._after(state))
+        if not (open_ones and is_there):
+            return after or None
+        chosen = draw(st.sampled_from(open_ones))
+        said: Call = {"choice": chosen.name, **after}
+        if chosen.takes_comment or chosen.needs_comment:
+            said["comment"] = draw(st.sampled_from(["Change it.", "Say more."]))
+        if state.form:
+            said["form"] = draw(value_of(parse_fields(state.form), self._words))
+        if state.edit is not None and draw(st.booleans()):
+            said["edit"] = f"Edited. {draw(TEXT)}"
+        return said
+
+    def _after(self, state: HumanState) -> st.SearchStrategy[Call]:
+        if state.timeout is None:
+            return st.just({})
+        past: Call = {"after": f"{int(state.timeout) + 1}s"}
+        return st.sampled_from([{}, {}, past])
+
+    # -- what agents say -------------------------------------------------------------------
+
+    def _fault(self, draw: Draw) -> Call:
+        fault = draw(st.sampled_from(FAULTS))
+        waits = {"retry_after": "2s"} if fault == "rate_limit" and draw(st.booleans()) else {}
+        return {"fault": fault, **waits}
+
+    def _said(self, draw: Draw, run: RunState, request: Request) -> Call:
+        if request.role == "judge":
+            return self._judged(draw, run, request)
+        schema = self.program.machine.agents[request.agent].schema_
+        is_data = schema is not None and draw(st.integers(0, 9)) < 9
+        value = (
+            draw(value_of(parse_fields(schema or {}), self._words))
+            if is_data
+            else self._text(draw, run)
+        )
+        file = self._file(run)
+        if file is None or draw(st.integers(0, 9)) == 9:
+            return {"data": value} if is_data else {"reply": value}
+        return {"files": {file: json.dumps(value) if is_data else value}}
+
+    def _judged(self, draw: Draw, run: RunState, request: Request) -> Call:
+        rule, form = self._form(run, request)
+        if draw(st.integers(0, 9)) == 9:
+            return {"reply": draw(TEXT)}
+        verdict = draw(st.sampled_from(("pass", "fail", "warn")))
+        if rule.verdict is not None:
+            words = {meant: word for word, meant in rule.verdict.words.items()}
+            return {"reply": f"I have read it.\n\n{words.get(verdict, verdict.upper())}\n"}
+        data = report(form, verdict, draw(self._findings(verdict, form.levels)), _label(draw))
+        if form.score is not None:
+            data[form.parts.score] = draw(st.integers(int(form.score.min), int(form.score.max)))
+        return {"data": data}
+
+    def _findings(self, verdict: str, levels: Severities) -> st.SearchStrategy[list[Found]]:
+        known = {"pass": (), "warn": levels.mild, "fail": levels.levels}[verdict]
+        if not known:
+            return st.just([])
+        codes = ("", *self._words)
+        found = st.builds(Found, st.sampled_from(known), st.sampled_from(codes))
+        return st.lists(found, min_size=1, max_size=3)
+
+    def _form(self, run: RunState, request: Request) -> tuple[JudgeRule, ReportForm]:
+        machine = self.program.machine
+        state = machine.states[run.state]
+        assert isinstance(state, ValidateState)
+        rules = self.program.validators_of(state)[request.place]
+        rule = next(r for r in rules if isinstance(r, JudgeRule) and r.judge == request.agent)
+        return rule, form_of(rule, machine.agents[request.agent], machine.levels)
+
+    def _text(self, draw: Draw, run: RunState) -> str:
+        """A text that keeps the rules for it, or breaks one, or has nothing to do with them."""
+        number = draw(st.sampled_from((run.attempts.get(run.state, 0) + 1, 1)))
+        texts = Texts(list(self._rules(run.state)), self.program.machine.patterns, number)
+        made = list(dict.fromkeys(islice(texts.made(), MOST_TEXTS)))
+        text: str = draw(st.sampled_from([*made[:1] * 3, *made]) | TEXT)
+        return text
+
+    def _file(self, run: RunState) -> str | None:
+        """The file that the work in hand has to write, if it has to."""
+        state = self.program.machine.states[run.state]
+        output = output_of(state, run.state) if isinstance(state, AuthorState) else None
+        if output is None or output.file is None:
+            return None
+        return render(self.program, run, output.file).strip()
+
+    # -- what the machine looks for --------------------------------------------------------
+
+    def _rules(self, author: str) -> Iterator[Rule]:
+        """The rules of all who judge what a state writes, without judges."""
+        written = artifact_of(self.program.machine, author)
+        for state in self.program.machine.states.values():
+            if isinstance(state, ValidateState) and state.validate_ == written:
+                for rules in self.program.validators_of(state).values():
+                    yield from (rule for rule in rules if not isinstance(rule, JudgeRule))
+
+    def _exit_codes(self, place: str) -> Iterator[int]:
+        yield from (1, 2)
+        if place in self.program.machine.states:
+            yield from self._numbers
+        for state in self.program.machine.states.values():
+            if isinstance(state, ValidateState):
+                for rule in self.program.validators_of(state).get(place, ()):
+                    yield from rule.fail_codes if isinstance(rule, CommandRule) else ()
+
+    @cached_property
+    def _words(self) -> Sequence[str]:
+        """The texts that guards and conditions name."""
+        words = [one or other for text in self._guards for one, other in _WORD.findall(text)]
+        rules = [r for name in self.program.machine.states for r in self._rules(name)]
+        return tuple(dict.fromkeys([*words, *named_in(rules)[0]]))
+
+    @cached_property
+    def _numbers(self) -> Sequence[int]:
+        found = [int(n) for text in self._guards for n in _NUMBER.findall(text)]
+        return tuple(number for number in dict.fromkeys(found) if number <= 255)
+
+    @property
+    def _guards(self) -> Iterator[str]:
+        yield from self.program.machine.guards.values()
+        yield from (edge.guard for edge in self.program.graph.edges if edge.guard is not None)
+
+
+def _label(draw: Draw) -> str:
+    return str(draw(st.integers(1, 3)))
+
+
+def _spent() -> st.SearchStrategy[Call]:
+    """What a call takes; most of them nothing, so that cases stay short."""
+    tokens = st.fixed_dictionaries({"output": st.integers(1, MOST_TOKENS)})
+    usd = st.sampled_from([0.01, 0.02, MOST_USD])
+    spent = st.fixed_dictionaries({}, optional={"usage": tokens, "cost_usd": usd})
+    return st.just({}) | spent

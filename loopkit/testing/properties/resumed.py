@@ -1,0 +1,93 @@
+"""A run that was cut off and taken up again, beside the one that was not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.definition import Machine
+from loopkit.events import Failed, InDoubt, Worked
+from loopkit.runner.breaker import THRESHOLD
+from loopkit.runstate import RunState
+from loopkit.testing.properties.playing import Performance
+from loopkit.testing.properties.within import Broken
+
+SAME_END = "a run that is resumed ends the same"
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended, as far as a resume must not change it."""
+
+    outcome: str
+    reason: str
+    state: str
+    route: tuple[str, ...]
+    counters: Mapping[str, int]
+    result: Mapping[str, Any]
+
+
+def end_of(state: RunState) -> End:
+    finished, suspended = state.finished, state.suspended
+    return End(
+        outcome=finished.outcome if finished else state.status,
+        reason=suspended.reason if suspended and state.status == "suspended" else "",
+        state=state.state,
+        route=state.route,
+        counters={name: count for name, count in state.counters.items() if count},
+        result=finished.result if finished else {},
+    )
+
+
+def ends_the_same(whole: Performance, cut: Performance, machine: Machine) -> Iterator[Broken]:
+    """The same end, with at most the calls in doubt made once more."""
+    if _spends_more(whole, cut, machine):
+        return
+    one, other = end_of(whole.state), end_of(cut.state)
+    for name in End.__dataclass_fields__:
+        if getattr(one, name) != getattr(other, name):
+            yield SAME_END, f"{name}: {getattr(one, name)!r} became {getattr(other, name)!r}"
+            return
+    more = len(cut.company.made) - len(whole.company.made)
+    if more > len(cut.doubted):
+        yield SAME_END, f"{more} calls more were made, and {len(cut.doubted)} were in doubt"
+
+
+def _spends_more(whole: Performance, cut: Performance, machine: Machine) -> bool:
+    """Whether a call in doubt may change the end: it costs its reservation and one try.
+
+    What a process knows of its providers is gone with it, so many failures do as well.
+    """
+    failed = [e for e in whole.events if isinstance(e, Failed) and e.error_class == "transient"]
+    if len(failed) >= THRESHOLD:
+        return True
+    return bool(cut.doubted) and (
+        _meets_limit(cut) or _is_last_try(cut, machine) or _is_given_up(whole, cut)
+    )
+
+
+def _meets_limit(cut: Performance) -> bool:
+    return any(isinstance(event, Worked) and event.outcome == "limit" for event in cut.events)
+
+
+def _is_last_try(cut: Performance, machine: Machine) -> bool:
+    tries = Counter(_task(e.key) for e in cut.events if isinstance(e, InDoubt | Failed))
+    tasks = {_task(key) for key in cut.doubted}
+    agents = {name: agent.retry.attempts for name, agent in machine.agents.items()}
+    known = cut.state.tasks
+    return any(tries[task] >= agents.get(known[task].agent, tries[task] + 1) for task in tasks)
+
+
+def _is_given_up(whole: Performance, cut: Performance) -> bool:
+    """Whether a call is not made again, or its process dies in both runs."""
+    tasks = {_task(key) for key in cut.doubted}
+    crashed = {_task(event.key) for event in whole.events if isinstance(event, InDoubt)}
+    refused = any(isinstance(event, InDoubt) and event.policy == "fail" for event in cut.events)
+    return refused or bool(tasks & crashed)
+
+
+def _task(key: str) -> str:
+    """What all tries of one piece of work have in common, of the key of a call."""
+    return key.partition(":")[2].rpartition(":")[0]

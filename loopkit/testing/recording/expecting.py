@@ -1,0 +1,86 @@
+"""A trace → what a careful person would expect of the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Any
+
+from loopkit.definition import Machine
+from loopkit.findings import Finding
+from loopkit.testing.trace import Judged, Told, Trace
+from loopkit.text import printable
+
+PIECE_CHARS = 80
+"""How much of a message is expected: enough to tell it from others, short enough to read."""
+
+
+def expected(run: Trace, machine: Machine) -> dict[str, Any]:
+    """The content of `expect:`."""
+    parts = {
+        "outcome": run.outcome,
+        "reason": _reason(run),
+        "path": list(run.path),
+        "verdicts": _verdicts(run),
+        "findings": list(_findings(run)),
+        "feedback": list(_feedback(run)),
+        "revisions": {name: n for name, n in run.revisions.items() if name in machine.states},
+        "calls": dict(run.calls),
+        "cost_usd_at_most": upwards(run.state.usage.cost_usd or 0.0),
+        "events": list(run.emitted),
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def upwards(cost_usd: float) -> float:
+    """A cost in millionths of a dollar, never less than it is."""
+    return ceil(round(cost_usd * 1e6, 3)) / 1e6
+
+
+def _reason(run: Trace) -> str | None:
+    suspended = run.state.suspended
+    return suspended.reason if suspended and run.state.status == "suspended" else None
+
+
+def _verdicts(run: Trace) -> dict[str, list[str]]:
+    verdicts: dict[str, list[str]] = {}
+    for judged in run.judged:
+        verdicts.setdefault(judged.state, []).append(judged.report.verdict)
+    return verdicts
+
+
+def _findings(run: Trace) -> Iterator[dict[str, Any]]:
+    is_told_apart = len({judged.state for judged in run.judged}) > 1
+    for judged in run.judged:
+        where = {"state": judged.state} if is_told_apart else {}
+        for finding in judged.report.findings:
+            yield {**where, "attempt": judged.attempt, **_finding(finding)}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    named = {"validator": finding.validator, "message": piece(finding.message)}
+    status = {} if finding.status == "new" else {"status": finding.status}
+    return {**named, **status}
+
+
+def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
+    for told in run.told:
+        pieces = list(dict.fromkeys(_repeated(run, told))) or [piece(told.text)]
+        if any(pieces):
+            yield {"to": told.to, "attempt": told.attempt, "contains": pieces}
+
+
+def _repeated(run: Trace, told: Told) -> Iterator[str]:
+    """What the feedback repeats of the reports before it."""
+    said = (finding.message for judged in _before(run, told) for finding in judged.report.findings)
+    return (short for text in said if (short := piece(text)) and short in told.text)
+
+
+def _before(run: Trace, told: Told) -> list[Judged]:
+    return [judged for judged in run.judged if judged.attempt < told.attempt][-2:]
+
+
+def piece(text: str) -> str:
+    """The beginning of a text, as far as it stands on one line."""
+    first = next((line.strip() for line in printable(text).splitlines() if line.strip()), "")
+    return first if len(first) <= PIECE_CHARS else first[:PIECE_CHARS].rsplit(" ", 1)[0]

@@ -1,0 +1,52 @@
+"""A failed call → the fault of a scenario: its word, its message, the wait that was asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from loopkit.agents.scripted import FAULTS
+from loopkit.definition import Retry
+from loopkit.events import Failed
+from loopkit.runner.retries import JITTER
+
+_WORDS = {
+    "transient": (
+        (r"429|rate.?limit|too many", "rate_limit"),
+        (r"no answer within|time[sd]? ?out|took longer|408|504", "timeout"),
+        (r"connect|reach|network|lost", "connection"),
+        ("", "server_error"),
+    ),
+    "fatal": (
+        (r"quota|credit|budget|402", "quota"),
+        (r"too long|context", "context_too_long"),
+        (r"content policy", "content_policy"),
+        (r"401|403|\bkey\b", "authentication"),
+        ("", "bad_request"),
+    ),
+    "content": (("", "refusal"),),
+}
+"""By class: what a message says, and the word for it. The first one that is found counts."""
+_NOTICEABLE_S = 0.05
+"""A wait that is longer than ours by less is ours."""
+
+
+def fault_of(failed: Failed) -> dict[str, Any]:
+    """The word and the message of a failure."""
+    words = _WORDS[failed.error_class]
+    word = next(w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
+    is_usual = FAULTS[word] == (failed.error_class, failed.message)
+    return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
+
+
+def asked_for(wait_s: float, retry: Retry, tries: int) -> str | None:
+    """The wait that the provider asked for, where it is not our own after `tries` failures."""
+    own = min(retry.backoff * 2.0**tries * (1.0 + JITTER), retry.max_backoff)
+    return duration(wait_s) if wait_s > own + _NOTICEABLE_S else None
+
+
+def duration(seconds: float) -> str:
+    """`2.5s`; what is a hair beside a tenth of a second was that."""
+    tenths = round(seconds, 1)
+    exact = tenths if abs(tenths - seconds) < _NOTICEABLE_S / 2 else seconds
+    return f"{exact:.3f}".rstrip("0").rstrip(".") + "s"

@@ -1,0 +1,25 @@
+"""What a recording must not show, beside what the journal has taken out already."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from loopkit.definition import Machine, ModelAgent
+from loopkit.redaction import Redact, redactor
+
+_IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
+_BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
+
+
+def recording_redactor(machine: Machine, environment: Mapping[str, str] = os.environ) -> Redact:
+    """A function that takes the environment's secrets, and credentials of addresses, out."""
+    agents = (agent for agent in machine.agents.values() if isinstance(agent, ModelAgent))
+    names = [agent.api_key_env for agent in agents if agent.api_key_env is not None]
+    redact = redactor(environment, names)
+
+    def cleaned(text: str) -> str:
+        return _BEARER.sub(r"\1 [credentials]", _IN_ADDRESS.sub("[credentials]@", redact(text)))
+
+    return cleaned

@@ -1,0 +1,241 @@
+"""The events of a run → what agents, commands and people did in it, in the order of a scenario."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.definition import AgentState, CommandRule, CommandState, HumanState, ValidateState
+from loopkit.events import (
+    Baselined,
+    Event,
+    Failed,
+    InDoubt,
+    Intended,
+    Ran,
+    RefusedCall,
+    Replied,
+    Resumed,
+    Started,
+    Suspended,
+    Worked,
+)
+from loopkit.graph import output_of
+from loopkit.names import render
+from loopkit.program import Program
+from loopkit.runner.active import Stored
+from loopkit.runstate import RunState, fold
+from loopkit.testing.recording import calls
+from loopkit.testing.recording.faults import asked_for, duration, fault_of
+
+Call = dict[str, Any]
+
+
+@dataclass
+class Attempt:
+    """The calls of one piece of work."""
+
+    agent: str
+    place: str
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass
+class Tape:
+    """What everyone did in a run."""
+
+    program: Program
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    """By task, in the order in which agents were asked first."""
+    commands: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    """By `run` state or validator."""
+    answers: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    """By `human` state."""
+    limits: dict[str, Any] = field(default_factory=dict)
+    """Those that the run was started with."""
+    resumes: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a scenario can't play."""
+    limited: frozenset[str] = frozenset()
+    """The names of all limits that were in force at some time."""
+    files: dict[str, str] = field(default_factory=dict)
+    """By call: where its output file is."""
+
+    def note(self, before: RunState, stored: Stored) -> None:
+        """Take an event in; `before` is the run's state before it."""
+        match stored.event:
+            case Started() as started:
+                self.limits = dict(started.limits)
+            case Intended() as intent:
+                self._intended(before, intent)
+            case Replied() as replied:
+                self._replied(before.open_calls[replied.key], replied)
+            case Failed() as failed:
+                self._failed(before, failed, stored.at)
+            case InDoubt() as doubt:
+                self._in_doubt(before.open_calls[doubt.key], doubt)
+            case Baselined() as taken:
+                self._ran(taken.validator, 0, taken.commands)
+            case Worked() as worked:
+                self._worked(before, worked, stored.at)
+            case Suspended() as suspended:
+                self._stopped(before, suspended, {}, stored.at)
+            case Resumed() as resumed:
+                self._resumed(before.suspended, resumed)
+            case _:
+                pass
+
+    def _intended(self, before: RunState, intent: Intended) -> None:
+        state = self.program.machine.states[intent.state]
+        if isinstance(state, AgentState | CommandState):
+            written = output_of(state, intent.state).file
+            if written is not None:
+                self.files[intent.key] = render(self.program, before, written).strip()
+        if intent.role != "run":
+            self._made_after_all(intent)
+            self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
+
+    def _made_after_all(self, intent: Intended) -> None:
+        """Forget that a limit refused the call: after a resume it is made."""
+        self.attempts.pop(_refused_task(f"{intent.state}:{intent.visit}:", intent.place), None)
+        known = self.attempts.get(intent.task)
+        if known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
+            known.calls.pop()
+
+    def _replied(self, intent: Intended, replied: Replied) -> None:
+        file = self.files.get(replied.key, "")
+        if intent.role == "run":
+            self.commands[intent.state].append(calls.result_of(replied, file))
+            return
+        machine = self.program.machine
+        call = calls.reply_of(replied, intent, machine, self.limited, file)
+        self.attempts[intent.task].calls.append(call)
+
+    def _failed(self, before: RunState, failed: Failed, at: float) -> None:
+        intent = before.open_calls[failed.key]
+        if intent.role == "run":
+            lost = calls.lost_result_of(failed.message, failed.error_class)
+            self.commands[intent.state].append(lost)
+            return
+        call = fault_of(failed) | calls.spent(failed.usage)
+        if "time" in self.limited:
+            # Where the limit's own deadline was over, waiting for as long makes the same of it.
+            call["delay"] = f"{failed.usage.time_s:.3f}s"
+        if failed.retry_at is not None:
+            retry = self.program.machine.agents[intent.agent].retry
+            tries = before.tasks[intent.task].tries
+            wait = asked_for(failed.retry_at - at, retry, tries)
+            call |= {"retry_after": wait} if wait else {}
+        self.attempts[intent.task].calls.append(
+            call | calls.reserved(intent.reserved, self.limited)
+        )
+
+    def _in_doubt(self, intent: Intended, doubt: InDoubt) -> None:
+        if (note := calls.doubt_note(doubt, intent)) is not None:
+            self.notes.append(note)
+        if intent.role != "run":
+            self.attempts[intent.task].calls.append(calls.crash_of(intent))
+
+    def _worked(self, before: RunState, worked: Worked, at: float) -> None:
+        missing = worked.report.answers if worked.report else ()
+        self._stopped(
+            before, worked, {answer.validator: answer.resume_at for answer in missing}, at
+        )
+        if worked.answer is not None:
+            asking = self.program.machine.states[worked.state]
+            timeout_s = asking.timeout if isinstance(asking, HumanState) else None
+            self.answers[worked.state].append(calls.answer_of(worked.answer, timeout_s))
+
+    def _stopped(
+        self,
+        before: RunState,
+        work: Worked | Suspended,
+        waits: Mapping[str, float | None],
+        at: float,
+    ) -> None:
+        """Take in how work came to an end, or to none; `waits` are by validator."""
+        for validator in dict.fromkeys(ran.validator for ran in work.commands):
+            index = before.visit - 1 + ((work.state, validator) in before.baselines)
+            self._ran(validator, index, [r for r in work.commands if r.validator == validator])
+        self._resume_at(f"{work.state}:{before.visit}:", work.resume_at, waits, at)
+        if work.refused is not None:
+            self._refused(f"{work.state}:{before.visit}:", work.refused)
+
+    def _ran(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
+        """Take in what the commands of a validator did for its result with this index."""
+        known = self.commands[validator]
+        known += [calls.NOTHING] * (index + 1 - len(known))
+        rounds = _by_rule(list(map(calls.ran_of, ran)), _commands_of(self.program, validator))
+        did = calls.tries_of(rounds[0])
+        if any(one != rounds[0] for one in rounds) or known[index] not in (calls.NOTHING, did):
+            self.notes.append(
+                f"commands of validator `{validator}` gave different results in one round, and"
+                " a scenario plays the same for all of them"
+            )
+        known[index] = did
+
+    def _resume_at(
+        self, here: str, until: float | None, waits: Mapping[str, float | None], at: float
+    ) -> None:
+        """Give the last failure of a call the wait that its provider asked for."""
+        for task, attempt in self.attempts.items():
+            named = waits.get(attempt.place, until)
+            last = attempt.calls[-1] if attempt.calls else {}
+            is_failed = "fault" in last and last["fault"] != "crash"
+            if task.startswith(here) and named is not None and is_failed:
+                last.setdefault("retry_after", duration(max(0.0, named - at)))
+
+    def _refused(self, here: str, refused: RefusedCall) -> None:
+        if refused.agent not in self.program.machine.agents:
+            return
+        tasks = self.attempts.items()
+        known = (t for t, a in tasks if t.startswith(here) and a.place == refused.place)
+        task = next(known, _refused_task(here, refused.place))
+        attempt = self.attempts.setdefault(task, Attempt(refused.agent, refused.place))
+        attempt.calls.append(calls.refused_of(refused))
+
+    def _resumed(self, suspended: Suspended | None, resumed: Resumed) -> None:
+        if suspended is None or suspended.reason == "interrupted":
+            if resumed.limits:
+                self.notes.append("limits were raised while the run was not suspended")
+            return
+        self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
+
+
+def _commands_of(program: Program, validator: str) -> int:
+    """How many commands judge for a validator, in the state that has the most."""
+    states = (s for s in program.machine.states.values() if isinstance(s, ValidateState))
+    rules = (program.validators_of(state).get(validator, ()) for state in states)
+    counts = (sum(isinstance(rule, CommandRule) for rule in some) for some in rules)
+    return max(counts, default=1)
+
+
+def _by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
+    """The runs of each rule, where they are as many for each; else every run by itself."""
+    size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
+    return [ran[start : start + size] for start in range(0, len(ran), size)]
+
+
+def _refused_task(here: str, place: str) -> str:
+    return f"{here}refused:{place}"
+
+
+def taped(program: Program, events: Iterable[Stored]) -> Tape:
+    """What everyone did in the run with these events."""
+    stored = list(events)
+    tape, before = Tape(program, limited=_limited(program, stored)), RunState()
+    for event in stored:
+        tape.note(before, event)
+        before = fold([event.event], before)
+    return tape
+
+
+def _limited(program: Program, events: list[Stored]) -> frozenset[str]:
+    own = {name for name, limit in program.limits.items() if limit is not None}
+    return frozenset(own.union(*(_set_by(stored.event) for stored in events)))
+
+
+def _set_by(event: Event) -> set[str]:
+    return set(event.limits) if isinstance(event, Started | Resumed) else set()

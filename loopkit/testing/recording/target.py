@@ -1,0 +1,127 @@
+"""The scenario file that a recording goes into, looked at before anything is spent."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from loopkit.scenario import PARTS, LoadedScenario, load_file
+from loopkit.scenario.cases import CaseName
+from loopkit.source import NotWritable, read, refuse_unwritable, written
+from loopkit.testing.recording.case import NotRecordable
+from loopkit.testing.suites import SUFFIX
+
+NAME: TypeAdapter[str] = TypeAdapter(CaseName)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a recording goes."""
+
+    path: Path
+    machine: Path
+    name: str | None = None
+    """The name of the case; none for the id of the run."""
+    known: LoadedScenario | None = None
+    """The scenario that is there already."""
+
+    def text(self, name: str, case: dict[str, Any], comments: list[str]) -> str:
+        """The whole file with the case in it, the other cases as they are."""
+        if self.known is None:
+            head = {"scenario": 1, "machine": self._machine(), "cases": {name: case}}
+            *above, cases = written(head).split("cases:\n", 1)
+            return "".join(above) + "cases:\n" + _commented(comments, 2) + cases
+        return _beside(self.known, name, self._alone(case), comments)
+
+    def _machine(self) -> str:
+        relative = os.path.relpath(self.machine.resolve(), self.path.resolve().parent)
+        return Path(relative).as_posix()
+
+    def _alone(self, case: dict[str, Any]) -> dict[str, Any]:
+        """The case, in which nothing that all cases share is played."""
+        assert self.known is not None
+        own = dict(case)
+        for part in PARTS:
+            shared: dict[str, Any] = {name: [] for name in self.known.plain.get(part, {})}
+            if shared or part in own:
+                own[part] = {**shared, **own.get(part, {})}
+        expect = own.pop("expect", None)
+        return {**own, "expect": expect} if expect is not None else own
+
+
+def target(path: Path, machine: Path, name: str | None = None) -> Target:
+    """A file that can take a recording; raises NotRecordable, and ProblemsFound for its content.
+
+    It is a new one, or has cases of the same machine; then the case is added to these.
+    """
+    if not path.name.endswith(SUFFIX):
+        message = f"`{path}`: a recording is called `NAME{SUFFIX}`, so that it is found as a test"
+        raise NotRecordable(message)
+    if not machine.is_file():
+        raise NotRecordable(f"`{machine}` is no machine file that a recording could name")
+    if name is not None:
+        _refuse_name(name)
+    try:
+        refuse_unwritable(path)
+    except NotWritable as error:
+        raise NotRecordable(str(error)) from error
+    known = load_file(path) if path.exists() else None
+    if known is not None:
+        _refuse_other(known, path, machine, name)
+    return Target(path, machine, name, known)
+
+
+def _refuse_name(name: str) -> None:
+    try:
+        NAME.validate_python(name)
+    except ValidationError as error:
+        raise NotRecordable(error.errors()[0]["msg"]) from error
+
+
+def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | None) -> None:
+    """Raise NotRecordable where the case can't stand beside what is there."""
+    if known.scenario.machine is None:
+        raise NotRecordable(f"`{path}` is a script without cases; name another file")
+    tested = (known.folder / known.scenario.machine).resolve()
+    if tested != machine.resolve():
+        raise NotRecordable(
+            f"`{path}` has cases of another machine, `{known.scenario.machine}`; name another file"
+        )
+    if name in known.names:
+        raise NotRecordable(f"`{path}` has a case `{name}` already; name another one")
+    cases = known.source.document.node(("cases",))
+    if cases is None or cases.style != "block" or cases.used_at is not None:
+        raise NotRecordable(f"`{path}` has its cases in brackets; write each on its own lines")
+
+
+def _beside(known: LoadedScenario, name: str, case: dict[str, Any], comments: list[str]) -> str:
+    if name in known.names:
+        raise NotRecordable(f"`{known.source.document.file}` has a case `{name}` already")
+    document = known.source.document
+    last = document.span(("cases", known.names[-1]))
+    column = document.span(("cases", known.names[-1]), key=True).column
+    rows = document.text.splitlines(keepends=True)
+    before, after = "".join(rows[: last.end_line]), "".join(rows[last.end_line :])
+    ending = "\r\n" if "\r\n" in document.text else "\n"
+    added = _commented(comments, column - 1) + written({name: case}, column - 1)
+    gap = "" if before.endswith("\n") else ending
+    text = before + gap + ending + added.replace("\n", ending) + after
+    _refuse_changed(known, text, name)
+    return text
+
+
+def _refuse_changed(known: LoadedScenario, text: str, name: str) -> None:
+    """Raise NotRecordable where the added lines would change what the file says otherwise."""
+    plain = read(text, known.source.document.file).plain()
+    plain["cases"].pop(name)
+    if plain != known.source.document.plain():
+        file = known.source.document.file
+        raise NotRecordable(f"no case can be added at the end of `{file}`; name another file")
+
+
+def _commented(comments: list[str], indent: int) -> str:
+    return "".join(f"{' ' * indent}# {comment}\n" for comment in comments)

@@ -1,0 +1,147 @@
+"""Whether two runs are the same but for what no replay can repeat.
+
+What is left out: times and durations, ids of runs and processes, what a provider calls its
+model, and what it reserved before a call. Everything else counts: types, states, visits, facts,
+edges, prompts, replies, reports, feedback, counters, cost, usage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from loopkit.events import Event, Intended, Resumed, Started, Suspended
+from loopkit.redaction import Redact
+from loopkit.text import one_line
+
+PROCESS = frozenset({"claimed", "held", "refused"})
+"""What a run tells of the process that drives it, not of what it did."""
+UNREPEATED = {
+    "started": ("definition", "script", "folder"),
+    "intended": ("model", "deadline_s", "reserved"),
+    "replied": ("model", "session"),
+    "failed": ("retry_at",),
+    "worked": ("time_s", "resume_at", "refused"),
+    "baselined": ("time_s",),
+    "waiting": ("expires_at",),
+    "suspended": ("resume_at", "refused"),
+}
+CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
+"""Those of judges that work at the same time may come in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place at which two runs part."""
+
+    index: int
+    """Of the event, among those that count; from 1."""
+    recorded: Any
+    """The event as it counts; None where there is no other."""
+    replayed: Any
+
+    def __str__(self) -> str:
+        if self.recorded is None or self.replayed is None:
+            more, event = (
+                ("more", self.replayed) if self.recorded is None else ("less", self.recorded)
+            )
+            return f"event {self.index}: there is one {more}, `{event['type']}`"
+        kind, other = self.recorded["type"], self.replayed["type"]
+        if kind != other:
+            return f"event {self.index}: `{other}` instead of `{kind}`"
+        told = "; ".join(_parted(self.recorded, self.replayed))
+        return f"event {self.index}, `{kind}`: {told}"
+
+
+def difference(
+    recorded: Sequence[Event], replayed: Sequence[Event], redact: Redact = str
+) -> Difference | None:
+    """Where the two runs part, or None where they are the same.
+
+    `redact` takes out of both what a recording leaves out.
+    """
+    pairs = zip_longest(counted(recorded, redact), counted(replayed, redact))
+    for index, (before, after) in enumerate(pairs, 1):
+        if before != after:
+            return Difference(index, before, after)
+    return None
+
+
+def counted(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
+    """The events of one run as they count."""
+    run = next((event.run for event in events if isinstance(event, Started)), "")
+    tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
+    together: list[tuple[str, dict[str, Any]]] = []
+    for event in _without_interruptions(events):
+        plain = _plain(event, run, tasks, redact)
+        if event.type in CALLS:
+            together.append((tasks.get(getattr(event, "key", ""), ""), plain))
+            continue
+        yield from _by_task(together)
+        together = []
+        yield plain
+    yield from _by_task(together)
+
+
+def _by_task(together: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    return (plain for _, plain in sorted(together, key=lambda one: one[0]))
+
+
+def _without_interruptions(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without Ctrl-C, after which a run goes on as if nothing had been."""
+    interrupted = False
+    for event in events:
+        if isinstance(event, Suspended):
+            interrupted = event.reason == "interrupted"
+        is_left_out = event.type in PROCESS or (interrupted and isinstance(event, Suspended))
+        if isinstance(event, Resumed):
+            is_left_out = interrupted and not event.limits
+            interrupted = False
+        if not is_left_out:
+            yield event
+
+
+def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dict[str, Any]:
+    left_out = set(UNREPEATED.get(event.type, ()))
+    text = json.dumps(event.model_dump(mode="json", exclude=left_out), ensure_ascii=False)
+    plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
+    plain.get("usage", {}).pop("time_s", None)
+    is_command = tasks.get(getattr(event, "key", ""), "").endswith(":run")
+    if event.type == "replied" and not is_command:
+        # What the program of an agent printed beside its answer goes nowhere.
+        del plain["exit_code"], plain["stderr"]
+    if event.type == "worked":
+        _unrepeated_of_work(plain)
+    return dict(_redacted(plain, redact))
+
+
+def _unrepeated_of_work(plain: dict[str, Any]) -> None:
+    for answer in (plain["report"] or {}).get("answers", ()):
+        answer.pop("resume_at")
+    answered = plain["answer"]
+    if answered is not None and answered["by"] == "script":
+        answered["by"] = "person"
+
+
+def _redacted(value: Any, redact: Redact) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {key: _redacted(item, redact) for key, item in value.items()}
+        case list():
+            return [_redacted(item, redact) for item in value]
+        case _:
+            return value
+
+
+def _parted(before: Any, after: Any, at: str = "") -> Iterator[str]:
+    """Each value that differs, by its dotted place."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            yield from _parted(before.get(key), after.get(key), f"{at}.{key}" if at else key)
+    elif before != after:
+        yield f"{at} is {one_line(json.dumps(after))} instead of {one_line(json.dumps(before))}"

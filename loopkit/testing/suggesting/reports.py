@@ -1,0 +1,108 @@
+"""What a judge has to say so that its report is read as wanted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.datatypes import DataType
+from loopkit.definition import VerdictReading
+from loopkit.testing.suggesting.samples import sample
+from loopkit.testing.suggesting.values import Hints, smallest
+from loopkit.validators.report_form import ReportForm, as_text
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One finding that a report should have."""
+
+    level: str
+    """Its severity."""
+    code: str = ""
+
+
+def report(
+    form: ReportForm, verdict: str, found: Sequence[Found], label: str, score: object = None
+) -> Any:
+    """The data of a report in this form; its messages name the label, so that rounds differ.
+
+    Where a score belongs to it, it is the one that is wanted, else the highest.
+    """
+    data = _base(form.datatype, label)
+    if form.has_verdict:
+        _put(data, form.verdict, _word(form.verdicts, verdict))
+    if form.score is not None:
+        low, high = form.score.min, form.score.max
+        wanted = score if isinstance(score, int | float) else high
+        _put(data, form.parts.score, max(low, min(high, wanted)))
+    item_type = _type_at(form.datatype, f"{form.parts.findings}.0")
+    items = [
+        _item(form, one, item_type, label if place == 1 else f"{label}.{place}")
+        for place, one in enumerate(found, 1)
+    ]
+    _put(data, form.parts.findings, items)
+    return data
+
+
+def words(reading: VerdictReading, verdict: str, label: str, patterns: Mapping[str, str]) -> str:
+    """A verdict as a reviewer writes it who gives no report: findings, numbers, the verdict."""
+    word = next((w for w, meant in reading.words.items() if meant == verdict), verdict.upper())
+    message = f"Suggested finding {label}."
+    lines = []
+    if verdict != "pass":
+        listed = reading.findings and sample(reading.findings, patterns, message=message)
+        lines.append(listed or f"- [{word}] {message}")
+    if reading.counts is not None:
+        counted = (reading.counts.met, reading.counts.checked)
+        lines += [sample(pattern, patterns) or "" for pattern in counted]
+    said = reading.pattern and sample(reading.pattern, patterns, verdict=word)
+    return "\n\n".join([*lines, said or word]) + "\n"
+
+
+def _base(datatype: DataType | None, label: str) -> dict[str, Any]:
+    made = smallest(datatype, Hints(label)) if datatype is not None else None
+    return made if isinstance(made, dict) else {}
+
+
+def _item(form: ReportForm, one: Found, datatype: DataType | None, label: str) -> Any:
+    message = f"Suggested finding {label}."
+    if datatype is not None and datatype.scalar == "str":
+        return message
+    item = _base(datatype, label)
+    if form.has_severity:
+        _put(item, form.severity, _word(form.severities, one.level))
+    _put(item, form.parts.message, message)
+    if one.code:
+        _put(item, form.parts.code, _word(form.parts.codes or {one.code: one.code}, one.code))
+    return item
+
+
+def _word(words: Mapping[str, str], meaning: str) -> Any:
+    """A word of a table that means this, as the value that a report has; itself where none does."""
+    word = next((word for word, meant in words.items() if meant == meaning), meaning)
+    try:
+        value = json.loads(word)
+    except ValueError:
+        return word
+    return value if as_text(value) is not None else word
+
+
+def _put(record: dict[str, Any], path: str, value: Any) -> None:
+    *steps, last = path.split(".")
+    for step in steps:
+        inner = record.get(step)
+        record[step] = inner if isinstance(inner, dict) else {}
+        record = record[step]
+    record[last] = value
+
+
+def _type_at(datatype: DataType | None, path: str) -> DataType | None:
+    """The type at a dotted path, `0` for the items of a list."""
+    for step in path.split("."):
+        if datatype is None:
+            return None
+        is_item = step == "0" and datatype.items is not None
+        datatype = datatype.items if is_item else (datatype.fields or {}).get(step)
+    return datatype

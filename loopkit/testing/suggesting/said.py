@@ -1,0 +1,83 @@
+"""What was said in a play, and the case that says it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.scenario import LoadedScenario
+from loopkit.testing.playbill import Playbill
+
+Call = dict[str, Any]
+"""A call, a command's result or an answer, as a scenario file writes it."""
+
+
+@dataclass
+class Said:
+    """Everything that agents, commands and people said, in order."""
+
+    replies: dict[tuple[str, str, int], list[Call]] = field(default_factory=dict)
+    """By agent, place and how often it was asked there before: its calls."""
+    results: dict[str, dict[int, Call]] = field(default_factory=dict)
+    """By place and position."""
+    answers: dict[str, list[Call]] = field(default_factory=dict)
+    """By the state that asks."""
+
+    def parts(self, bill: Playbill) -> dict[str, Any]:
+        """The `agents`, `commands` and `answers` of a case; what is empty is left out."""
+        parts = {
+            "agents": {agent: self._role(agent, bill) for agent in self._agents()},
+            "commands": {place: _filled(results) for place, results in self.results.items()},
+            "answers": {
+                state: [_plain(answer, "choice") for answer in answers]
+                for state, answers in self.answers.items()
+            },
+        }
+        return {part: said for part, said in parts.items() if said}
+
+    def _agents(self) -> list[str]:
+        return list(dict.fromkeys(agent for agent, _, _ in self.replies))
+
+    def _role(self, agent: str, bill: Playbill) -> Any:
+        places: dict[str, list[Any]] = {}
+        for (asked, place, _), calls in self.replies.items():
+            if asked == agent:
+                short = [_plain(call, "reply") for call in calls]
+                places.setdefault(place, []).append(short[0] if len(short) == 1 else short)
+        return places if len(bill.places(agent)) > 1 else next(iter(places.values()))
+
+
+def _plain(call: Call, key: str) -> Any:
+    """A call that is nothing but its text, or its choice, is written as that."""
+    return call[key] if set(call) == {key} else call
+
+
+def _filled(results: Mapping[int, Call]) -> list[Call]:
+    """The results in order, with plain successes where none was asked for."""
+    return [results.get(index, {}) for index in range(max(results) + 1)]
+
+
+def texts_from_files(written: LoadedScenario) -> dict[str, str]:
+    """The texts that a scenario file includes, each with its path as it is written there."""
+    found: dict[str, str] = {}
+    for path, included in written.source.included.items():
+        node = written.source.document.node((*path, "file"))
+        if node is not None and isinstance(node.value, str):
+            found.setdefault(included.text, node.value)
+    return found
+
+
+def with_files(value: Any, paths: Mapping[str, str], *, key: str = "") -> Any:
+    """The parts of a case with `{file: PATH}` for texts that lie in files already."""
+    if isinstance(value, dict):
+        return {name: with_files(inner, paths, key=name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [
+            {"reply": {"file": paths[item]}}
+            if isinstance(item, str) and item in paths
+            else with_files(item, paths)
+            for item in value
+        ]
+    is_text = key in ("reply", "edit", "stdout") and isinstance(value, str) and value in paths
+    return {"file": paths[value]} if is_text else value

@@ -1,0 +1,146 @@
+"""A short text that a pattern matches, made from the pattern itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from loopkit.patterns import PatternError, PatternTimeout, occurrences
+
+_LETTERS = "aA1 _-.,:#*`'\"/\\()[]{}\n\t"
+"""What is tried, in this order, where many characters would do."""
+_CLASSES = {"digit": r"\d", "not_digit": r"\D", "space": r"\s", "not_space": r"\S",
+            "word": r"\w", "not_word": r"\W"}  # fmt: skip
+
+
+def sample(pattern: str, named: Mapping[str, str], **said: str) -> str | None:
+    """A text in which the pattern is found, None where none could be made.
+
+    `pattern` may be a name in `named`. `said` has what a named group should be; where there is no
+    such group, it is the first one. What stands around a match, such as in a lookahead, is not
+    made; the answer is tried on the real pattern.
+    """
+    source = named.get(pattern, pattern)
+    try:
+        # The only reader of patterns as trees that the standard library has.
+        tree = import_module("re._parser").parse(source, re.MULTILINE)
+        wanted = {tree.state.groupdict.get(name, 1): text for name, text in said.items()}
+        made = _text(tree, _Groups(wanted))
+        return made if any(True for _ in occurrences(source, made)) else None
+    except (re.error, PatternError, PatternTimeout, _Unmade, RecursionError, OverflowError):
+        return None
+
+
+@dataclass
+class _Groups:
+    """The groups of one sample, by number."""
+
+    wanted: Mapping[int, str]
+    made: dict[int, str] = field(default_factory=dict)
+
+
+class _Unmade(Exception):
+    """A part of a pattern of which no text is made."""
+
+
+def _text(parts: Iterable[tuple[Any, Any]], groups: _Groups) -> str:
+    return "".join(_part(str(kind), value, groups) for kind, value in parts)
+
+
+def _part(kind: str, value: Any, groups: _Groups) -> str:
+    make = _MAKERS.get(kind)
+    if make is None:
+        raise _Unmade(kind)
+    return make(value, groups)
+
+
+def _repeated(value: Any, groups: _Groups) -> str:
+    least, _, parts = value
+    return "".join(_text(parts, groups) for _ in range(least))
+
+
+def _group(value: Any, groups: _Groups) -> str:
+    number, parts = value[0], value[-1]
+    if number not in groups.wanted:
+        groups.made[number] = _text(parts, groups)
+    return groups.wanted.get(number) or groups.made[number]
+
+
+def _branch(value: Any, groups: _Groups) -> str:
+    return _text(value[1][0], groups)
+
+
+def _one_of(value: Any, _groups: _Groups) -> str:
+    negated = str(value[0][0]) == "NEGATE"
+    members = value[1:] if negated else value
+    if not negated:
+        return _member(*members[0])
+    return _first(lambda letter: not any(_is_in(letter, *member) for member in members))
+
+
+def _member(kind: Any, value: Any) -> str:
+    match str(kind):
+        case "LITERAL":
+            return chr(value)
+        case "RANGE":
+            return chr(value[0])
+        case _:
+            return _of_class(value)
+
+
+def _is_in(letter: str, kind: Any, value: Any) -> bool:
+    match str(kind):
+        case "LITERAL":
+            return bool(ord(letter) == value)
+        case "RANGE":
+            return bool(value[0] <= ord(letter) <= value[1])
+        case _:
+            return re.fullmatch(_class(value), letter) is not None
+
+
+def _of_class(value: Any, _groups: object = None) -> str:
+    return _first(lambda letter: re.fullmatch(_class(value), letter) is not None)
+
+
+def _class(value: Any) -> str:
+    name = str(value).removeprefix("CATEGORY_").lower()
+    if name not in _CLASSES:
+        raise _Unmade(name)
+    return _CLASSES[name]
+
+
+def _first(fits: Callable[[str], bool]) -> str:
+    found = next((letter for letter in _LETTERS if fits(letter)), None)
+    if found is None:
+        raise _Unmade("a class without a usual character")
+    return found
+
+
+def _recalled(value: Any, groups: _Groups) -> str:
+    return groups.wanted.get(value) or groups.made.get(value, "")
+
+
+def _nothing(_value: Any, _groups: _Groups) -> str:
+    return ""
+
+
+_MAKERS: Mapping[str, Callable[[Any, _Groups], str]] = {
+    "LITERAL": lambda value, _: chr(value),
+    "NOT_LITERAL": lambda value, _: _first(lambda letter: ord(letter) != value),
+    "ANY": lambda _value, _groups: "a",
+    "IN": _one_of,
+    "CATEGORY": _of_class,
+    "BRANCH": _branch,
+    "SUBPATTERN": _group,
+    "ATOMIC_GROUP": _text,
+    "MAX_REPEAT": _repeated,
+    "MIN_REPEAT": _repeated,
+    "POSSESSIVE_REPEAT": _repeated,
+    "GROUPREF": _recalled,
+    "AT": _nothing,
+    "ASSERT": _nothing,
+    "ASSERT_NOT": _nothing,
+}

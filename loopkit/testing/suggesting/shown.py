@@ -1,0 +1,25 @@
+"""Suggestions as YAML: to be pasted below `cases:`, or as a whole scenario file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loopkit.source.writing import inline, written
+from loopkit.testing.suggesting.search import Suggestion, Suggestions
+
+
+def as_cases(suggestions: Suggestions) -> str:
+    """The cases, indented as they stand below `cases:`, each with an empty `expect:`."""
+    return "\n".join(map(_case, suggestions.cases))
+
+
+def as_file(suggestions: Suggestions) -> str:
+    """A scenario file with these cases, for the folder of its machine."""
+    machine = Path(suggestions.suite.machine.source.document.file).name
+    head = written({"scenario": 1, "machine": machine})
+    return f"{head}\ncases:\n{as_cases(suggestions)}"
+
+
+def _case(suggestion: Suggestion) -> str:
+    filled = {key: value for key, value in suggestion.case.items() if key != "expect"}
+    return f"  {inline(suggestion.name)}:\n{written(filled, 4)}    expect:\n"

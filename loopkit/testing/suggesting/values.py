@@ -1,0 +1,104 @@
+"""Small values of a type, the plainest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations, product
+from typing import Any
+
+from loopkit.datatypes import DataType, schema_faults
+
+MOST_VALUES = 150
+"""How many values of one type are tried."""
+MOST_FOR_PART = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What values are made of."""
+
+    label: str
+    """Such as the number of the attempt: texts name it, so that two attempts differ."""
+    words: Sequence[str] = ()
+    """Texts that conditions name."""
+    numbers: Sequence[float] = ()
+    """Numbers that conditions name."""
+
+
+def values(datatype: DataType, hints: Hints, fixed: Mapping[str, object]) -> Iterator[Any]:
+    """Values of the type; `fixed` has those that fields at the root must have."""
+    fields = datatype.fields
+    if fields is None or not fixed:
+        found = _values(datatype, hints)
+    else:
+        parts = {
+            name: [fixed[name]] if name in fixed else list(_some(field, hints, name))
+            for name, field in fields.items()
+        }
+        found = _records(parts)
+    for value in islice(found, MOST_VALUES):
+        if not schema_faults(value, datatype.schema):
+            yield value
+
+
+def smallest(datatype: DataType, hints: Hints, fixed: Mapping[str, object] | None = None) -> Any:
+    """The first of them, None where none is found."""
+    return next(values(datatype, hints, fixed or {}), None)
+
+
+def _values(datatype: DataType, hints: Hints, name: str = "") -> Iterator[Any]:
+    known = datatype.values or datatype.schema.get("enum", ())
+    if datatype.optional:
+        yield None
+    if known:
+        yield from known
+    elif datatype.fields is not None:
+        yield from _records({n: list(_some(t, hints, n)) for n, t in datatype.fields.items()})
+    elif datatype.items is not None:
+        yield from _lists(list(_some(datatype.items, hints, name)))
+    else:
+        yield from _scalars(datatype, hints, name)
+
+
+def _some(datatype: DataType, hints: Hints, name: str) -> Iterator[Any]:
+    return islice(_values(datatype, hints, name), MOST_FOR_PART)
+
+
+def _records(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    # Reversed, so that the first fields vary first: they are the ones that matter most.
+    names = list(parts)[::-1]
+    for chosen in product(*(parts[name] for name in names)):
+        record = dict(zip(names, chosen, strict=True))
+        yield {name: record[name] for name in parts}
+
+
+def _lists(items: Sequence[Any]) -> Iterator[list[Any]]:
+    yield []
+    for size in (1, 2):
+        for chosen in permutations(items, size):
+            yield list(chosen)
+
+
+def _scalars(datatype: DataType, hints: Hints, name: str) -> Iterator[Any]:
+    match datatype.scalar:
+        case "str":
+            about = name.replace("_", " ")
+            yield f"Suggested {about} {hints.label}" if about else f"Suggested {hints.label}"
+            yield from hints.words
+            yield ""
+        case "bool":
+            yield from (False, True)
+        case "int" | "num":
+            yield from _numbers(datatype, hints)
+        case _:
+            yield from ({}, [], f"Suggested {hints.label}", 0, None)
+
+
+def _numbers(datatype: DataType, hints: Hints) -> Iterator[float]:
+    low, high = datatype.minimum, datatype.maximum
+    ends = [end for end in (low, high) if end is not None]
+    for value in dict.fromkeys((*ends, *hints.numbers, 0, 1, 2, 10, 100, -1)):
+        is_whole = datatype.scalar == "num" or float(value).is_integer()
+        if is_whole and (low is None or value >= low) and (high is None or value <= high):
+            yield int(value) if datatype.scalar == "int" else value

@@ -1,0 +1,250 @@
+"""The shortest ways through a machine that come by a goal, out of the graph of configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from loopkit.bounds.configurations import END, Arc, Explorer, TooMany
+from loopkit.bounds.contexts import cap_of, number
+from loopkit.bounds.moves import Move, Moves
+from loopkit.bounds.variables import Variable, Variables, alike
+from loopkit.bounds.work import Asking
+from loopkit.definition import AgentState, CommandState, FinalState
+from loopkit.graph import Edge
+from loopkit.rows import Anatomy
+from loopkit.testing.goals import Goal
+from loopkit.testing.suggesting.nearest import nearest
+
+STEP, NEW, ODD, OTHER_INPUT = 1_000, 1, 500, 6_000
+"""What a step costs, how much less it is over an edge that is still wanted, how much more after an
+error, and what an input costs that is not what the file or its default says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a way: a move out of a configuration."""
+
+    at: int
+    """The number of the configuration."""
+    source: str
+    """The state that works."""
+    move: Move
+
+    @property
+    def edge(self) -> str | None:
+        """The id of the edge; None where an error suspends the run, which is the end of a way."""
+        return None if self.move.edge is None else self.move.edge.id
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The same for each way that has this step."""
+        return self.at, id(self.move)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A path from the start to a final state, or to where an error suspends the run."""
+
+    inputs: Mapping[str, object]
+    """By dotted name, those that guards and caps read."""
+    steps: tuple[Step, ...]
+
+
+@dataclass(slots=True)
+class _Distances:
+    """How far each configuration is from the start, and from an end."""
+
+    from_start: list[float]
+    to_end: list[float]
+    before: dict[int, tuple[int, Move]] = field(default_factory=dict)
+    behind: dict[int, tuple[Move, int]] = field(default_factory=dict)
+
+
+class Ways:
+    """The configurations of a machine, and the ways through them."""
+
+    def __init__(self, anatomy: Anatomy, usual: Mapping[str, object], most: int) -> None:
+        """`usual` are the inputs that a run has where nothing else is said, by dotted name.
+
+        At `most` so many configurations are looked at, those near the start.
+        """
+        self.graph = anatomy.graph
+        self._variables = Variables(anatomy, {})
+        self._moves = Moves(self._variables, Asking(anatomy, lambda _agent, _place: None))
+        explorer = Explorer(self._moves, most)
+        self.is_whole = True
+        try:
+            explored = explorer.explored()
+        except TooMany:
+            explored, self.is_whole = explorer.so_far, False
+        self._found, self._starts = explored.found, explored.starts
+        self._arcs: list[tuple[Arc, ...]] = [
+            tuple(arc for arc in arcs if self._is_possible(arc[0])) for arcs in explored.arcs
+        ]
+        self._arcs += [()] * (len(self._found) - len(self._arcs))
+        self._usual = usual
+        self._distances: _Distances | None = None
+        self._failed: set[tuple[int, int]] = set()
+        self._wanted: frozenset[str] = frozenset()
+
+    def forbid(self, step: Step) -> None:
+        """Look for ways without this step."""
+        self._failed.add(step.key)
+        self._distances = None
+
+    def allow_all(self) -> None:
+        """Take back what was forbidden."""
+        if self._failed:
+            self._failed, self._distances = set(), None
+
+    def want(self, edges: Iterable[str]) -> None:
+        """Prefer these edges, of ways that are equally long."""
+        self._wanted, self._distances = frozenset(edges), None
+
+    def way(self, goal: Goal) -> Way | None:
+        """The shortest way that comes by a goal, None where there is none."""
+        ways = ((cost, at, arc) for cost, at, arc in self._through(goal) if cost < inf)
+        nearest = min(ways, key=lambda way: way[0], default=None)
+        return None if nearest is None else self._path(nearest[1], nearest[2])
+
+    def distance(self, goal: Goal) -> float:
+        """How long that way is; infinite where there is none."""
+        return min((cost for cost, _, _ in self._through(goal)), default=inf)
+
+    # -- goals -----------------------------------------------------------------------------
+
+    def _through(self, goal: Goal) -> Iterator[tuple[float, int, Arc | None]]:
+        """Every configuration, or arc, that reaches a goal, with the cost of a way through it."""
+        far = self._far
+        for at, (name, _) in enumerate(self._found):
+            here = far.from_start[at]
+            if here == inf:
+                continue
+            if goal.kind == "state":
+                if name == goal.name:
+                    yield here + far.to_end[at], at, None
+                continue
+            if goal.kind == "cap" and not self._is_closed(goal, at):
+                continue
+            for arc in self._open(at):
+                if self._reaches(goal, arc[0]):
+                    onward = 0 if arc[1] == END else far.to_end[arc[1]]
+                    yield here + self._cost(arc[0]) + onward, at, arc
+
+    def _reaches(self, goal: Goal, move: Move) -> bool:
+        """Whether a move is over an edge of the goal, or for a cap decides without it."""
+        if goal.kind == "transition":
+            return move.edge is not None and move.edge.id in goal.edges
+        return any(self._by_id(edge).event == move.event for edge in goal.edges)
+
+    def _is_closed(self, goal: Goal, at: int) -> bool:
+        name = self._found[at][0]
+        return any(
+            edge.source == name and not self._has_room(edge, at)
+            for edge in map(self._by_id, goal.edges)
+        )
+
+    def _has_room(self, edge: Edge, at: int) -> bool:
+        values = self._values(at)
+        return all(
+            number(values[Variable("counter", counter)]) < cap_of(self._variables, counter)(values)
+            for counter in edge.counters
+        )
+
+    def _by_id(self, edge: str) -> Edge:
+        return self.graph.by_id[edge]
+
+    def _values(self, at: int) -> dict[Variable, object]:
+        name, held = self._found[at]
+        return dict(zip(self._variables.at[name], held, strict=True))
+
+    # -- paths -----------------------------------------------------------------------------
+
+    def _path(self, at: int, arc: Arc | None) -> Way:
+        far, steps = self._far, list[Step]()
+        start = at
+        while start in far.before:
+            start, move = far.before[start]
+            steps.append(self._step(start, move))
+        steps.reverse()
+        if arc is not None:
+            steps.append(self._step(at, arc[0]))
+            at = arc[1]
+        while at in far.behind:
+            move, following = far.behind[at]
+            steps.append(self._step(at, move))
+            at = following
+        inputs = {v.name: value for v, value in self._values(start).items() if v.kind == "input"}
+        return Way(inputs, tuple(steps))
+
+    def _step(self, at: int, move: Move) -> Step:
+        return Step(at, self._found[at][0], move)
+
+    @property
+    def _far(self) -> _Distances:
+        if self._distances is None:
+            self._distances = self._measured()
+        return self._distances
+
+    def _measured(self) -> _Distances:
+        count = len(self._found)
+        far = _Distances([inf] * count, [inf] * count)
+        starts = {at: self._cost_of_inputs(at) for at in self._starts}
+        for at, far.from_start[at], by in nearest(starts, self._onward):
+            if by is not None:
+                far.before[at] = by
+        into: list[list[tuple[int, Move]]] = [[] for _ in self._found]
+        for at in range(count):
+            for move, to in self._open(at):
+                if to != END:
+                    into[to].append((at, move))
+
+        def backward(to: int) -> Iterator[tuple[int, float, tuple[Move, int]]]:
+            return ((at, self._cost(move), (move, to)) for at, move in into[to])
+
+        ends = {at: 0.0 for at, (name, _) in enumerate(self._found) if self._is_final(name)}
+        for at, far.to_end[at], follows in nearest(ends, backward):
+            if follows is not None:
+                far.behind[at] = follows
+        return far
+
+    def _onward(self, at: int) -> Iterator[tuple[int, float, tuple[int, Move]]]:
+        arcs = self._open(at)
+        return ((to, self._cost(move), (at, move)) for move, to in arcs if to != END)
+
+    def _open(self, at: int) -> Iterator[Arc]:
+        return (arc for arc in self._arcs[at] if (at, id(arc[0])) not in self._failed)
+
+    def _cost(self, move: Move) -> float:
+        is_new = move.edge is not None and move.edge.id in self._wanted
+        is_odd = move.event != "done" or all(case.row.get("stalled") for case in move.cases)
+        return STEP - NEW * is_new + ODD * is_odd
+
+    def _cost_of_inputs(self, at: int) -> float:
+        inputs = {v.name: value for v, value in self._values(at).items() if v.kind == "input"}
+        return OTHER_INPUT * sum(not self.is_usual(name, value) for name, value in inputs.items())
+
+    def is_usual(self, name: str, value: object) -> bool:
+        """Whether a value of an input is the usual one, or one that no guard tells from it."""
+        if name not in self._usual:
+            return value is None
+        usual = self._usual[name]
+        guards = [g for gs in self._variables.guards.values() for g in gs]
+        guards += [g for gs in self._variables.rule_guards.values() for g in gs]
+        stand_in = alike(name, guards)
+        is_cap = name in self.graph.caps.values()
+        return usual == value if is_cap else stand_in(value) == stand_in(usual)
+
+    def _is_final(self, name: str) -> bool:
+        return isinstance(self.graph.states[name], FinalState)
+
+    def _is_possible(self, move: Move) -> bool:
+        """Whether something that can be played brings a move about; limits need calls."""
+        if move.event != "limit" or move.edge is None:
+            return True
+        state, limits = self.graph.states[move.edge.source], self.graph.machine.limits
+        if isinstance(state, CommandState):
+            return limits.time is not None
+        return isinstance(state, AgentState) or bool(self._moves.asking.reach(move.edge.source))

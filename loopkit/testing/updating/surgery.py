@@ -1,0 +1,169 @@
+"""New values in the text of a YAML file, and everything around them as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from loopkit.load import DocPath
+from loopkit.scenario.expecting import GAPS
+from loopkit.source import Document, Node, inline, written
+
+WIDTH = 100
+
+Names = Sequence[str]
+
+
+class NotWritten(Exception):
+    """A value that can't be changed where it stands; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A piece of the text, by its offsets, and what takes its place."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Surgeon:
+    """Makes the cuts for new values in one document."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._rows = document.text.splitlines(keepends=True)
+        self._starts = [0]
+        for row in self._rows:
+            self._starts.append(self._starts[-1] + len(row))
+
+    def cuts(self, path: DocPath, value: Any) -> Iterator[Cut]:
+        """What puts a value at a path; raises NotWritten."""
+        path = self._written(path)
+        node = self._document.node(path)
+        if node is None:
+            raise NotWritten("it is not in the file")
+        _, uses = self._document.places(path)
+        if uses:
+            raise NotWritten("it is brought in by an alias or a merge key")
+        listed = isinstance(node.value, tuple) and isinstance(value, list)
+        if listed and node.style == "block" and value:
+            yield from self._block_list(node, value)
+        else:
+            yield self._whole(node, value)
+
+    def filled(self, path: DocPath, value: dict[str, Any]) -> Cut:
+        """What gives a key without a value, or with an empty one, a mapping; raises NotWritten."""
+        node, key = self._document.node(path), self._document.span(path, key=True)
+        holder = self._document.node(path[:-1])
+        if node is None or holder is None or node.used_at is not None or node.value:
+            raise NotWritten("it is not an empty value")
+        # What is not written at all has its place somewhere behind the colon.
+        behind_key = self._starts[key.end_line - 1] + key.end_column - 1
+        start = self._document.text.index(":", behind_key) + 1
+        written_out = self._text(node).strip()
+        end = self._offsets(node)[1] if written_out else start
+        if holder.style == "flow":
+            return Cut(start, end, f" {inline(value)}")
+        body = written(value, key.column + 1).rstrip("\n")
+        return Cut(start, end, "\n" + body)
+
+    def _written(self, path: DocPath) -> DocPath:
+        """The path without the index of a list that is written as its only item."""
+        holder = self._document.node(path[:-1])
+        is_single = holder is not None and not isinstance(holder.value, tuple)
+        return path[:-1] if isinstance(path[-1], int) and is_single else path
+
+    def _whole(self, node: Node, value: Any) -> Cut:
+        start, end = self._offsets(node)
+        before = self._document.text[start:end]
+        if isinstance(node.value, tuple) and "\n" in before and "#" in before:
+            raise NotWritten("there are comments inside of it")
+        return Cut(start, end, self._shown(node, value))
+
+    def _shown(self, node: Node, value: Any) -> str:
+        column = node.span.column - 1
+        if isinstance(value, list):
+            return self._flow(self._items(node, value), column)
+        if isinstance(value, str) and node.style in ("literal", "folded"):
+            indent = len(self._row(node)) - len(self._row(node).lstrip())
+            block = written({"x": value if value.endswith("\n") else f"{value}\n"}, indent)
+            return block.removeprefix(" " * indent).removeprefix("x: ").rstrip("\n")
+        if isinstance(value, str) and node.style == "single" and value.isprintable():
+            doubled = value.replace("'", "''")
+            return f"'{doubled}'"
+        if isinstance(value, str) and node.style == "double":
+            return inline(f"{value}\0").replace("\\u0000", "")
+        return inline(value)
+
+    def _flow(self, items: Names, column: int) -> str:
+        lines, line = [], "["
+        for index, item in enumerate(items):
+            part = item + ("]" if index == len(items) - 1 else ",")
+            is_first = line in ("[", " ")
+            if not is_first and column + len(line) + 1 + len(part) > WIDTH:
+                lines.append(line)
+                line = " "
+                is_first = True
+            line += part if is_first else f" {part}"
+        return ("\n" + " " * column).join([*lines, line if items else "[]"])
+
+    def _items(self, node: Node, names: Names) -> list[str]:
+        """Names as they are written already where they are, else newly."""
+        known = node.value if isinstance(node.value, tuple) else ()
+        as_written = {_name(item): self._text(item) for item in reversed(known)}
+        return [as_written.get(_plain(name), inline(name)) for name in names]
+
+    def _block_list(self, node: Node, names: list[Any]) -> Iterator[Cut]:
+        items = node.value if isinstance(node.value, tuple) else ()
+        if any(not isinstance(item.value, str) for item in items):
+            yield self._whole(node, names)
+            return
+        row = self._row(items[0])
+        dash = row[: items[0].span.column - 1]
+        shown = self._items(node, names)
+        before, after = [_name(item) for item in items], [_plain(name) for name in names]
+        moves = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        for kind, i1, i2, j1, j2 in moves:
+            if kind == "equal":
+                continue
+            start = self._line(items[i1]) if i1 < len(items) else self._behind(items[-1])
+            end = self._behind(items[i2 - 1]) if i2 > i1 else start
+            yield Cut(start, end, "".join(f"{dash}{text}\n" for text in shown[j1:j2]))
+
+    def _offsets(self, node: Node) -> tuple[int, int]:
+        span = node.span
+        start = self._starts[span.line - 1] + span.column - 1
+        return start, self._starts[span.end_line - 1] + span.end_column - 1
+
+    def _text(self, node: Node) -> str:
+        start, end = self._offsets(node)
+        return self._document.text[start:end]
+
+    def _row(self, node: Node) -> str:
+        return self._rows[node.span.line - 1]
+
+    def _line(self, node: Node) -> int:
+        return self._starts[node.span.line - 1]
+
+    def _behind(self, node: Node) -> int:
+        return self._starts[node.span.end_line]
+
+
+def _name(node: Node) -> Any:
+    return _plain(node.value)
+
+
+def _plain(name: Any) -> Any:
+    """A name, or the gap, whichever way it is written."""
+    return "…" if isinstance(name, str) and name in GAPS else name
+
+
+def operated(text: str, cuts: Sequence[Cut]) -> str:
+    """The text with all cuts made."""
+    for cut in sorted(cuts, key=lambda cut: (cut.start, cut.end), reverse=True):
+        new = cut.text.replace("\n", "\r\n") if "\r\n" in text else cut.text
+        text = text[: cut.start] + new + text[cut.end :]
+    return text

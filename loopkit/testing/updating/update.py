@@ -1,0 +1,119 @@
+"""What the runs of a file's cases do now, put where their expectations stand."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.load import DocPath
+from loopkit.scenario import Expect
+from loopkit.source import read, replace_file
+from loopkit.testing.playing import play
+from loopkit.testing.suites import Suite
+from loopkit.testing.trace import Trace, trace
+from loopkit.testing.updating.surgery import Cut, NotWritten, Surgeon, operated
+from loopkit.testing.updating.values import GUARDED, changes
+
+
+@dataclass
+class Update:
+    """What would change in a scenario file."""
+
+    suite: Suite
+    cuts: list[Cut] = field(default_factory=list)
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    """By case: what differs and is left as it is, because the case was not named."""
+    left: list[str] = field(default_factory=list)
+    """What can't be changed here, each with its place and the reason."""
+
+    @property
+    def text(self) -> str:
+        """The file as it would be; only what these cases expect is another."""
+        document = self.suite.source.document
+        return operated(document.text, self.cuts)
+
+    @property
+    def diff(self) -> str:
+        """What would change, as a unified diff."""
+        before = self.suite.source.document.text.splitlines(keepends=True)
+        file = str(self.suite.path)
+        lines = difflib.unified_diff(before, self.text.splitlines(keepends=True), file, file)
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    def write(self) -> None:
+        """Change the file; raises NotWritable, and NotWritten where more would change."""
+        text, document = self.text, self.suite.source.document
+        after = read(text, document.file).plain()
+        if _without_expectations(after) != _without_expectations(document.plain()):
+            raise NotWritten(f"`{self.suite.path}` would say something else than expectations")
+        raw = self.suite.path.read_bytes()
+        mark = "\ufeff" if raw.startswith(b"\xef\xbb\xbf") else ""
+        replace_file(self.suite.path, mark + text)
+
+
+def update(suite: Suite, cases: Collection[str], named: Collection[str]) -> Update:
+    """What the cases expect and their runs do not do any more; of `named` ones, all of it."""
+    made = Update(suite)
+    surgeon = Surgeon(suite.source.document)
+    for case in cases:
+        _update_case(made, surgeon, case, is_named=case in named)
+    return made
+
+
+def _update_case(made: Update, surgeon: Surgeon, case: str, *, is_named: bool) -> None:
+    suite, at = made.suite, ("cases", case, "expect")
+    run = play(suite, case)
+    if run.unprepared or run.refused:
+        made.left.append(f"{case}: {(*run.unprepared, run.refused)[0]}; prepare it first")
+        return
+    done = trace(suite.machine.machine, run.state, [stored.event for stored in run.events])
+    expect = suite.case(case).expect
+    try:
+        if expect is None or expect.is_empty:
+            _fill(made, surgeon, case, done, is_named=is_named)
+            return
+        for path, value in _allowed(made, case, done, expect, is_named=is_named):
+            _put(made, surgeon, (*at, *path), value)
+    except NotWritten as error:
+        made.left.append(f"{case}: {error}")
+
+
+def _fill(made: Update, surgeon: Surgeon, case: str, done: Trace, *, is_named: bool) -> None:
+    """Outcome and path for an `expect:` with nothing in it."""
+    if not is_named:
+        made.kept[case] = ["outcome", "path"]
+        return
+    if "expect" not in made.suite.case(case).model_fields_set:
+        raise NotWritten(
+            "it has no `expect:`; write the key, and its outcome and path are filled in"
+        )
+    value = {"outcome": done.outcome, "path": list(done.path)}
+    made.cuts.append(surgeon.filled(("cases", case, "expect"), value))
+
+
+def _allowed(
+    made: Update, case: str, done: Trace, expect: Expect, *, is_named: bool
+) -> Iterator[tuple[DocPath, Any]]:
+    proposed = list(changes(done, expect))
+    for path, value in proposed:
+        if path[0] in GUARDED and not is_named:
+            made.kept.setdefault(case, []).append(str(path[0]))
+        else:
+            yield path, value
+
+
+def _put(made: Update, surgeon: Surgeon, path: DocPath, value: Any) -> None:
+    if path in made.suite.source.included:
+        file = made.suite.source.included[path].file
+        raise NotWritten(f"`{'.'.join(map(str, path[2:]))}` stands in `{file}`; change it there")
+    made.cuts += surgeon.cuts(path, value)
+
+
+def _without_expectations(plain: dict[str, Any]) -> dict[str, Any]:
+    cases = {
+        name: {key: value for key, value in case.items() if key != "expect"}
+        for name, case in plain["cases"].items()
+    }
+    return {**plain, "cases": cases}

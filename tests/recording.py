@@ -1,0 +1,57 @@
+"""Recording what tests play, and holding a replay against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from loopkit.cli import invoke
+from loopkit.events import Event
+from loopkit.load import load
+from loopkit.program import Program
+from loopkit.testing import load_suite, play, run_case
+from loopkit.testing.recording import Recording, record, target
+from loopkit.testing.same import difference
+from tests.support import Desk, Played
+
+
+def taped(desk: Desk, played: Played, name: str | None = None) -> Recording:
+    """The recording of a run of the desk's `machine.yaml`."""
+    path = desk.folder / "machine.yaml"
+    loaded = load(path)
+    into = target(desk.folder / "recorded.scenario.yaml", path, name)
+    return record(into, Program(loaded.machine, loaded.digest), list(played.stored))
+
+
+def replayed(made: Recording) -> list[Event]:
+    return [stored.event for stored in play(load_suite(made.path), made.case).events]
+
+
+def assert_same(made: Recording, played: Played) -> None:
+    """The replay comes to the same events, and the case passes as it is written."""
+    assert made.difference is None, f"{made.difference}\n{made.path.read_text()}"
+    assert difference(played.events, replayed(made)) is None
+    result = run_case(load_suite(made.path), made.case)
+    assert result.passed, result.text
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command came to."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The command line in a folder."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: str) -> Done:
+        code = invoke(list(arguments))
+        out, err = self.capsys.readouterr()
+        return Done(code, out, err)

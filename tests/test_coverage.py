@@ -1,0 +1,534 @@
+"""Coverage: what of a machine its cases reach, what no run can, and how it is told and drawn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.bounds import Anatomy, explore
+from loopkit.cli import invoke
+from loopkit.load import load_text
+from loopkit.runstate import RunState
+from loopkit.testing import Coverage, Tally, load_suite, play
+from loopkit.testing.coverage import goals_of, impossible_goals, line, words
+from tests.generated import generated
+from tests.replay import Option, Replay
+from tests.support import ROOT, Desk
+from tests.support_node import run_node
+
+LOOP = """
+loopkit: 1
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  draft:
+    agent: writer
+    prompt: Write.
+    output: text
+    on_error: {fatal: broken}
+    next: check
+  check:
+    validate: text
+    by: [{min_chars: 5}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: draft, max: 1}
+      - {target: dropped}
+  done: {final: success, result: text}
+  dropped: {final: failure}
+  broken: {final: failure}
+"""
+GOOD = {"agents": {"writer": ["long enough"]}}
+BETTER = {"agents": {"writer": ["no", "long enough"]}}
+BAD = {"agents": {"writer": ["no", "bad"]}}
+REFUSED = {"agents": {"writer": [{"fault": "authentication"}]}}
+BUSY = {"agents": {"writer": ["no", {"fault": "quota"}]}}
+ASKING = """
+loopkit: 1
+input: {rounds: {type: int, minimum: 0, maximum: 3, default: 1}}
+states:
+  note: {render: "A note. {{ feedback }}", next: ask}
+  ask:
+    human: Go on?
+    choices: [yes, again]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {revise: note, feedback: "{{ comment }}", max: input.rounds}
+  done: {final: success}
+"""
+SHARED = """
+loopkit: 1
+limits: {budgets: {work: 1}}
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, next: check}
+  check:
+    validate: text
+    by: [{min_chars: 5}]
+    transitions:
+      - {guard: valid, target: ask}
+      - {revise: draft, budget: work}
+      - {target: dropped}
+  ask:
+    human: Go on?
+    choices: [yes, again]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {revise: draft, budget: work, feedback: "{{ comment }}"}
+  done: {final: success}
+  dropped: {final: failure}
+"""
+LIMITED = """
+loopkit: 1
+limits: {agent_calls: 1, then: spent}
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  first: {agent: writer, prompt: Write., on_error: {content: spent}, next: second}
+  second: {agent: writer, prompt: Go on., on_error: {content: spent}, next: done}
+  done: {final: success}
+  spent: {final: failure}
+"""
+
+
+def covered(
+    folder: Path,
+    machine: str,
+    *,
+    given: Mapping[str, Any] | None = None,
+    **cases: Any,
+) -> Coverage:
+    """What these cases cover of a machine."""
+    (folder / "m.yaml").write_text(machine)
+    written = {"scenario": 1, "machine": "m.yaml", "input": given or {}, "cases": cases}
+    (folder / "m.scenario.yaml").write_text(json.dumps(written))
+    suite, tally = load_suite(folder / "m.scenario.yaml"), Tally()
+    for name in suite.names:
+        tally.add(suite, name, play(suite, name))
+    return tally.coverage()
+
+
+def status(coverage: Coverage, kind: str) -> dict[str, str]:
+    """Whether each goal of a kind is covered."""
+    (machine,) = coverage.machines
+    return {one.goal.name: one.status for one in machine.measured if one.goal.kind == kind}
+
+
+# -- goals --------------------------------------------------------------------------------------
+
+
+def test_a_machine_s_goals_are_its_states_its_edges_and_the_caps_of_its_back_edges() -> None:
+    loaded = load_text(LOOP, "m.yaml", Path())
+    goals = goals_of(loaded)
+    assert [(goal.kind, goal.name) for goal in goals] == [
+        *(("state", name) for name in ("draft", "check", "done", "dropped", "broken")),
+        ("transition", "draft[0]"),
+        ("transition", "draft.on_error.fatal"),
+        *(("transition", f"check[{index}]") for index in range(3)),
+        ("cap", "check[1]"),
+    ]
+    told = [f"{line(loaded, goal)} {words(Anatomy.of_machine(loaded.machine).graph, goal)}"
+            for goal in goals if goal.kind != "state"]  # fmt: skip
+    assert told == [
+        "10 draft[0] → check",
+        "9 draft.on_error.fatal → broken (a fatal error)",
+        "15 check[0] → done (valid)",
+        "16 check[1] → draft (otherwise)",
+        "17 check[2] → dropped (otherwise)",
+        "16 cap of check[1] → draft (max 1)",
+    ]
+
+
+def test_what_cases_enter_and_take_is_covered_and_the_rest_is_missed(tmp_path: Path) -> None:
+    coverage = covered(tmp_path, LOOP, good=GOOD, refused=REFUSED)
+    assert status(coverage, "state") == {
+        "draft": "covered", "check": "covered", "done": "covered",
+        "dropped": "missed", "broken": "covered",
+    }  # fmt: skip
+    assert status(coverage, "transition") == {
+        "draft[0]": "covered", "draft.on_error.fatal": "covered",
+        "check[0]": "covered", "check[1]": "missed", "check[2]": "missed",
+    }  # fmt: skip
+    by = {one.goal.name: one.cases for one in coverage.machines[0].measured}
+    assert by["draft.on_error.fatal"] == (f"{tmp_path / 'm.scenario.yaml'}::refused",)
+    assert len(by["draft"]) == 2
+
+
+def test_limits_then_is_one_goal_whichever_state_reaches_the_limit(tmp_path: Path) -> None:
+    coverage = covered(tmp_path, LIMITED, one={"agents": {"writer": ["a", "b"]}})
+    assert status(coverage, "transition")["limits.then"] == "covered"
+    (then,) = (g for g in goals_of(coverage.machines[0].loaded) if g.name == "limits.then")
+    assert then.edges == ("first.limit", "second.limit")
+    assert "first.limit" not in status(coverage, "transition")
+    (tmp_path / "other").mkdir()
+    missed = covered(tmp_path / "other", LIMITED.replace("s: 1", "s: 9", 1),
+                     one={"agents": {"writer": ["a", "b"]}})  # fmt: skip
+    assert status(missed, "transition")["limits.then"] == "missed"
+
+
+# -- caps ---------------------------------------------------------------------------------------
+
+
+def test_a_cap_is_reached_when_its_state_decides_without_room(tmp_path: Path) -> None:
+    assert status(covered(tmp_path, LOOP, bad=BAD), "cap") == {"check[1]": "covered"}
+    assert status(covered(tmp_path, LOOP, better=BETTER), "cap") == {"check[1]": "covered"}
+    assert status(covered(tmp_path, LOOP, good=GOOD), "cap") == {"check[1]": "missed"}
+
+
+def test_the_last_revision_alone_reaches_no_cap(tmp_path: Path) -> None:
+    coverage = covered(tmp_path, LOOP, busy=BUSY)
+    assert status(coverage, "transition")["check[1]"] == "covered"
+    assert status(coverage, "cap") == {"check[1]": "missed"}
+
+
+def test_a_shared_budget_is_reached_at_each_edge_by_itself(tmp_path: Path) -> None:
+    caps = status(covered(tmp_path, SHARED, bad=BAD), "cap")
+    assert caps == {"check[1]": "covered", "ask[1]": "missed"}
+    caps = status(covered(tmp_path, SHARED, waits=BETTER), "cap")
+    assert caps == {"check[1]": "covered", "ask[1]": "covered"}
+
+
+def test_the_total_of_a_run_closes_every_edge(tmp_path: Path) -> None:
+    total = SHARED.replace("{budgets: {work: 1}}", "{total_revisions: 1}")
+    total = total.replace("budget: work", "max: 1")
+    caps = status(covered(tmp_path, total, waits=BETTER), "cap")
+    assert caps == {"check[1]": "covered", "ask[1]": "covered"}
+
+
+def test_a_question_that_is_asked_without_room_reaches_the_cap_unanswered(tmp_path: Path) -> None:
+    again = {"answers": {"ask": [{"choice": "again", "comment": "Longer."}]}}
+    assert status(covered(tmp_path, ASKING, waits={}), "cap") == {"ask[1]": "missed"}
+    assert status(covered(tmp_path, ASKING, again=again), "cap") == {"ask[1]": "covered"}
+
+
+def test_a_cap_of_0_by_an_input_is_reached_at_once(tmp_path: Path) -> None:
+    coverage = covered(tmp_path, ASKING, given={"rounds": 0}, waits={})
+    assert status(coverage, "cap") == {"ask[1]": "covered"}
+
+
+def test_the_cap_of_an_error_is_reached_where_the_run_is_suspended_for_it(tmp_path: Path) -> None:
+    retrying = LOOP.replace("fatal: broken", "fatal: {revise: draft, max: 1, feedback: Again.}")
+    retrying = retrying.replace("  broken: {final: failure}\n", "")
+    twice = {"agents": {"writer": [{"fault": "quota"}, {"fault": "quota"}]}}
+    once = {"agents": {"writer": [{"fault": "quota"}, "no", "bad"]}}
+    caps = status(covered(tmp_path, retrying, twice=twice), "cap")
+    assert caps == {"draft.on_error.fatal": "covered", "check[1]": "missed"}
+    caps = status(covered(tmp_path, retrying, once=once), "cap")
+    assert caps == {"draft.on_error.fatal": "missed", "check[1]": "covered"}
+
+
+# -- what no run can do -------------------------------------------------------------------------
+
+
+def test_what_no_run_can_do_is_impossible_and_not_missed(tmp_path: Path) -> None:
+    dead = LOOP.replace(
+        "{revise: draft, max: 1}", "{guard: attempt < 3, revise: draft, max: 5}"
+    ).replace(
+        "      - {target: dropped}",
+        "      - {guard: not valid, target: dropped}\n      - {target: nowhere}",
+    ) + "  nowhere: {final: failure}\n"  # fmt: skip
+    coverage = covered(tmp_path, dead, good=GOOD)
+    assert status(coverage, "state")["nowhere"] == "impossible"
+    assert status(coverage, "transition")["check[3]"] == "impossible"
+    assert status(coverage, "transition")["check[2]"] == "missed"
+    assert status(coverage, "cap") == {"check[1]": "impossible"}
+    (machine,) = coverage.machines
+    assert machine.count("cap").percent == 100
+    assert machine.count().total == 5 + 5
+    assert {goal.name for goal in machine.missed} == {
+        "dropped", "broken", "draft.on_error.fatal", "check[1]", "check[2]",
+    }  # fmt: skip
+
+
+def test_an_edge_whose_own_cap_is_above_the_total_is_closed_by_the_total(tmp_path: Path) -> None:
+    wide = LOOP.replace("max: 1", "max: 3").replace(
+        "agents:", "limits: {total_revisions: 1}\nagents:", 1
+    )
+    assert status(covered(tmp_path, wide, good=GOOD), "cap") == {"check[1]": "missed"}
+    assert status(covered(tmp_path, wide, bad=BAD), "cap") == {"check[1]": "covered"}
+
+
+def test_nothing_is_known_to_be_impossible_where_there_are_too_many_configurations() -> None:
+    loaded = load_text(LOOP.replace("max: 1", "max: 5, guard: attempt < 2"), "m.yaml", Path())
+    goals, anatomy = goals_of(loaded), Anatomy.of_machine(loaded.machine)
+    exact = impossible_goals(loaded, goals, explore(anatomy))
+    assert [(goal.kind, goal.name) for goal in exact] == [("cap", "check[1]")]
+    assert impossible_goals(loaded, goals, explore(anatomy, most=3)) == frozenset()
+
+
+class Seeing(Replay):
+    """Notes what every step of the engine takes, and where an edge has no room."""
+
+    def __init__(self, machine: Any) -> None:
+        super().__init__(machine)
+        self.seen: set[str] = set()
+        self.closed: set[str] = set()
+
+    def begun(self, inputs: Any) -> RunState:
+        run = super().begun(inputs)
+        self._asked(run)
+        return run
+
+    def taken(self, run: RunState, option: Option) -> Any:
+        after, key = super().taken(run, option)
+        self.closed.update(self._without_room(run, option.work.outcome))
+        if after.status != "suspended":
+            self.seen.add(after.route[-1])
+            self._asked(after)
+        return after, key
+
+    def _asked(self, run: RunState) -> None:
+        if run.status == "waiting":
+            self.closed.update(self._without_room(run, "done"))
+
+    def _without_room(self, run: RunState, event: str) -> list[str]:
+        back = (edge for edge in self.graph.outgoing[run.state] if edge.back)
+        return [e.id for e in back if e.event == event and not self.engine.has_room(run, e)]
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_impossible_is_what_no_path_of_the_engine_does(batch: int) -> None:
+    replayed = impossible = 0
+    for number in range(batch * 40, batch * 40 + 40):
+        machine = load_text(json.dumps(generated(number)), "m.yaml", Path()).machine
+        bounds = explore(Anatomy.of_machine(machine))
+        if bounds.paths is None or bounds.paths > 500:
+            continue
+        replay, replayed = Seeing(machine), replayed + 1
+        replay.all_paths(500)
+        edges = replay.graph.edges
+        assert set(bounds.untaken) == {edge.id for edge in edges} - replay.seen, number
+        back = {edge.id for edge in edges if edge.back}
+        assert set(bounds.unclosed) == back - replay.closed, number
+        impossible += len(bounds.unclosed)
+    assert replayed > 20
+    assert impossible > 0
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A folder with a machine and two scenario files of it, one of which names it otherwise."""
+    monkeypatch.chdir(desk.folder)
+    desk.write("loops/m.yaml", LOOP.lstrip())
+    for name, machine, case, role in (
+        ("good", "m.yaml", "good", GOOD),
+        ("bad", "../loops/m.yaml", "bad", BAD),
+    ):
+        outcome = {"good": "done", "bad": "dropped"}[case]
+        cases = {case: {**role, "expect": {"outcome": outcome}}}
+        written = {"scenario": 1, "machine": machine, "cases": cases}
+        desk.write(f"loops/{name}.scenario.yaml", json.dumps(written))
+    return desk
+
+
+@pytest.mark.usefixtures("project")
+def test_the_table_counts_each_machine_once_and_names_what_is_missed_at_its_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert invoke(["test", "--coverage"]) == 0
+    told = capsys.readouterr()
+    _, _, table = told.out.partition("\n\n")
+    assert table == (
+        "machine       states  transitions  caps  covered\n"
+        "loops/m.yaml     4/5          4/5   1/1   81.8 %\n"
+        "\n"
+        "not covered:\n"
+        "  loops/m.yaml:19: state broken\n"
+        "  loops/m.yaml:8: draft.on_error.fatal → broken (a fatal error)\n"
+        "\n"
+    )
+    assert told.err == "2 cases passed\n"
+
+
+@pytest.mark.usefixtures("project")
+def test_without_the_options_nothing_is_said_of_coverage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert invoke(["test"]) == 0
+    assert "covered" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("least", "code"),
+    [("0", 0), ("81.8", 0), ("900/11", 0), ("81.82", 1), ("82", 1), ("99.5", 1), ("100", 1)],
+)
+@pytest.mark.usefixtures("project")
+def test_less_than_the_least_fails_with_a_sentence(
+    least: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["test", "--fail-under", least]) == code
+    told = capsys.readouterr()
+    assert "states  transitions  caps" in told.out
+    sentence = f"81.8 % are covered, less than {least} %; 2 goals of 11 are missed\n"
+    assert (sentence in told.err) == bool(code)
+
+
+@pytest.mark.parametrize("least", ["-1", "100.1", "nan", "inf", "all", "1/0"])
+@pytest.mark.usefixtures("project")
+def test_a_least_that_is_no_percentage_is_wrong_usage_and_nothing_is_played(
+    least: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["test", f"--fail-under={least}"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert least in told.err
+    assert "0 to 100" in told.err
+
+
+@pytest.mark.usefixtures("project")
+def test_only_what_is_selected_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["test", "-k", "good", "--fail-under", "50"]) == 1
+    table = capsys.readouterr().out
+    assert "loops/m.yaml     3/5          2/5   0/1   45.4 %" in table
+
+
+def test_a_file_that_cannot_be_used_is_still_wrong_usage(
+    project: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("loops/worse.scenario.yaml", "scenario: 1")
+    assert invoke(["test", "--fail-under", "10"]) == 2
+    assert "81.8 %" in capsys.readouterr().out
+
+
+def test_all_goals_of_all_machines_count_together(
+    project: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("other/m.yaml", LOOP.lstrip())
+    case = {"a": {**GOOD, "expect": {"outcome": "done"}}}
+    written = {"scenario": 1, "machine": "m.yaml", "cases": case}
+    project.write("other/a.scenario.yaml", json.dumps(written))
+    assert invoke(["test", "--fail-under", "64"]) == 1
+    told = capsys.readouterr()
+    assert "63.6 % are covered, less than 64 %; 8 goals of 22 are missed" in told.err
+    last = told.out.partition("not covered")[0].strip().splitlines()[-1]
+    assert last.split() == ["all", "63.6", "%"]
+
+
+def test_the_json_names_every_goal_with_its_place_and_its_cases(
+    project: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["test", "--coverage-json", "c.json"]) == 0
+    assert "covered" not in capsys.readouterr().out
+    data = json.loads((project.folder / "c.json").read_text())
+    assert (data["coverage"], data["covered"], data["total"], data["percent"]) == (1, 9, 11, 81.8)
+    (machine,) = data["machines"]
+    named = (machine["machine"], machine["file"], machine["is_exact"])
+    assert named == ("m", "loops/m.yaml", True)
+    assert machine["transitions"] == {"covered": 4, "total": 5, "percent": 80.0}
+    goals = {(goal["kind"], goal["name"]): goal for goal in machine["goals"]}
+    assert goals["cap", "check[1]"] == {
+        "kind": "cap",
+        "name": "check[1]",
+        "status": "covered",
+        "cases": ["loops/bad.scenario.yaml::bad"],
+        "text": "cap of check[1] → draft (max 1)",
+        "edges": ["check[1]"],
+        "line": 15,
+    }
+    assert goals["state", "broken"]["status"] == "missed"
+    assert invoke(["test", "--coverage-json", "no/such/c.json"]) == 2
+    assert "cannot write no/such/c.json" in capsys.readouterr().err
+
+
+def test_the_page_on_scenarios_shows_the_table_of_its_own_cases(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    machine, cases = (
+        next(block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if start in block)
+        for start in ("loopkit: 1", "machine: tea.yaml")
+    )
+    desk.write("tea.yaml", machine)
+    desk.write("tea.scenario.yaml", cases)
+    monkeypatch.chdir(desk.folder)
+    assert invoke(["test", "--coverage"]) == 0
+    _, _, table = capsys.readouterr().out.partition("\n\n")
+    assert f"```\n{table.rstrip()}\n```" in page
+
+
+# -- the diagram --------------------------------------------------------------------------------
+
+
+def test_mermaid_reads_what_is_not_covered_on_states_and_arrows(project: Desk) -> None:
+    dead = LOOP.replace("- {target: dropped}", "- {guard: not valid, target: dropped}\n"
+                        "      - {target: nowhere}") + "  nowhere: {final: failure}\n"  # fmt: skip
+    project.write("loops/m.yaml", dead.lstrip())
+    argv = ["diagram", "loops/m.yaml", "--cases", "loops/good.scenario.yaml", "-o", "m.mmd"]
+    assert invoke(argv) == 0
+    (read,) = run_node("parse_diagrams.mjs", [(project.folder / "m.mmd").read_text()])
+    nodes = {node["id"]: (node["classes"], "".join(node["texts"][-1:])) for node in read["nodes"]}
+    assert "uncovered" in nodes["s_broken"][0]
+    assert nodes["s_broken"][1] == "not covered"
+    assert "impossible" in nodes["s_nowhere"][0]
+    assert nodes["s_nowhere"][1] == "no run comes here"
+    assert "uncovered" not in nodes["s_done"][0]
+    assert nodes["s_done"][1] == "success"
+    marked = {
+        (edge["source"], edge["target"]): edge["text"].splitlines()[-2:] for edge in read["edges"]
+    }
+    assert marked["s_check", "s_draft"] == ["not covered", "cap not reached"]
+    assert marked["s_draft", "s_broken"] == ["on fatal error", "not covered"]
+    assert marked["s_check", "s_nowhere"] == ["4 · otherwise", "no run takes it"]
+    assert marked["s_check", "s_done"] == ["1 · valid"]
+
+
+@pytest.mark.usefixtures("project")
+def test_a_marked_diagram_is_checked_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["diagram", "loops/m.yaml", "--cases", "loops"]
+    assert invoke([*argv, "-o", "m.mmd"]) == 0
+    assert invoke([*argv, "--check", "m.mmd"]) == 0
+    again = ["diagram", "loops/m.yaml", "--cases=loops/good.scenario.yaml"]
+    assert invoke([*again, "--check", "m.mmd"]) == 1
+    assert f"loopkit {' '.join([again[0], again[1], '-o m.mmd', again[2]])}" in (
+        capsys.readouterr().err
+    )
+
+
+def test_only_cases_of_the_machine_itself_are_marked(
+    project: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("earlier/m.yaml", LOOP.lstrip())
+    case = {"a": {**REFUSED, "expect": {"outcome": "broken"}}}
+    written = {"scenario": 1, "machine": "m.yaml", "cases": case}
+    project.write("earlier/a.scenario.yaml", json.dumps(written))
+    assert invoke(["diagram", "loops/m.yaml", "--cases", "."]) == 0
+    all_below = capsys.readouterr().out
+    assert invoke(["diagram", "loops/m.yaml", "--cases", "loops"]) == 0
+    assert all_below == capsys.readouterr().out
+    assert "class s_broken uncovered" in all_below
+
+
+def test_errors_that_are_one_arrow_say_which_of_them_are_not_covered(
+    project: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("loops/m.yaml", LOOP.lstrip().replace("{fatal: broken}", "broken"))
+    case = {"a": {**REFUSED, "expect": {"outcome": "broken"}}}
+    written = {"scenario": 1, "machine": "m.yaml", "cases": case}
+    project.write("a.scenario.yaml", json.dumps(written).replace("m.yaml", "loops/m.yaml"))
+    assert invoke(["diagram", "loops/m.yaml", "--cases", "a.scenario.yaml"]) == 0
+    out = capsys.readouterr().out
+    assert "s_draft --> s_broken : on transient or fatal<br/>error<br/><b>not covered" in out
+    assert "<b>not covered#58; transient</b>" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--run", "m-000000", "--cases", "loops"], "give one of them"),
+        (["loops/m.yaml", "--cases", "other"], "no case of `other` tests loops/m.yaml"),
+        (["loops/m.yaml", "--cases", "nowhere.scenario.yaml"], "nowhere.scenario.yaml"),
+    ],
+)
+def test_cases_that_cannot_be_marked_are_told(
+    argv: list[str], said: str, project: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.folder / "other").mkdir()
+    assert invoke(["diagram", *argv]) == 2
+    told = capsys.readouterr()
+    assert (said in told.err, told.out) == (True, "")
