@@ -102,7 +102,7 @@ class RefusedCall(BaseModel):
 
     agent: str
     place: str
-    task: str = ""
+    task: str
     """The piece of work that it was for."""
     reserved: Usage
     """What it could have cost at most."""

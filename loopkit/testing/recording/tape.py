@@ -99,7 +99,6 @@ class Tape:
 
     def _made_after_all(self, intent: Intended) -> None:
         """Forget that a limit refused the call: after a resume it is made."""
-        self.attempts.pop(_refused_task(f"{intent.state}:{intent.visit}:", intent.place), None)
         known = self.attempts.get(intent.task)
         if known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
             known.calls.pop()
@@ -161,7 +160,7 @@ class Tape:
             self._ran(validator, index, [r for r in work.commands if r.validator == validator])
         self._resume_at(f"{work.state}:{before.visit}:", work.resume_at, waits, at)
         if work.refused is not None:
-            self._refused(f"{work.state}:{before.visit}:", work.refused)
+            self._refused(work.refused)
 
     def _ran(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
         """Take in what the commands of a validator did for its result with this index."""
@@ -187,13 +186,10 @@ class Tape:
             if task.startswith(here) and named is not None and is_failed:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
 
-    def _refused(self, here: str, refused: RefusedCall) -> None:
+    def _refused(self, refused: RefusedCall) -> None:
         if refused.agent not in self.program.machine.agents:
             return
-        tasks = self.attempts.items()
-        known = (t for t, a in tasks if t.startswith(here) and a.place == refused.place)
-        task = next(known, _refused_task(here, refused.place))
-        attempt = self.attempts.setdefault(task, Attempt(refused.agent, refused.place))
+        attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
         attempt.calls.append(calls.refused_of(refused))
 
     def _resumed(self, suspended: Suspended | None, resumed: Resumed) -> None:
@@ -216,10 +212,6 @@ def _by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
     """The runs of each rule, where they are as many for each; else every run by itself."""
     size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
     return [ran[start : start + size] for start in range(0, len(ran), size)]
-
-
-def _refused_task(here: str, place: str) -> str:
-    return f"{here}refused:{place}"
 
 
 def taped(program: Program, events: Iterable[Stored]) -> Tape:
