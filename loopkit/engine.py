@@ -43,6 +43,8 @@ class Engine:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._decider = Decider(program.graph)
+        self._needing: dict[str, bool] = {}
+        """For each edge, whether its feedback needs a comment."""
 
     def begin(self, run: RunState, now: float) -> list[Event]:
         """The events that make the initial state active."""
@@ -139,10 +141,12 @@ class Engine:
 
     def _needs_comment(self, edge: Edge) -> bool:
         """Whether the feedback uses the comment otherwise than behind `{% if comment %}`."""
-        template = self.program.template(self.program.feedback_of(edge))
-        shapes: dict[str, Shape] = dict.fromkeys(template.names, Anything())
-        shapes["comment"] = Scalar(optional=True)
-        return edge.back and bool(check(template, shapes))
+        if edge.id not in self._needing:
+            template = self.program.template(self.program.feedback_of(edge))
+            shapes: dict[str, Shape] = dict.fromkeys(template.names, Anything())
+            shapes["comment"] = Scalar(optional=True)
+            self._needing[edge.id] = edge.back and bool(check(template, shapes))
+        return self._needing[edge.id]
 
     def _no_room(self, run: RunState, edge: Edge) -> str:
         if not edge.back or self.has_room(run, edge):

@@ -76,13 +76,17 @@ def _kept(redact: Redact, folder: Path | None) -> Redact:
 
     So a finding is the same one in another copy of the workspace, and where a run is replayed.
     """
-    places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
-    if not places:
-        return redact
-    either = "|".join(map(re.escape, sorted(places)))
-    # Only where a path begins: `/work/` is no part of `/home/me/work/`.
-    inside = re.compile(rf"(?<![\w.~/-])(?:file://)?(?:{either})/")
-    return lambda text: inside.sub("", redact(text))
+
+    def kept(text: str) -> str:
+        text = redact(text)
+        places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
+        if not any(place in text for place in places):
+            return text
+        either = "|".join(map(re.escape, sorted(places)))
+        # Only where a path begins: `/work/` is no part of `/home/me/work/`.
+        return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
+
+    return kept
 
 
 def _ran(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
