@@ -350,9 +350,9 @@ def test_a_case_that_prepares_an_opinion_too_many_or_too_few_fails(tmp_path: Pat
 # -- what it is good for -----------------------------------------------------------------------
 
 RELIABILITY = 0.8
-JUDGED = 2_000
 
 
+@pytest.mark.parametrize("judged", [400, pytest.param(2_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("rule", "rejects_good", "accepts_bad"),
     [
@@ -365,17 +365,17 @@ JUDGED = 2_000
     ],
 )
 def test_the_error_rates_are_those_that_are_calculated(
-    rule: str, rejects_good: float, accepts_bad: float
+    rule: str, rejects_good: float, accepts_bad: float, judged: int
 ) -> None:
-    """Half of 2,000 texts are good, half are bad; a judge is right about each with 80 %.
+    """Half of the texts are good, half are bad; a judge is right about each with 80 %.
 
-    Each rate may be off by four standard deviations of the 1,000 texts that it is counted over,
+    Each rate may be off by four standard deviations of the texts that it is counted over,
     which happens by chance once in 16,000 times; and the seed is fixed.
     """
-    good, bad = asyncio.run(error_rates(rule, random.Random(6), JUDGED // 2))
+    good, bad = asyncio.run(error_rates(rule, random.Random(6), judged // 2))
     print(f"{rule}: {good:.1%} of the good ones rejected, {bad:.1%} of the bad ones accepted")
     for measured, calculated in ((good, rejects_good), (bad, accepts_bad)):
-        deviation = sqrt(calculated * (1 - calculated) / (JUDGED // 2))
+        deviation = sqrt(calculated * (1 - calculated) / (judged // 2))
         assert abs(measured - calculated) < 4 * deviation
 
 

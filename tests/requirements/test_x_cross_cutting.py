@@ -202,7 +202,7 @@ def test_the_worst_number_of_calls_is_told_before_anything_is_spent(tmp_path: Pa
 
 PERMISSIVE = """
 loopkit: 1
-agents: {author: {command: [none]}, critic: {model: some/model}}
+agents: {author: {command: [none]}, critic: {model: some/model, retry: {attempts: 1}}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
   judge:
