@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from loopkit.agents.scripted import PlayedResults, ScriptedPerson
 from loopkit.definition import Machine, ModelAgent
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
-from loopkit.journal import Claim, Journal, NewRecord, RunBusy
+from loopkit.journal import Claim, Journal, NewRecord, RunBusy, RunExists
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import Loaded, digest_of, load_resolved, named_file
 from loopkit.program import Program
@@ -88,7 +88,9 @@ class App:
         listeners: Sequence[Listener] = (),
         breakers: Breakers | None = None,
         engines: dict[str, Engine] | None = None,
+        token: Callable[[], str] = lambda: secrets.token_hex(3),
     ) -> None:
+        """`token` ends the ids of new runs, by chance and short enough to be typed."""
         self.journal = journal
         self.folder = folder
         self.clock = clock or RealClock()
@@ -97,6 +99,7 @@ class App:
         self.breakers = breakers or Breakers()
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
+        self._token = token
 
     @classmethod
     def open(cls, state: Path | None, **parts: Any) -> App:
@@ -117,11 +120,9 @@ class App:
         await self._store(loaded.digest, loaded.resolved)
         if script is not None:
             await self._store(script.digest, script.resolved)
-        name = loaded.machine.name or "machine"
-        run = f"{name}-{secrets.token_hex(3)}"
         started = Started(
-            run=run,
-            machine=name,
+            run="",
+            machine=loaded.machine.name or "machine",
             definition=loaded.digest,
             script=script.digest if script else None,
             folder=str(self.folder),
@@ -129,13 +130,24 @@ class App:
             limits=dict(limits or {}),
         )
         at = self.clock.now()
-        record = NewRecord(started.type, at, write_event(started))
-        claim = await self.journal.create(
-            run, machine=name, definition=loaded.digest, records=[record]
-        )
+        claim, started = await self._created(started, at)
         active = await self._active(claim, loaded.machine, scenario)
         active.tell(Stored(claim.seq, claim.epoch, at, started))
         return active
+
+    async def _created(self, started: Started, at: float) -> tuple[Claim, Started]:
+        """The run under an id that no other one has; among thousands two may well draw the same."""
+        while True:
+            run = f"{started.machine}-{self._token()}"
+            named = started.model_copy(update={"run": run})
+            record = NewRecord(started.type, at, write_event(named))
+            try:
+                claim = await self.journal.create(
+                    run, machine=named.machine, definition=named.definition, records=[record]
+                )
+            except RunExists:
+                continue
+            return claim, named
 
     async def _store(self, digest: str, text: str) -> None:
         if digest not in self._stored:

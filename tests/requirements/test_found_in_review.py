@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.events import Failed, HumanAnswer, Refused
 from loopkit.journal import Journal
-from loopkit.load import load
+from loopkit.journal.sqlite import SqliteJournal
+from loopkit.load import load, load_text
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.breaker import Breakers
 from loopkit.scenario import load_scenario
@@ -566,3 +568,20 @@ states:
 def test_a_list_of_lists_is_a_type_like_any_other(desk: Desk) -> None:
     machine = "loopkit: 1\ninput: {a: {type: [[str]]}}\nstates: {done: {final: success}}\n"
     assert [problem.code for problem in desk.problems(machine)] == ["starts-at-end"]
+
+
+def test_two_runs_that_draw_the_same_id_are_two_runs() -> None:
+    """Of two thousand runs of one machine, two drew the same six digits, and one did not start."""
+    tokens = iter(["aa", "aa", "aa", "bb"])
+    text = "loopkit: 1\nstates: {plan: {render: A plan., next: done}, done: {final: success}}\n"
+    loaded = load_text(text, "machine.yaml", Path())
+
+    async def started() -> list[str]:
+        journal = SqliteJournal.in_memory(clock=QuickClock().now)
+        app = App(journal, folder=Path(), token=lambda: next(tokens))
+        try:
+            return [(await app.start(loaded, {})).state.run for _ in range(2)]
+        finally:
+            await app.close()
+
+    assert asyncio.run(started()) == ["machine-aa", "machine-bb"]
