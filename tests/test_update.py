@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from loopkit.source import read
 from loopkit.testing import load_suite, run_case
+from loopkit.testing.updating.surgery import Surgeon
 from tests.recording import Shell
 from tests.support import Desk
 
@@ -289,3 +293,18 @@ def test_an_unknown_case_is_wrong_usage_and_nothing_is_written(
     done = loopkit("test", "--update", "--update-case", "never tuched")
     assert (done.exit_code, "did you mean `never touched`?" in done.stderr) == (2, True)
     assert cases(project) == before
+
+
+@pytest.mark.parametrize(
+    "style", ['old', "'old'", '"old"', "|\n  old\n", "|+\n  old\n\n", "|-\n  old"]
+)
+@given(value=st.text(alphabet="ab \n\x01\\\"':#é", max_size=8))
+def test_a_text_reads_back_as_it_was_put_there_whatever_quotes_it_had(
+    style: str, value: str
+) -> None:
+    text = f"first: 1\nkey: {style}\nlast: 2\n"
+    [cut] = Surgeon(read(text, "cases.yaml")).cuts(("key",), value)
+    changed = read(text[: cut.start] + cut.text + text[cut.end :], "cases.yaml").plain()
+    assert changed["last"] == 2
+    # Line breaks at the end of an expected text do not count, so a block keeps its own.
+    assert str(changed["key"]).rstrip("\n") == value.rstrip("\n")

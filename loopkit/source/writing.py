@@ -71,16 +71,20 @@ def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, str) and "\n" in value and not _UNFIT_FOR_BLOCK.search(value):
         yield from _block_text(head, value)
         return
-    line = f"{head} {inline(value)}"
-    is_short = depth + len(line) <= WIDTH and not _has_blocks(value)
-    if not value or is_short or not isinstance(value, Mapping | list | tuple):
-        yield line
+    if _is_line(head, value, depth):
+        yield f"{head} {inline(value)}"
     elif head == "-":
         first, *rest = _indented(_below(value, depth + 2))
         yield from (f"- {first.lstrip()}", *rest)
     else:
         yield head
         yield from _indented(_below(value, depth + 2))
+
+
+def _is_line(head: str, value: Any, depth: int) -> bool:
+    if not value or not isinstance(value, Mapping | list | tuple):
+        return True
+    return not _has_blocks(value) and depth + len(f"{head} {inline(value)}") <= WIDTH
 
 
 def _below(value: Mapping[str, Any] | Sequence[Any], depth: int) -> Iterator[str]:

@@ -90,12 +90,13 @@ class Surgeon:
         if isinstance(value, str) and node.style in ("literal", "folded"):
             indent = len(self._row(node)) - len(self._row(node).lstrip())
             block = written({"x": value if value.endswith("\n") else f"{value}\n"}, indent)
-            return block.removeprefix(" " * indent).removeprefix("x: ").rstrip("\n")
+            return block.removeprefix(" " * indent).removeprefix("x: ").removesuffix("\n")
         if isinstance(value, str) and node.style == "single" and value.isprintable():
             doubled = value.replace("'", "''")
             return f"'{doubled}'"
         if isinstance(value, str) and node.style == "double":
-            return inline(f"{value}\0").replace("\\u0000", "")
+            # A character that has to be escaped keeps the quotes; only that one goes again.
+            return inline(f"{value}\0").removesuffix('\\u0000"') + '"'
         return inline(value)
 
     def _flow(self, items: Names, column: int) -> str:
