@@ -296,7 +296,7 @@ def test_an_unknown_case_is_wrong_usage_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    "style", ['old', "'old'", '"old"', "|\n  old\n", "|+\n  old\n\n", "|-\n  old"]
+    "style", ["old", "'old'", '"old"', "|\n  old\n", "|+\n  old\n\n", "|-\n  old"]
 )
 @given(value=st.text(alphabet="ab \n\x01\\\"':#é", max_size=8))
 def test_a_text_reads_back_as_it_was_put_there_whatever_quotes_it_had(
