@@ -83,7 +83,9 @@ class Report(_Record):
     findings: tuple[Finding, ...] = ()
     """All of them, blocking ones first, in the order of the validators."""
     resolved: tuple[Finding, ...] = ()
-    """What an earlier round found and this one did not."""
+    """What was open and this round, which looked for it, did not find."""
+    unseen: tuple[Finding, ...] = ()
+    """What was open and nobody looked for: its rule or judge was not asked, or gave no verdict."""
     stalled: bool = False
     score: float | None = None
     """The lowest that a scoring judge gave."""

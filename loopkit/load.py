@@ -101,8 +101,16 @@ def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
     return load_document(read(text, shown_as), folder, default_name="machine")
 
 
+def _scenario_instead(source: Source, tested: Any) -> Problem:
+    remedy = f"name its machine, `{tested}`" if isinstance(tested, str) else "name a machine file"
+    message = "this is a scenario, not a machine"
+    return source.problem(("scenario",), "missing-field", message, help=remedy, key=True)
+
+
 def load_document(document: Document, folder: Path, default_name: str) -> Loaded:
     plain = document.plain()
+    if "scenario" in plain and "loopkit" not in plain:
+        raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
     included, faults = include(plain, folder, document, INCLUDING)
     source = Source(document, included)
     if faults:

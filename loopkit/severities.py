@@ -13,13 +13,18 @@ class Severities:
 
     levels: tuple[str, ...] = (ERROR, WARNING)
     blocking: str = ERROR
-    """The mildest level at which something has to be corrected; that of rules that say none."""
+    """The mildest level at which something has to be corrected."""
     block: str | None = None
     """The mildest level that blocks where findings are counted, if that is another one."""
 
     @property
     def worst(self) -> str:
         return self.levels[0]
+
+    @property
+    def ungraded(self) -> str:
+        """The level of what has to be corrected and what nobody graded: it blocks everywhere."""
+        return min(self.blocking, self.block or self.blocking, key=self.rank)
 
     def rank(self, level: str) -> int:
         """0 for the worst level; what is no level counts as the worst."""

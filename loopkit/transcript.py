@@ -1,4 +1,4 @@
-"""Transcripts in JSON lines: what the assistant says in them, told by role."""
+"""Transcripts in JSON, as lines or as one list: what the assistant says, told by role."""
 
 from __future__ import annotations
 
@@ -11,16 +11,26 @@ ROLES = ("assistant", "user", "system", "tool")
 
 
 def events_of(transcript: str) -> Iterator[Event]:
-    """The JSON objects of a text, one a line."""
+    """The JSON objects of a text, one a line, or of the one list that it is."""
+    if transcript.lstrip().startswith("["):
+        listed = _value(transcript)
+        if isinstance(listed, list):
+            yield from (event for event in listed if isinstance(event, dict))
+            return
     # Not `splitlines`: it also splits at separators that JSON leaves as they are in texts.
     for line in transcript.split("\n"):
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            # Programs print other lines between; they are no part of the transcript.
-            continue
+        # Programs print other lines between; they are no part of the transcript.
+        event = _value(line)
         if isinstance(event, dict):
             yield event
+
+
+def _value(text: str) -> object:
+    """The JSON value that a text is; none where it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def messages_of(printed: str) -> tuple[str, ...]:

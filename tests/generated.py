@@ -67,7 +67,22 @@ def generated(number: int) -> dict[str, Any]:
         "agents": making.agents, "states": making.states,
     }  # fmt: skip
     _later_facts(making, raw)
+    _scores(random.Random(f"score {number}"), raw)
     return raw
+
+
+def _scores(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let some judges give a score that some guards of their state read."""
+    for state in raw["states"].values():
+        judges = [rule for rule in state.get("by", []) if "judge" in rule]
+        if not judges or chance.random() > 0.25:
+            continue
+        judges[0]["score"] = {"min": 0, "max": 10}
+        guarded = [edge for edge in state["transitions"] if "guard" in edge]
+        if guarded:
+            edge = chance.choice(guarded)
+            wanted = chance.choice(["score != none and score >= 5", "score == none or score < 3"])
+            edge["guard"] = f"({edge['guard']}) {chance.choice(['and', 'or'])} ({wanted})"
 
 
 def _surroundings(making: Making) -> None:
@@ -387,6 +402,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
                 "cap_reached",
                 "revisions >=",
                 "reports.",
+                "score",
             ):
                 found[f"guard with {word}"] += word in edge.get("guard", "")
         for rule in state.get("by", []):
@@ -394,6 +410,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
             found["judge always"] += "always" in rule
             found["judge with samples"] += "samples" in rule
             found["judge that confirms"] += "confirm" in rule
+            found["judge with score"] += "score" in rule
             found["rule with guard"] += "guard" in rule
     found["then"] += "then" in raw["limits"]
     found["total"] += "total_revisions" in raw["limits"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -55,3 +58,14 @@ class Shell:
         code = invoke(list(arguments))
         out, err = self.capsys.readouterr()
         return Done(code, out, err)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file can get longer than a few bytes, as on a disk that is nearly full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -403,10 +403,19 @@ class Replay:
                     attempt=artifact.attempt, verdict=verdict, findings=findings,
                     stalled=stalled, error_class=error_class,
                 )  # fmt: skip
-                facts = dict(ledger.facts_of(report))
                 error = "" if outcome == "done" else verdict
-                work = self._work(run, outcome, facts=facts, report=report, error=error)
-                yield Option(work, asked, asked + more)
+                for score in self._scores(run.state):
+                    facts = {**ledger.facts_of(report), **score}
+                    work = self._work(run, outcome, facts=facts, report=report, error=error)
+                    yield Option(work, asked, asked + more)
+
+    def _scores(self, state: str) -> Iterator[dict[str, Any]]:
+        """What scoring judges leave: none where they did not answer, or any number."""
+        if not self.graph.scores(state):
+            yield {}
+            return
+        for score in (None, *(self.numbers if self._names("score") else ())):
+            yield {"score": score}
 
     def _names(self, word: str) -> bool:
         return any(word in text for text in self.texts)

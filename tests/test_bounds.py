@@ -515,6 +515,7 @@ def test_the_generator_draws_every_part_of_the_language() -> None:
         *(f"kind {kind}" for kind in KINDS), "error edge", "error edge that revises", "then",
         "shared budget", "total", "resets", "nested revise edges", "bounded input as a cap",
         "two authors", "judge", "judge always", "judge with samples", "judge that confirms",
+        "judge with score", "guard with score",
         "rule with guard", "guard with stalled", "guard with regressed",
         "guard with attempt", "guard with cap_reached",
         "guard with revisions >=", "guard with reports.", "cap 0", "cap 1", "cap 2", "cap 3",

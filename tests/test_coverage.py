@@ -369,7 +369,28 @@ def test_less_than_the_least_fails_with_a_sentence(
     assert (sentence in told.err) == bool(code)
 
 
-@pytest.mark.parametrize("least", ["-1", "100.1", "nan", "inf", "all", "1/0"])
+def test_a_single_goal_that_is_missed_is_told_so(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.write(
+        "m.yaml",
+        """
+loopkit: 1
+states:
+  ask:
+    human: Go?
+    choices: [go, stop]
+    transitions: [{guard: choice == "go", target: end}, {target: end}]
+  end: {final: success}
+""",
+    )
+    case = "{answers: {ask: [go]}, expect: {outcome: end}}"
+    path = desk.write("m.scenario.yaml", f"scenario: 1\nmachine: m.yaml\ncases: {{go: {case}}}\n")
+    assert invoke(["test", str(path), "--fail-under", "100"]) == 1
+    assert "; 1 goal of 4 is missed\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("least", ["-1", "100.1", "nan", "inf", "all", "1/0", "1e-999999999"])
 @pytest.mark.usefixtures("project")
 def test_a_least_that_is_no_percentage_is_wrong_usage_and_nothing_is_played(
     least: str, capsys: pytest.CaptureFixture[str]

@@ -21,7 +21,7 @@ from loopkit.source import read, written
 from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import NotRecordable, record, target
 from loopkit.testing.same import difference
-from tests.recording import Shell, assert_same, taped
+from tests.recording import Shell, assert_same, no_room, taped
 from tests.support import PASS, ROOT, Desk, fails, scenario
 
 LIMITED = """
@@ -402,6 +402,14 @@ def test_a_question_that_nobody_answered_in_time_is_replayed(durable: Desk) -> N
     assert_same(made, played)
     (answer,) = load_suite(made.path).case(made.case).answers["ask"]
     assert (answer.choice, answer.after) == (None, 0.05)
+
+
+def test_a_disk_without_room_is_told_and_nothing_is_left_on_it(durable: Desk) -> None:
+    played = durable.play(SMALL, SCRIPT)
+    before = set(durable.folder.iterdir())
+    with no_room(), pytest.raises(NotRecordable, match=r"can't be written: File too large"):
+        taped(durable, played)
+    assert set(durable.folder.iterdir()) == before
 
 
 def test_a_replay_that_differs_says_where(durable: Desk) -> None:

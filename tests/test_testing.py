@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,6 +109,7 @@ async def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(proj
         (["-k", "and"], "can't be read"),
         (["-k", "neither"], "names no case"),
         (["empty"], "no `*.scenario.yaml` lies below"),
+        (["loops/machine.yaml"], "this is a machine, not a scenario"),
     ],
 )
 async def test_a_test_of_nothing_is_wrong_usage(
@@ -129,6 +132,36 @@ async def test_junit_tells_of_each_case_whatever_its_texts_hold(project: Desk) -
     assert failure is not None
     assert str(failure.get("message")).startswith(f"loops/odd.scenario.yaml:{FAILING_LINE}:")
     assert "& <b> ]]>" in str(failure.text)
+
+
+@pytest.mark.parametrize("option", ["--junitxml", "--coverage-json"])
+async def test_results_that_cannot_be_written_are_told_with_their_file(
+    project: Desk, option: str
+) -> None:
+    result = await loopkit_test(project, option, "nowhere/out")
+    told = "error: cannot write nowhere/out: No such file or directory\n"
+    assert (result.exit_code, told in result.stderr) == (2, True), result
+
+
+def test_a_reader_that_goes_away_is_no_failure_of_a_case(project: Desk) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    tests = subprocess.run(
+        [sys.executable, "-m", "loopkit", "test", project.folder],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (tests.returncode, tests.stderr) == (4, b"")
+
+
+async def test_a_scenario_where_a_machine_belongs_is_told_with_its_machine(project: Desk) -> None:
+    result = await command(project.folder, "loopkit", "check", "loops/good.scenario.yaml")
+    assert result.exit_code == 1
+    assert "this is a scenario, not a machine" in result.stdout
+    assert "name its machine, `machine.yaml`" in result.stdout
+    assert result.stdout.count("error[") == 1
 
 
 async def test_a_case_plays_a_run_where_it_is_named(project: Desk) -> None:
@@ -209,6 +242,13 @@ def test_named_files_and_those_below_folders_are_each_tested_once(tmp_path: Path
     assert scenario_files([named, tmp_path]) == [named, inner / "one.scenario.yaml"]
 
 
+def test_a_link_that_leads_nowhere_is_not_passed_over(tmp_path: Path) -> None:
+    link = tmp_path / "a.scenario.yaml"
+    link.symlink_to("gone.scenario.yaml")
+    (tmp_path / "b.scenario.yaml").mkdir()
+    assert scenario_files([tmp_path]) == [link]
+
+
 @pytest.mark.parametrize(
     ("expression", "selected"),
     [
@@ -227,10 +267,20 @@ def test_an_expression_selects_names(expression: str, selected: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "expression", ["and", "a and", "a or or b", "(a", "a)", "not", "a b", "()"]
+    ("expression", "told"),
+    [
+        ("and", "at `and`: a word is expected"),
+        ("a and", "at its end: a word is expected"),
+        ("a or or b", "at `or`: a word is expected"),
+        ("(a", "at its end: `)` is expected"),
+        ("a)", "at `)`: `and` or `or` is expected"),
+        ("not", "at its end: a word is expected"),
+        ("a b", "at `b`: `and` or `or` is expected"),
+        ("()", "at `)`: a word is expected"),
+    ],
 )
-def test_an_expression_that_cannot_be_read_is_told(expression: str) -> None:
-    with pytest.raises(NotAnExpression, match="can't be read"):
+def test_an_expression_that_cannot_be_read_is_told(expression: str, told: str) -> None:
+    with pytest.raises(NotAnExpression, match=re.escape(f"can't be read {told}")):
         selection(expression)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from loopkit.source import read
 from loopkit.testing import load_suite, run_case
 from loopkit.testing.updating.surgery import Surgeon
-from tests.recording import Shell
+from tests.recording import Shell, no_room
 from tests.support import Desk
 
 MACHINE = """
@@ -214,7 +216,8 @@ def test_an_empty_expectation_is_filled_where_the_case_is_named(
 ) -> None:
     change(project, ("    expect: {outcome: done,   path: [draft,check,done]}\n", empty))
     unnamed = loopkit("test", "--update")
-    assert unnamed.exit_code == 1
+    told = "never touched: expects nothing; to fill in `outcome` and `path`: --update-case"
+    assert (unnamed.exit_code, told in unnamed.stderr) == (1, True)
     assert cases(project).endswith(empty)
     named = loopkit("test", "--update-case", "never touched")
     assert named.exit_code == 0, named.stdout
@@ -256,6 +259,37 @@ def test_what_an_alias_brings_in_is_left(project: Desk, loopkit: Shell) -> None:
     assert cases(project) == before
 
 
+def test_what_stands_beside_an_alias_is_updated_all_the_same(project: Desk, loopkit: Shell) -> None:
+    change(
+        project,
+        ("revisions: {draft: 1}", "revisions: &r {draft: 2}"),
+        ("path: [draft,check,done]}", "revisions: *r, calls: {writer: 3}}"),
+        ("writer:   [long enough]", "writer: [no, long enough]"),
+    )
+    done = loopkit("test", "--update")
+    assert "not updated: never touched: it is brought in by an alias" in done.stderr
+    assert "revisions: *r, calls: {writer: 2}}" in cases(project)
+    assert done.exit_code == 0, done.stdout
+
+
+def test_a_name_with_a_quote_is_told_as_a_shell_takes_it(project: Desk, loopkit: Shell) -> None:
+    change(
+        project, ("  'in the end':", '  "it\'s the end":'), ("outcome:  done", "outcome: dropped")
+    )
+    done = loopkit("test", "--update")
+    (line,) = [line for line in done.stderr.splitlines() if "left as written" in line]
+    assert shlex.split(line.partition("to change: ")[2]) == ["--update-case", "it's the end"]
+
+
+def test_what_is_wrong_with_a_file_is_told_before_a_case_that_is_not_found(
+    project: Desk, loopkit: Shell
+) -> None:
+    change(project, ("scenario: 1", "scenario: 2"))
+    done = loopkit("test", "--update-case", "in the end")
+    assert (done.exit_code, done.stderr) == (2, "1 file can't be used\n")
+    assert "unknown-value" in done.stdout
+
+
 def test_a_text_of_a_file_is_not_written_over(project: Desk, loopkit: Shell) -> None:
     project.write("text.txt", "another text")
     change(project, ("equals: |\n            long enough\n", "equals: {file: text.txt}\n"))
@@ -282,6 +316,18 @@ def test_a_read_only_file_is_told_and_left(project: Desk, loopkit: Shell) -> Non
     done = loopkit("test", "--update")
     assert (done.exit_code, "read-only" in done.stderr) == (2, True)
     assert path.read_text() == before
+    assert not list(project.folder.glob(".a.scenario*"))
+
+
+def test_a_disk_without_room_is_told_and_the_file_stays_whole(
+    project: Desk, loopkit: Shell
+) -> None:
+    change(project, ("{writer: 2}", "{writer: 9}"))
+    before = cases(project)
+    with no_room():
+        done = loopkit("test", "--update")
+    assert (done.exit_code, "can't be written: File too large" in done.stderr) == (2, True)
+    assert cases(project) == before
     assert not list(project.folder.glob(".a.scenario*"))
 
 

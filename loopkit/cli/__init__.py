@@ -84,6 +84,9 @@ def invoke(argv: list[str]) -> int:
         if str(stop):
             _say(str(stop))
         return stop.code
+    except SystemExit:
+        # click ends the process so, as if with a failure, where a reader such as `head` went away.
+        return ERROR
     except OSError as error:
         # The journal tells its own failures; what is left is our output or a file of the user's.
         _say(f"error: {error.strerror or error}")

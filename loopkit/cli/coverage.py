@@ -13,6 +13,7 @@ import click
 
 from loopkit.cli import exits
 from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.writing import write
 from loopkit.diagram import Marks
 from loopkit.load import Loaded
 from loopkit.testing import (
@@ -100,7 +101,8 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
     if text is None:
         return None
     try:
-        least = Fraction(text)
+        # An exponent could stand for a number that takes hours to write out.
+        least = Fraction(text.lower().replace("e", "?"))
     except (ValueError, ZeroDivisionError) as error:
         raise click.BadParameter(f"`{text}` is no number from 0 to 100") from error
     if not 0 <= least <= 100:
@@ -110,17 +112,15 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
 
 def _write(file: Path, coverage: Coverage) -> None:
     text = json.dumps(coverage_data(coverage), indent=2, ensure_ascii=False) + "\n"
-    try:
-        file.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise Stop(USAGE, f"error: cannot write {file}: {error.strerror}") from error
+    write(file, text.encode())
 
 
 def _too_little(coverage: Coverage, least: Fraction | None) -> str:
     assert least is not None
     count = coverage.count
     missing = plural(count.total - count.covered, "goal")
+    verb = "is" if missing.startswith("1 ") else "are"
     return (
         f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
-        f"{missing} of {count.total} are missed"
+        f"{missing} of {count.total} {verb} missed"
     )

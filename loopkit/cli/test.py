@@ -15,6 +15,7 @@ from loopkit.cli.coverage import Wanted, coverage_options
 from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
 from loopkit.cli.suggest import refuse_with, suggest_option, suggested
 from loopkit.cli.update import Updating, update_options
+from loopkit.cli.writing import write
 from loopkit.problems import ProblemsFound
 from loopkit.testing import (
     SUFFIX,
@@ -85,7 +86,7 @@ def command(
     Updating(update, update_cases).begin(files, is_selected)
     tested = _tested(files, is_selected, tally)
     if junit_file is not None:
-        junit_file.write_bytes(junit_xml(tested.results, tested.broken))
+        write(junit_file, junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
         raise Stop(USAGE, f"error: `-k {expression}` names no case")
     is_enough = tally is None or wanted.is_enough(tally)

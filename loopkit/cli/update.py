@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,8 +48,11 @@ class Updating:
         """Rewrite the files, and show what changes; raises Stop."""
         if not self.every and not self.named:
             return
+        files = list(files)
         suites = list(_usable(files))
-        self._refuse_unknown([name for suite in suites for name in suite.names])
+        if len(suites) == len(files):
+            # A case that is not found may stand in a file that can't be used, which is told next.
+            self._refuse_unknown([name for suite in suites for name in suite.names])
         for suite in suites:
             cases = [name for name in suite.names if self._is_meant(suite, name, is_selected)]
             _change(updated(suite, cases, self.named))
@@ -80,7 +84,14 @@ def _change(made: Update) -> None:
             raise Stop(USAGE, f"error: {error}") from error
         click.echo(made.diff)
     for case, keys in made.kept.items():
-        told = " and ".join(f"`{key}`" for key in dict.fromkeys(keys))
-        exits.say(f"{case}: {told} left as written; to change: --update-case '{case}'")
+        exits.say(f"{case}: {_kept(made, case, keys)}: --update-case {shlex.quote(case)}")
     for told in made.left:
         exits.say(f"not updated: {told}")
+
+
+def _kept(made: Update, case: str, keys: Iterable[str]) -> str:
+    told = " and ".join(f"`{key}`" for key in dict.fromkeys(keys))
+    expect = made.suite.case(case).expect
+    if expect is None or expect.is_empty:
+        return f"expects nothing; to fill in {told}"
+    return f"{told} left as written; to change"

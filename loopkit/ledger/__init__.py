@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from loopkit.definition import ValidateState
 from loopkit.events import Artifact
-from loopkit.findings import Finding, Report, Status
+from loopkit.findings import Report
 from loopkit.ledger.combining import (
     Panel,
     combined,
@@ -22,7 +22,8 @@ from loopkit.ledger.combining import (
 )
 from loopkit.ledger.progress import normalised, stalled
 from loopkit.ledger.rounds import best_round, earlier_rounds, rounds_of
-from loopkit.runstate import Round, RunState
+from loopkit.ledger.statuses import gone, with_status
+from loopkit.runstate import RunState
 from loopkit.severities import Severities
 
 
@@ -39,9 +40,10 @@ def complete(
     """The report of one round, with each finding's status and whether revising has stalled."""
     earlier = earlier_rounds(run, name, artifact)
     panel = combined(panel, state, levels)
-    findings = _with_status(merged(panel.answers, levels), earlier)
+    findings = with_status(merged(panel.answers, levels), earlier)
     verdict = verdict_of(panel, findings, state.quorum)
-    is_complete = verdict in ("pass", "warn", "fail")
+    is_complete = verdict not in ("incomplete", "infeasible")
+    resolved, unseen = gone(findings, earlier, panel) if is_complete else ((), ())
     report = Report(
         state=name,
         artifact=artifact.name,
@@ -50,33 +52,14 @@ def complete(
         verdict=verdict,
         answers=panel.answers,
         findings=findings,
-        resolved=_resolved(findings, earlier) if is_complete else (),
+        resolved=resolved,
+        unseen=unseen,
         score=min((a.score for a in panel.answers if a.score is not None), default=None),
         error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
         reason=reason(verdict, panel),
     )
     is_stalled = verdict == "fail" and bool(earlier) and stalled(earlier, artifact, report, stall)
     return report.model_copy(update={"stalled": is_stalled})
-
-
-def _with_status(findings: list[Finding], earlier: list[Round]) -> tuple[Finding, ...]:
-    known = {f.id for entry in earlier for f in entry.report.findings}
-    last = {f.id for f in earlier[-1].report.findings} if earlier else set()
-
-    def status(finding: Finding) -> Status:
-        if finding.id in last:
-            return "recurring"
-        return "regressed" if finding.id in known else "new"
-
-    return tuple(finding.model_copy(update={"status": status(finding)}) for finding in findings)
-
-
-def _resolved(findings: tuple[Finding, ...], earlier: list[Round]) -> tuple[Finding, ...]:
-    """What the round before found and this one did not."""
-    now = {finding.id for finding in findings}
-    before = earlier[-1].report.findings if earlier else ()
-    gone = (finding for finding in before if finding.id not in now)
-    return tuple(finding.model_copy(update={"status": "resolved"}) for finding in gone)
 
 
 def facts_of(report: Report) -> Mapping[str, object]:

@@ -86,12 +86,16 @@ def settled(
 
 def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
     """Every finding once, blocking ones first, the worst first, in the order of the validators."""
+
+    def badness(finding: Finding) -> tuple[bool, int]:
+        return not finding.blocking, levels.rank(finding.severity)
+
     unique: dict[str, Finding] = {}
     for finding in (found for answer in answers for found in answer.findings):
         known = unique.get(finding.id)
-        if known is None or (finding.blocking and not known.blocking):
+        if known is None or badness(finding) < badness(known):
             unique[finding.id] = finding
-    return sorted(unique.values(), key=lambda f: (not f.blocking, levels.rank(f.severity)))
+    return sorted(unique.values(), key=badness)
 
 
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:

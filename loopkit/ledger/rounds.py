@@ -30,8 +30,7 @@ def best_round(run: RunState, of: str | None) -> Round | None:
     comes after everything that is one.
     """
     state = of or (run.rounds[-1].report.state if run.rounds else None)
-    rounds = [entry for entry in run.rounds if entry.report.state == state]
-    return min(rounds, key=_rank, default=None)
+    return min(rounds_of(run, state), key=_rank, default=None) if state else None
 
 
 def _rank(entry: Round) -> tuple[bool, int, int, int, float]:

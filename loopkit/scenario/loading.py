@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from loopkit.load import Source, digest_of, include
 from loopkit.mistakes import explain
-from loopkit.problems import ProblemsFound, did_you_mean
+from loopkit.problems import Problem, ProblemsFound, did_you_mean
 from loopkit.scenario.cases import Scenario
 from loopkit.source import read_file
 
@@ -47,6 +47,8 @@ def load_file(path: Path) -> LoadedScenario:
     """A scenario file with or without cases; raises ProblemsFound."""
     document = read_file(path, shown_as=str(path))
     plain = document.plain()
+    if "loopkit" in plain and "scenario" not in plain:
+        raise ProblemsFound([_machine_instead(Source(document))])
     included, faults = include(plain, path.parent, document, INCLUDING)
     if faults:
         raise ProblemsFound(faults)
@@ -55,6 +57,12 @@ def load_file(path: Path) -> LoadedScenario:
     except ValidationError as error:
         raise ProblemsFound(list(explain(error, document, Scenario))) from error
     return LoadedScenario(scenario, Source(document, included), path.parent, plain)
+
+
+def _machine_instead(source: Source) -> Problem:
+    remedy = "name a scenario of it; `loopkit test --suggest MACHINE` writes a first one"
+    message = "this is a machine, not a scenario"
+    return source.problem(("loopkit",), "missing-field", message, help=remedy, key=True)
 
 
 def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:

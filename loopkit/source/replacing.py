@@ -29,10 +29,14 @@ def replace_file(path: Path, text: str) -> None:
     real = path.resolve()
     mode = real.stat().st_mode if real.exists() else 0o666 & ~_umask()
     try:
-        with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as beside:
-            beside.write(text.encode())
-        Path(beside.name).chmod(mode)
-        Path(beside.name).replace(real)
+        with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as made:
+            beside = Path(made.name)
+        try:
+            beside.write_bytes(text.encode())
+            beside.chmod(mode)
+            beside.replace(real)
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as error:
         raise NotWritable(f"`{path}` can't be written: {error.strerror}") from error
 

@@ -19,5 +19,6 @@ def _files(path: Path) -> Iterator[Path]:
         return
     for file in sorted(path.rglob(f"*{SUFFIX}")):
         hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        if file.is_file() and not hidden:
+        # A link that leads nowhere is told as one that can't be read, or its cases would be missed.
+        if not hidden and (file.is_file() or (file.is_symlink() and not file.exists())):
             yield file

@@ -42,18 +42,18 @@ class _Tokens:
 
     def word(self) -> str:
         if self._at == len(self._tokens) or self._tokens[self._at] in _WORDS:
-            raise self.error()
+            raise self.error("a word")
         self._at += 1
         return self._tokens[self._at - 1].lower()
 
     def end(self) -> None:
         if self._at < len(self._tokens):
-            raise self.error()
+            raise self.error("`and` or `or`")
 
-    def error(self) -> NotAnExpression:
+    def error(self, wanted: str) -> NotAnExpression:
         rest = self._tokens[self._at : self._at + 1]
         at = f"at `{rest[0]}`" if rest else "at its end"
-        return NotAnExpression(f"`{self._text}` can't be read {at}: a word is expected there")
+        return NotAnExpression(f"`{self._text}` can't be read {at}: {wanted} is expected there")
 
 
 def _either(tokens: _Tokens) -> Selection:
@@ -77,7 +77,7 @@ def _not(tokens: _Tokens) -> Selection:
     if tokens.take("("):
         inner = _either(tokens)
         if not tokens.take(")"):
-            raise tokens.error()
+            raise tokens.error("`)`")
         return inner
     word = tokens.word()
     return lambda name: word in name.lower()

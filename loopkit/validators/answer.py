@@ -89,7 +89,7 @@ def _level(rule: Rule, fault: Fault, severities: Severities) -> str:
     """How bad a fault is: as the check knows, and at most as the rule says."""
     if fault.severity:
         return severities.capped(fault.severity, rule.severity)
-    return rule.severity or severities.blocking
+    return rule.severity or severities.ungraded
 
 
 def storable(text: str) -> str:

@@ -99,7 +99,7 @@ def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportFo
     said = part(item, form.severity)
     if said is MISSING and not form.has_severity:
         advises = verdict in ("pass", "warn")
-        return form.levels.advisory if advises else form.levels.blocking
+        return form.levels.advisory if advises else form.levels.ungraded
     return meaning(said, form.severities, f"{quoted(form.severity)}{at}")
 
 

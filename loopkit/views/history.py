@@ -69,10 +69,13 @@ def past(finding: Finding, run: RunState, report: Report) -> str:
 
 
 def resolved_lines(report: Report) -> Iterator[str]:
-    """What the attempt before still had."""
+    """What the attempt before still had, and what nobody looked for this time."""
     if report.resolved:
         yield "Resolved by this attempt:"
         yield from (indented(f"- {finding.message}", "  ") for finding in report.resolved)
+    if report.unseen:
+        yield "Found before, and not looked for in this attempt:"
+        yield from (indented(f"- {finding.message}", "  ") for finding in report.unseen)
 
 
 def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:

@@ -172,6 +172,7 @@ SPENDING = scenario(agents={"author": CALLS})
 def test_a_limit_goes_to_then_before_the_call_that_does_not_fit(
     desk: Desk, limit: str, calls: int
 ) -> None:
+    """X.13: looked at before each call, and every call counts."""
     played = desk.play(THEN.replace("LIMIT", limit), SPENDING)
     assert played.outcome == "enough"
     assert len(played.requests) == len(played.of(Intended)) == calls

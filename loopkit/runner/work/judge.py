@@ -15,6 +15,7 @@ from loopkit.runner.ladder import model_for, provider_of
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work.place import workspace
 from loopkit.severities import Severities
+from loopkit.transcript import messages_of
 from loopkit.validators import Setting
 from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
 from loopkit.validators.judgement import Misread, read_judgement
@@ -35,6 +36,8 @@ class Judge:
     rule: JudgeRule
     author: str
     """The state whose work it judges; the judge climbs its ladder with that."""
+    levels: Severities
+    """As the state counts them."""
     number: int = 1
     """Which of its opinions this is: those after its samples are second ones."""
 
@@ -44,11 +47,10 @@ class Judge:
 
     @cached_property
     def form(self) -> AnswerForm:
-        machine = self.active.program.machine
-        levels = machine.levels
         if self.rule.verdict is not None:
-            return VerdictForm(self.rule.verdict, machine.patterns, levels)
-        return form_of(self.rule, self.agent, levels)
+            patterns = self.active.program.machine.patterns
+            return VerdictForm(self.rule.verdict, patterns, self.levels)
+        return form_of(self.rule, self.agent, self.levels)
 
     @cached_property
     def model(self) -> str:
@@ -121,15 +123,15 @@ class Judge:
         if isinstance(self.form, VerdictForm):
             told = exchanges_of(self.active, self.work)
             prompts = [exchange.prompt for exchange in told]
-            said = reply.said or (reply.text,)
+            said = reply.said or messages_of(reply.text)
             return read_spoken(self.validator, said, self.form, echoes=prompts)
         return read_judgement(self.validator, reply.text, self.form)
 
 
-async def opinion(judge: Judge, prompt: str, severities: Severities) -> Answer:
+async def opinion(judge: Judge, prompt: str) -> Answer:
     """One answer of a judge, asked again with the reason while it can't be read."""
     try:
-        return _weighed(judge.rule, await _read_in_the_end(judge, prompt), severities)
+        return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
     except CallFailed as failed:
         return Answer(
             validator=judge.validator,
@@ -141,18 +143,30 @@ async def opinion(judge: Judge, prompt: str, severities: Severities) -> Answer:
 
 
 async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
-    """What can be read of the judge after all its re-asks; stored replies are used first."""
+    """What can be read of the judge after all its re-asks; stored replies are used first.
+
+    A fail that could not be used as it was counts where nothing better follows, be it that the
+    judge can't be asked again.
+    """
     task = judge.active.state.tasks.get(judge.work.task)
     allowed = 1 + judge.rule.reask + (task.renewed if task else 0)
     misread: Misread | None = None
+    rejection: Answer | None = None
     for index in range(allowed):
         told = exchanges_of(judge.active, judge.work)
         stored = told[index].reply if index < len(told) else None
-        read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
+        try:
+            read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
+        except CallFailed:
+            if rejection is None:
+                raise
+            break
         if isinstance(read, Answer):
             return read
         misread = read
-    return _unread(judge.validator, misread)
+        if read.last_resort is not None and read.last_resort.verdict == "fail":
+            rejection = read.last_resort
+    return rejection or _unread(judge.validator, misread)
 
 
 def _unread(validator: str, misread: Misread | None) -> Answer:

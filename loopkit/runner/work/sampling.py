@@ -27,11 +27,11 @@ async def ask(judge: Judge, subject: Subject, setting: Setting) -> Answer:
     if not judge.applies(setting):
         reason = f"guard `{judge.rule.guard}` is false"
         return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
-    rule, levels = judge.rule, setting.severities
+    rule, levels = judge.rule, judge.levels
     prompt = judge_prompt(rule, subject, setting.names, judge.form)
 
     def numbered(number: int) -> Coroutine[Any, Any, Answer]:
-        return opinion(replace(judge, number=number), prompt, levels)
+        return opinion(replace(judge, number=number), prompt)
 
     samples = await _together(map(numbered, range(1, rule.samples + 1)))
     answer = voted(samples, rule.combine, levels)

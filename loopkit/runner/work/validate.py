@@ -16,6 +16,7 @@ from loopkit.runner.work.judge import Judge
 from loopkit.runner.work.judging_commands import result_index, with_commands
 from loopkit.runner.work.place import workspace
 from loopkit.runner.work.sampling import ask_all
+from loopkit.severities import Severities
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.identity import finding_id
 
@@ -99,7 +100,7 @@ async def _panel(
         if state.stop == "first" and _blocks(answers):
             break
     blocked = _blocks(answers)
-    judges = _judges(active, name, validators, artifact.author)
+    judges = _judges(active, name, validators, artifact.author, setting.severities)
     asked = [judge for judge in judges if judge.rule.always or not blocked]
     return ledger.Panel(tuple(answers), settled(await ask_all(asked, subject, setting)))
 
@@ -135,10 +136,14 @@ def _setting(active: ActiveRun, state: ValidateState) -> Setting:
 
 
 def _judges(
-    active: ActiveRun, name: str, validators: Mapping[str, Sequence[Rule]], author: str
+    active: ActiveRun,
+    name: str,
+    validators: Mapping[str, Sequence[Rule]],
+    author: str,
+    levels: Severities,
 ) -> list[Judge]:
     return [
-        Judge(active, name, validator, index, rule, author)
+        Judge(active, name, validator, index, rule, author, levels)
         for validator, rules in validators.items()
         for index, rule in enumerate(rules)
         if isinstance(rule, JudgeRule)

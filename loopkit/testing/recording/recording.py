@@ -67,6 +67,8 @@ def _difference(
     except ProblemsFound as found:
         told = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {told}") from found
+    except OSError as error:
+        raise NotRecordable(f"`{path}` can't be written: {error.strerror}") from error
     return difference(_plain(events), _plain(replayed.events), redact)
 
 

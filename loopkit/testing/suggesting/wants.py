@@ -136,7 +136,7 @@ class _Judging:
     def _is_as(self, rule: Rule, is_blocking: bool | None) -> bool:
         if is_blocking is None:
             return True
-        blocks = self._levels.blocks(rule.severity or self._levels.blocking)
+        blocks = self._levels.blocks(rule.severity or self._levels.ungraded)
         return blocks if is_blocking else not blocks or isinstance(rule, JudgeRule)
 
     def _want(self, row: Row, by: By, place: str = "") -> Want:

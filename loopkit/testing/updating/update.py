@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,14 +71,24 @@ def _update_case(made: Update, surgeon: Surgeon, case: str, *, is_named: bool) -
         return
     done = trace(suite.machine.machine, run.state, [stored.event for stored in run.events])
     expect = suite.case(case).expect
-    try:
-        if expect is None or expect.is_empty:
+    if expect is None or expect.is_empty:
+        with _left(made, case):
             _fill(made, surgeon, case, done, is_named=is_named)
-            return
-        for path, value in _allowed(made, case, done, expect, is_named=is_named):
+        return
+    for path, value in _allowed(made, case, done, expect, is_named=is_named):
+        with _left(made, case):
             _put(made, surgeon, (*at, *path), value)
+
+
+@contextmanager
+def _left(made: Update, case: str) -> Iterator[None]:
+    """What can't be changed is told once; the rest of the case is changed all the same."""
+    try:
+        yield
     except NotWritten as error:
-        made.left.append(f"{case}: {error}")
+        told = f"{case}: {error}"
+        if told not in made.left:
+            made.left.append(told)
 
 
 def _fill(made: Update, surgeon: Surgeon, case: str, done: Trace, *, is_named: bool) -> None:

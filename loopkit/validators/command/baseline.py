@@ -13,9 +13,10 @@ from loopkit.validators.subject import Setting
 
 
 def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[str]:
-    """The ids that the findings of these faults have."""
+    """What tells these faults apart, before any work and after it."""
     name = rule.code or setting.place
-    return finding_ids(setting.validator, [(name, f.location, f.steady) for f in faults])
+    defects = [(name, fault.location, fault.exact or fault.steady) for fault in faults]
+    return finding_ids(setting.validator, defects)
 
 
 def marked(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[Fault]:
@@ -46,7 +47,7 @@ def named(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
         return list(faults)
 
     def badness(fault: Fault) -> tuple[bool, int]:
-        return fault.is_known, levels.rank(fault.severity or levels.blocking)
+        return fault.is_known, levels.rank(fault.severity or levels.ungraded)
 
     ordered = sorted(faults, key=badness)
     rest = ordered[MAX_FAULTS:]

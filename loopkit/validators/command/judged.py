@@ -98,7 +98,7 @@ def _disagreement(start: Start, reported: Sequence[Fault], said: Spoken | None) 
 
 def _word(faults: Sequence[Fault], levels: Severities) -> str:
     """The verdict that faults amount to."""
-    if any(levels.is_severe(fault.severity or levels.blocking) for fault in faults):
+    if any(levels.is_severe(fault.severity or levels.ungraded) for fault in faults):
         return "fail"
     return "warn" if faults else "pass"
 

@@ -52,4 +52,4 @@ def _fault(line: str, reading: Reading) -> Fault | None:
 def _severity(word: str, reading: Reading) -> str:
     if not word:
         return ""
-    return reading.levels.advisory if word == "warning" else reading.levels.blocking
+    return reading.levels.advisory if word == "warning" else reading.levels.ungraded

@@ -81,7 +81,7 @@ def _is_suppressed(result: Record) -> bool:
 
 
 def _severity(level: object, levels: Severities) -> str:
-    known = {"error": levels.blocking, "warning": levels.advisory, "note": levels.levels[-1]}
+    known = {"error": levels.ungraded, "warning": levels.advisory, "note": levels.levels[-1]}
     if not isinstance(level, str) or level not in known:
         raise Unreadable("it is no SARIF: the level of a result is none that SARIF knows")
     return known[level]

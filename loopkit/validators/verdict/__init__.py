@@ -133,5 +133,5 @@ def _own_words(messages: Sequence[str], verdict: VerdictWord, form: VerdictForm)
         # From the start of a line, unless the last line alone is longer.
         _cut, _newline, lines = said[-TAIL_CHARS:].partition("\n")
         said = f"…\n{lines or said[-TAIL_CHARS:]}"
-    level = form.levels.blocking if verdict == "fail" else form.levels.advisory
+    level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
     return Fault(storable(said), storable(said), severity=level, value=said)

@@ -99,7 +99,7 @@ class VerdictForm:
             case "warn":
                 return self.levels.advisory
             case "fail":
-                return self.levels.blocking
+                return self.levels.ungraded
         return next((level for level in self.levels.levels if level == folded(word)), None)
 
 

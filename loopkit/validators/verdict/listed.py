@@ -95,7 +95,7 @@ def _level(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> tuple[
     word = _group(match, "severity")
     if not word:
         meaning: VerdictWord = "fail" if verdict == "fail" else "warn"
-        level = form.levels.blocking if verdict == "fail" else form.levels.advisory
+        level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
         return level, meaning
     known = form.level(word)
     if known is None:

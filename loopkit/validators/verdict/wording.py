@@ -51,7 +51,9 @@ Give your verdict so that this regular expression finds it, with one of the word
 def in_words(form: VerdictForm) -> str:
     """How to answer, as a prompt says it."""
     reading, levels = form.reading, form.levels
-    words = {**form.words, **{level: level for level in levels.levels}}
+    # Where every finding rejects, nothing is left to warn of.
+    given = {w: meant for w, meant in form.words.items() if meant != "warn" or levels.mild}
+    words = {**given, **{level: level for level in levels.levels}}
     findings, pattern, counts = reading.findings, reading.pattern, reading.counts
     return parse(_FORM).render(
         {
@@ -65,9 +67,9 @@ def in_words(form: VerdictForm) -> str:
             "counts": counts
             and {"met": form.pattern(counts.met), "checked": form.pattern(counts.checked)},
             "pattern": None if pattern is None else form.pattern(pattern),
-            "words": ", ".join(f'"{word}"' for word in form.words),
-            "fails": words_for(form.words, "fail"),
-            "warns": words_for(form.words, "warn"),
-            "passes": words_for(form.words, "pass"),
+            "words": ", ".join(f'"{word}"' for word in given),
+            "fails": words_for(given, "fail"),
+            "warns": words_for(given, "warn"),
+            "passes": words_for(given, "pass"),
         }
     )

@@ -1,0 +1,60 @@
+"""What became of findings since the round before: new, recurring, regressed, resolved, unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from loopkit.findings import Finding, Status
+from loopkit.ledger.combining import MISSING, Panel
+from loopkit.runstate import Round
+
+OF_ARTIFACT = "artifact"
+"""The validator of content faults: whatever comes as an artifact has been looked at for them."""
+OF_JUDGE = "judge"
+"""The rule of all findings of judges."""
+
+
+def with_status(findings: Iterable[Finding], earlier: Sequence[Round]) -> tuple[Finding, ...]:
+    """The findings of a round, each with what the rounds before had of it."""
+    known = {finding.id for entry in earlier for finding in entry.report.findings}
+    last = {finding.id for finding in _open(earlier)}
+
+    def status(finding: Finding) -> Status:
+        if finding.id in last:
+            return "recurring"
+        return "regressed" if finding.id in known else "new"
+
+    return tuple(finding.model_copy(update={"status": status(finding)}) for finding in findings)
+
+
+def gone(
+    findings: Iterable[Finding], earlier: Sequence[Round], panel: Panel
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """What was open and this round does not have: (resolved, unseen).
+
+    Unseen is what nobody looked for, because its rule or its judge was not asked or gave no
+    verdict.
+    """
+    now = {finding.id for finding in findings}
+    absent = [finding for finding in _open(earlier) if finding.id not in now]
+    seen = [_is_looked_for(finding, panel) for finding in absent]
+    resolved = (f for f, is_seen in zip(absent, seen, strict=True) if is_seen)
+    unseen = (f for f, is_seen in zip(absent, seen, strict=True) if not is_seen)
+    return tuple(f.model_copy(update={"status": "resolved"}) for f in resolved), tuple(unseen)
+
+
+def _open(earlier: Sequence[Round]) -> tuple[Finding, ...]:
+    """What the round before found, or had from others and did not look for."""
+    if not earlier:
+        return ()
+    report = earlier[-1].report
+    return (*report.findings, *report.unseen)
+
+
+def _is_looked_for(finding: Finding, panel: Panel) -> bool:
+    if finding.validator == OF_ARTIFACT:
+        return True
+    asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
+    verdicts = [a.verdict for a in asked if a.validator == finding.validator]
+    is_missing = any(verdict in MISSING for verdict in verdicts)
+    return not is_missing and any(verdict != "not_applicable" for verdict in verdicts)
