@@ -155,7 +155,10 @@ class Engine:
         cap = self._cap(run, full)
         if cap == 0:
             return "no revisions are granted"
-        return f"all {cap} revisions{' of the run' if full == TOTAL else ''} are used up"
+        of_run = " of the run" if full == TOTAL else ""
+        if cap == 1:
+            return f"the one revision{of_run} is used up"
+        return f"all {cap} revisions{of_run} are used up"
 
     def _cap(self, run: RunState, counter: str) -> int:
         raised = run.limits.get("total_revisions") if counter == TOTAL else None

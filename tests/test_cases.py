@@ -538,3 +538,34 @@ def test_two_plays_of_a_case_give_the_same_events(desk: Desk) -> None:
             ]
         )
     assert plays[0] == plays[1]
+
+
+def test_a_question_says_which_choices_are_closed_so_that_a_larger_cap_is_noticed(desk):
+    machine = """
+loopkit: 1
+states:
+  draft: {render: A plan., output: plan, next: approval}
+  approval:
+    human: Take it?
+    choices: [again, take]
+    transitions:
+      - {guard: choice == "again", revise: draft, max: 1, feedback: Again.}
+      - {target: done}
+  done: {final: success, result: plan}
+"""
+    cases = """
+scenario: 1
+machine: machine.yaml
+cases:
+  asked twice:
+    answers: {approval: [again]}
+    expect:
+      outcome: waiting
+      says: [Take it?, '`again` is closed: the one revision is used up']
+"""
+    desk.write("machine.yaml", machine)
+    path = desk.write("machine.scenario.yaml", cases)
+    assert run_case(load_suite(path), "asked twice").passed
+    desk.write("machine.yaml", machine.replace("max: 1", "max: 2"))
+    failed = run_case(load_suite(path), "asked twice")
+    assert [failure.problem.code for failure in failed.failures] == ["expected-says"]

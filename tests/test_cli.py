@@ -141,10 +141,10 @@ def test_a_closed_choice_is_shown_with_its_reason_and_refused(
     capsys.readouterr()
     assert run(["runs", "show", name]) == 0
     assert (
-        "again  (with a comment)  (closed: all 1 revisions are used up)" in capsys.readouterr().out
+        "again  (with a comment)  (closed: the one revision is used up)" in capsys.readouterr().out
     )
     assert run(["answer", name, "again", "--comment", "and again"]) == 2
-    assert "`again` is closed: all 1 revisions are used up" in capsys.readouterr().err
+    assert "`again` is closed: the one revision is used up" in capsys.readouterr().err
 
 
 def test_a_run_that_is_over_takes_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -372,7 +372,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> Non
     )
     assert code == 0, screen
     assert "please answer one of: yes, again, no" in screen
-    assert "`again` is closed: all 1 revisions are used up" in screen
+    assert "`again` is closed: the one revision is used up" in screen
 
 
 def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:

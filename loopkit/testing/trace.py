@@ -63,6 +63,15 @@ class Trace:
         """The final state, or how the run stopped."""
         return self.state.finished.outcome if self.state.finished else self.state.status
 
+    @property
+    def said(self) -> str:
+        """The open question with its closed choices, or why the run is suspended."""
+        question = self.state.question
+        if self.state.status == "waiting" and question is not None:
+            closed = [f"`{c.name}` is closed: {c.closed}" for c in question.choices if c.closed]
+            return "\n".join([question.text, *closed])
+        return self.state.suspended.message if self.state.suspended is not None else ""
+
     def version(self, artifact: str) -> tuple[Any, bool]:
         """What the run ends with, and whether there is such an artifact.
 

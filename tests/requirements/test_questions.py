@@ -51,8 +51,8 @@ def test_a_choice_without_room_is_closed_with_the_reason(durable: Desk) -> None:
     first = waiting(durable)
     assert closed(first) == {}
     second = durable.answer(first.state.run, "bad", comment="Shorter.")
-    assert closed(second) == {"bad": "all 1 revisions are used up"}
-    with pytest.raises(AnswerRefused, match="`bad` is closed: all 1 revisions are used up"):
+    assert closed(second) == {"bad": "the one revision is used up"}
+    with pytest.raises(AnswerRefused, match="`bad` is closed: the one revision is used up"):
         durable.answer(first.state.run, "bad", comment="Shorter.")
     assert durable.answer(first.state.run, "good").result == {"plan": "plan two"}
 
@@ -180,7 +180,7 @@ def test_a_form_that_leads_to_a_closed_edge_is_refused(durable: Desk) -> None:
     )
     run = durable.play(machine, AUTHOR).state.run
     durable.answer(run, "bad", comment="x", form={"again": True})
-    with pytest.raises(AnswerRefused, match="all 1 revisions are used up"):
+    with pytest.raises(AnswerRefused, match="the one revision is used up"):
         durable.answer(run, "bad", comment="x", form={"again": True})
     assert durable.answer(run, "bad", comment="x", form={"again": False}).outcome == "refused"
 

@@ -22,9 +22,9 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
         message = f"expected the run to be suspended as `{expect.reason}`, and it {ended(run)}"
         yield Miss(("reason",), message)
     for index, piece in enumerate(expect.says):
-        if piece.rstrip("\n") not in (said := _said(run)):
+        if piece.rstrip("\n") not in run.said:
             message = f"expected to read {one_line(piece)!r}, and the run {ended(run)}"
-            yield Miss(("says", index), message, tuple(said.splitlines()[:10]))
+            yield Miss(("says", index), message, tuple(run.said.splitlines()[:10]))
 
 
 def path(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -58,13 +58,6 @@ def ended(run: Trace) -> str:
         why = one_line(state.suspended.message, 200)
         return f"is suspended in `{state.state}` ({state.suspended.reason}: {why})"
     return f"is {state.status} in `{state.state}`"
-
-
-def _said(run: Trace) -> str:
-    state = run.state
-    if state.status == "waiting" and state.question is not None:
-        return state.question.text
-    return state.suspended.message if state.suspended is not None else ""
 
 
 def _other(at: DocPath, message: str, expected: Sequence[str], taken: Sequence[str]) -> Miss:

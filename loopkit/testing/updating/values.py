@@ -49,10 +49,7 @@ def _reason(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
 
 
 def _says(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    state = run.state
-    said = state.question.text if state.question is not None else ""
-    said = state.suspended.message if state.suspended is not None else said
-    yield from _piece(at, expect.says[int(at[1])], said)
+    yield from _piece(at, expect.says[int(at[1])], run.said)
 
 
 def _path(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
