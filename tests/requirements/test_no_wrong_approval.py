@@ -98,6 +98,17 @@ def test_a_judge_that_changes_its_mind_when_asked_again_passes(desk: Desk) -> No
     assert played.outcome == "accepted"
 
 
+def test_findings_of_a_judge_without_a_code_have_that_of_their_rule(desk: Desk) -> None:
+    own = {"message": "B", "severity": "error", "code": "own"}
+    said = {"verdict": "fail", "findings": [{"message": "A", "severity": "error"}, own]}
+    played = play(
+        desk, by="[{judge: one, code: quality}]", plans=["a"], one=[{"data": said}],
+        guard="'\"quality\" in codes and \"own\" in codes'",
+    )  # fmt: skip
+    assert played.outcome == "accepted"
+    assert [finding.code for finding in played.reports[0].findings] == ["quality", "own"]
+
+
 def test_one_defect_with_two_severities_has_the_worse_one(desk: Desk) -> None:
     top = f"{LEVELS}\nvalidators: {{v: [{{judge: one}}, {{judge: two}}]}}"
     said = {"one": [found("high", "A")], "two": [found("critical", "A")]}
