@@ -15,7 +15,7 @@ import pytest
 from loopkit.app import App
 from loopkit.events import Baselined, Worked
 from loopkit.load import load
-from loopkit.runner.active import ActiveRun
+from loopkit.runner.active import ActiveRun, Stored
 from loopkit.runstate import RunState
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
@@ -76,7 +76,8 @@ def test_the_tests_that_fail_are_what_the_author_is_told(desk: Desk) -> None:
     """S1.37: tests from the machine, run in the workspace; each failure is a finding."""
     options = ["-q", "-p", "no:cacheprovider", "--junitxml", "out/report.xml"]
     rule = {
-        "command": [sys.executable, "-m", "pytest", *options],
+        # Without byte code: two versions of one second and size would be the same to Python.
+        "command": [sys.executable, "-B", "-m", "pytest", *options],
         "parse": "junit",
         "file": "out/report.xml",
     }
@@ -529,6 +530,36 @@ def test_a_run_that_is_stopped_between_two_tries_of_its_baseline_goes_on_later(
     played = desk.resume(stopped.run)
     assert played.outcome == "accepted"
     assert len(played.of(Baselined)) == 1
+
+
+def test_a_run_that_is_stopped_after_one_of_its_baselines_takes_the_others_later(
+    desk: Desk,
+) -> None:
+    desk.in_memory = False
+    rule = {"command": python("pass"), "baseline": True}
+    machine = MACHINE.replace("RULE", json.dumps([rule, rule]))
+    loaded = load(desk.write("machine.yaml", machine.replace("REVISIONS", "0")))
+    script = desk.script(scenario(agents={"author": ["done"]}))
+
+    async def drive() -> RunState:
+        started: list[ActiveRun] = []
+
+        def stop_after_the_first(stored: Stored) -> None:
+            if isinstance(stored.event, Baselined):
+                started[0].stop()
+
+        app = App.open(desk.state_folder, listeners=[stop_after_the_first])
+        try:
+            started.append(await app.start(loaded, {"path": "."}, script))
+            return await app.drive(started[0])
+        finally:
+            await app.close()
+
+    stopped = asyncio.run(drive())
+    assert [len(taken) for taken in stopped.baselines.values()] == [1]
+    played = desk.resume(stopped.run)
+    assert played.outcome == "accepted"
+    assert len(played.of(Baselined)) == 2
 
 
 def test_a_validator_by_itself_has_no_baseline(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from loopkit.events import Replied, Suspended
+from loopkit.severities import Severities
 from loopkit.views.history import resolved_lines
 from tests.requirements.test_counting import CRASHED, LEVELS, found, play
 from tests.support import PASS, Desk, Played, fails, scenario
@@ -65,6 +66,40 @@ def test_what_is_graded_as_milder_than_a_state_blocks_passes_there(desk: Desk) -
     played = play(desk, by=by, top=LEVELS, state="block: critical", one=said)
     assert played.outcome == "accepted"
     assert played.reports[0].verdict == "warn"
+
+
+def test_a_level_that_nobody_declared_counts_as_the_worst() -> None:
+    """X.17."""
+    levels = Severities(("critical", "high", "low"), blocking="high")
+    assert levels.blocks("urgent")
+    assert levels.capped("urgent", "low") == "low"
+
+
+OUTVOTED = """
+loopkit: 1
+agents: {one: {model: some/model}, two: {model: some/model}, three: {model: some/model}}
+states:
+  plan: {render: Brew tea., next: judge}
+  judge:
+    validate: plan
+    by: [{judge: one}, {judge: two}, {judge: three}]
+    combine: majority
+    block: warning
+    transitions:
+      - {guard: warning_count > 0 and valid, target: noted}
+      - {guard: valid, target: accepted}
+      - {target: rejected}
+  noted: {final: success}
+  accepted: {final: success}
+  rejected: {final: failure}
+"""
+
+
+def test_what_is_outvoted_warns_even_where_every_warning_blocks(desk: Desk) -> None:
+    """X.12: and the check knows that there is such a way."""
+    assert desk.problems(OUTVOTED) == []
+    said = {"one": [fails("A")], "two": [PASS], "three": [PASS]}
+    assert desk.play(OUTVOTED, scenario(agents=said)).outcome == "noted"
 
 
 # -- a fail that was said ------------------------------------------------------------------

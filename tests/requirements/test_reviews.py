@@ -46,9 +46,11 @@ states:
 PLANS = ["goal\nfirst\nend", "goal\nsecond\nend", "goal\nthird\nend", "goal\nfourth\nend"]
 
 
-def page(desk: Desk, *, pick: str = "pick: last", **agents: list[Any]) -> str:
+def page(
+    desk: Desk, *, pick: str = "pick: last", machine: str = MACHINE, **agents: list[Any]
+) -> str:
     """What is seen at the open question."""
-    machine = MACHINE.replace("PICK", pick)
+    machine = machine.replace("PICK", pick)
     played: Played = desk.play(machine, scenario(agents={"author": PLANS, **agents}))
     assert played.state.status == "waiting"
     program = Program(load(desk.folder / "machine.yaml").machine, "digest")
@@ -143,3 +145,47 @@ def test_a_long_way_is_shortened_at_its_start(desk: Desk) -> None:
     assert route.startswith("Route: … → ")
     assert route.endswith("judge → escalated")
     assert len(route.split(" → ")) == 25
+
+
+def test_a_long_diff_is_cut_and_says_by_how_much(desk: Desk) -> None:
+    plans = ["\n".join(f"{word} {n}" for n in range(40)) for word in ("old", "new")]
+    shown = page(desk, **{"author": plans, **both(fails("A"), PASS)})
+    told = shown.partition("Changed since attempt 1:\n")[2].splitlines()
+    # A line for the place, 40 that are gone, and 40 that came.
+    assert told[0] == "  @@ -1,40 +1,40 @@"
+    assert told[60] == "  … and 21 more lines"
+
+
+def test_a_state_that_is_entered_again_and_again_is_one_step_of_the_route(desk: Desk) -> None:
+    again = "output: plan, next: judge, on_error: {fatal: {revise: draft, feedback: Again.}}}"
+    machine = MACHINE.replace("output: plan, next: judge}", again)
+    texts = [{"fault": "quota"}, {"fault": "quota"}, "goal"]
+    shown = page(desk, machine=machine, **{"author": texts, **both(PASS)})
+    assert "Route: draft ×3 → judge → approval\n" in shown
+
+
+def test_an_error_that_does_not_block_says_so(desk: Desk) -> None:
+    machine = f"{MACHINE}\nseverities: [error]\nblocking: error\n"
+    shown = page(desk, machine=machine, critic=[PASS], other=[fails("A")], third=[PASS])
+    assert "  - not blocking: A\n" in shown
+
+
+def test_a_version_is_held_against_the_one_before_of_its_own_author(desk: Desk) -> None:
+    backup = "  backup: {agent: second, prompt: Write., output: plan, next: judge}\n  judge:\n"
+    machine = MACHINE.replace("  judge:\n", backup, 1).replace(
+        "output: plan, next: judge}", "output: plan, next: judge, on_error: {fatal: backup}}", 1
+    )
+    machine = machine.replace("agents:\n", "agents:\n  second: {command: [none]}\n")
+    fault = {"fault": "quota"}
+    shown = page(
+        desk,
+        machine=machine,
+        author=["of the first", fault, fault],
+        second=["one", "two"],
+        **both(fails("A"), fails("B"), PASS),
+    )
+    assert "plan, attempt 2 by backup" in shown
+    assert shown.partition("Changed since attempt 1:\n")[2].splitlines()[1:3] == [
+        "  -one",
+        "  +two",
+    ]
