@@ -128,6 +128,31 @@ def test_a_warning_that_names_nothing_is_no_verdict_if_the_judge_crashes_then(de
     assert played.outcome == "unjudged"
 
 
+def test_a_judge_that_said_nothing_usable_is_asked_again_after_a_resume(desk: Desk) -> None:
+    """S1.28: its answers cost the author nothing, and a resume gives it new ones."""
+    desk.in_memory = False
+    machine = """
+loopkit: 1
+agents: {one: {model: some/model}, two: {model: some/model}}
+states:
+  plan: {render: Brew tea., next: judge}
+  judge:
+    validate: plan
+    by: [{judge: one, reask: 1}, {judge: two}]
+    transitions: [{guard: valid, target: accepted}, {target: rejected}]
+  accepted: {final: success}
+  rejected: {final: failure}
+"""
+    said = {"one": [["Hm.", "Well.", PASS]], "two": [PASS]}
+    stopped = desk.play(machine, scenario(agents=said))
+    assert stopped.state.suspended is not None
+    assert stopped.state.suspended.reason == "content"
+    resumed = desk.resume(stopped.state.run)
+    assert resumed.outcome == "accepted"
+    assert len(resumed.prompts("one")) == 3
+    assert len(resumed.prompts("two")) == 1
+
+
 def test_a_judge_that_changes_its_mind_when_asked_again_passes(desk: Desk) -> None:
     played = play(desk, by="[{judge: one}]", one=[[NOTHING_NAMED, PASS]])
     assert played.outcome == "accepted"
