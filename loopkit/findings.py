@@ -36,6 +36,9 @@ class Finding(_Record):
     line: int | None = None
     """Where in the text, 1-based."""
     status: Status = "new"
+    identified: bool = True
+    """Whether its id tells one defect from another. One id stands for every failure where nothing
+    names the defect: an exit code alone, the own words of who rejected."""
 
 
 class Answer(_Record):

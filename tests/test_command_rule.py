@@ -110,6 +110,14 @@ async def test_other_lines_are_none(line: str) -> None:
 async def test_a_rejection_without_a_line_says_what_was_printed() -> None:
     [finding] = (await read("lines", "Traceback\nKeyError: 3", 1)).findings
     assert finding.message == "`tool` ended with exit code 1:\nTraceback\nKeyError: 3"
+    assert not finding.identified
+
+
+async def test_an_exit_code_and_own_words_have_one_id_for_every_failure() -> None:
+    said = json.dumps({"verdict": "fail", "findings": [], "summary": "No."})
+    [own] = (await read("report", said)).findings
+    [code, named] = (await read("lines", "a.py:3: warning: long", 1)).findings
+    assert [own.identified, code.identified, named.identified] == [False, False, True]
 
 
 async def test_a_rejection_with_warnings_only_is_a_finding_beside_them() -> None:

@@ -239,7 +239,7 @@ def test_a_fail_without_an_error_can_be_kept_in_the_judges_own_words(text, words
     assert last_resort is not None
     assert last_resort.verdict == "fail"
     [own] = last_resort.findings
-    assert (own.message, own.blocking) == (words, True)
+    assert (own.message, own.blocking, own.identified) == (words, True, False)
 
 
 @pytest.mark.parametrize(

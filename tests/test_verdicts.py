@@ -355,6 +355,7 @@ def test_what_rejects_or_warns_and_names_nothing_has_its_own_words_at_last(word,
     assert isinstance(found, Unspoken)
     assert found.last_resort.severity == severity
     assert found.last_resort.message == f"The plan has no goal.\n\nVerdict: {word}"
+    assert not found.last_resort.identified
 
 
 def test_a_warning_makes_a_pass_a_warn():

@@ -80,6 +80,7 @@ def findings_of(
             code=rule.code or storable(fault.code),
             location=storable(fault.location),
             line=fault.line,
+            identified=fault.identified,
         )
         for identity, fault, level in zip(ids, faults, levels, strict=True)
     ]

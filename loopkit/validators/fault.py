@@ -36,6 +36,8 @@ class Fault:
     """The rule could not be tried on this at all, so that its `message:` would mislead."""
     is_known: bool = False
     """It was there before the run's first work, so that it never blocks."""
+    identified: bool = True
+    """Whether `steady` tells this defect from others, as an exit code alone does not."""
     exact: str = ""
     """What it has to share with one of a baseline to be known, where `steady` says too little."""
 

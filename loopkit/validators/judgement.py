@@ -161,8 +161,14 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     said = "; ".join(_words(report, no_words)) or " ".join(around.replace("```", "").split())
     message = storable(said or "The reviewer rejects it and does not say why.")[:WORDS_LIMIT]
     [identity] = finding_ids(validator, [(RULE, "", message)])
-    level = form.levels.ungraded
-    finding = Finding(id=identity, message=message, severity=level, validator=validator, rule=RULE)
+    finding = Finding(
+        id=identity,
+        message=message,
+        severity=form.levels.ungraded,
+        validator=validator,
+        rule=RULE,
+        identified=False,
+    )
     return answer_with(validator, [finding])
 
 

@@ -39,7 +39,8 @@ def failure(program: str, result: CommandResult, *, but: str = "") -> Fault:
     # before anybody worked is a new one.
     everything = _TIMES.sub("#", printable(f"{result.stdout}\n{result.stderr}"))
     exact = f"exit code {result.exit_code}\n{everything}"
-    return Fault(message, _MEASURED.sub("#", printed), exact=exact, value=printed)
+    steady = _MEASURED.sub("#", printed)
+    return Fault(message, steady, exact=exact, value=printed, identified=False)
 
 
 def no_verdict(program: str, result: CommandResult, rule: CommandRule) -> str:

@@ -59,6 +59,7 @@ def placed(
     *,
     severity: str = "",
     code: str = "",
+    identified: bool = True,
 ) -> Fault:
     """The fault at a place in a file; the same one wherever it moves in that file."""
     text, code = shortened(message), shortened(code)
@@ -71,6 +72,7 @@ def placed(
         line=line,
         severity=severity,
         code=code,
+        identified=identified,
         value=text,
         item={"file": file, "line": line, "column": column, "code": code, "message": text},
     )

@@ -134,4 +134,4 @@ def _own_words(messages: Sequence[str], verdict: VerdictWord, form: VerdictForm)
         _cut, _newline, lines = said[-TAIL_CHARS:].partition("\n")
         said = f"…\n{lines or said[-TAIL_CHARS:]}"
     level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-    return Fault(storable(said), storable(said), severity=level, value=said)
+    return Fault(storable(said), storable(said), severity=level, value=said, identified=False)

@@ -39,6 +39,7 @@ def _answer(validator: str, faults: Sequence[Fault], levels: Severities) -> Answ
             code=fault.code,
             location=fault.location,
             line=fault.line,
+            identified=fault.identified,
         )
         for identity, fault in zip(ids, faults, strict=True)
     ]
