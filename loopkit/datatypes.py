@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from loopkit.json_schema import schema_faults, schema_problem
 
 PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
@@ -110,34 +112,6 @@ def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, 
     if not_finite := _not_finite(filled, ""):
         return filled, not_finite
     return filled, schema_faults(filled, datatype.schema)
-
-
-def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What JSON data breaks in a JSON Schema, as (location such as `nodes[2].id`, message)."""
-    # Costs 60 ms to import, and most commands judge no data.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-
-    faults = sorted(
-        Draft202012Validator(schema).iter_errors(value), key=lambda e: list(map(str, e.path))
-    )
-    return [(location_of(fault.absolute_path), _shortened(fault.message)) for fault in faults]
-
-
-def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Why a mapping is no valid JSON Schema, or nothing."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - as above
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        return _shortened(error.message)
-    return ""
-
-
-def location_of(path: Sequence[str | int]) -> str:
-    """`nodes[2].id` for ("nodes", 2, "id")."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
 
 
 def _from_words(text: str) -> DataType:
@@ -352,7 +326,3 @@ def _not_finite(value: object, location: str) -> list[tuple[str, str]]:
             return [f for i, v in enumerate(value) for f in _not_finite(v, f"{location}[{i}]")]
         case _:
             return []
-
-
-def _shortened(message: str, limit: int = 300) -> str:
-    return message if len(message) <= limit else f"{message[: limit - 1]}…"

@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 
-from loopkit.datatypes import DataType, described, parse_fields, schema_faults
+from loopkit.datatypes import DataType, described, parse_fields
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
+from loopkit.json_schema import schema_faults
 from loopkit.runner.questions import answer_events
 from loopkit.runner.work.human import AnswerRefused
 from loopkit.runstate import RunState

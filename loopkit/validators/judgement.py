@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from loopkit.datatypes import conform
 from loopkit.definition.machine import NO_FINDING
 from loopkit.findings import Answer, Finding
+from loopkit.json_schema import NotJudged
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.identity import finding_ids
 from loopkit.validators.only_report import Report, only_report
@@ -73,12 +74,10 @@ def _typed(report: Report, form: ReportForm) -> tuple[Report, Sequence[tuple[str
     """The report with the defaults of its schema, and where it breaks it."""
     if form.datatype is None:
         return report, ()
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with jsonschema
-
     try:
         filled, faults = conform(report, form.datatype)
-    except Unresolvable as error:
-        raise Doubt(f"A `$ref` of the report's schema leads nowhere: {error}.") from error
+    except NotJudged as error:
+        raise Doubt(f"The report could not be held against its schema: {error}.") from error
     return (filled if isinstance(filled, dict) else report), faults
 
 

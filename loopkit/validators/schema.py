@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopkit.datatypes import NotationError, conform, parse_type
 from loopkit.definition import SchemaRule
+from loopkit.json_schema import NotJudged
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
 from loopkit.validators.subject import Setting, Subject
@@ -19,14 +20,12 @@ async def check_schema(rule: SchemaRule, subject: Subject, _setting: Setting) ->
 
 
 def _faults(data: object, rule: SchemaRule) -> list[tuple[str, str]]:
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with jsonschema
-
     try:
         return conform(data, parse_type(rule.schema_))[1]
     except NotationError as error:
         raise CannotJudge(f"the schema cannot be used: {error}") from error
-    except Unresolvable as error:
-        raise CannotJudge(f"a `$ref` of the schema leads nowhere: {error}") from error
+    except NotJudged as error:
+        raise CannotJudge(str(error)) from error
 
 
 def _fault(location: str, message: str, data: object) -> Fault:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from loopkit.datatypes import DataType, parse_fields, schema_faults
+from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import AgentState, JudgeRule, Rule, ValidateState
 from loopkit.graph import artifact_of
+from loopkit.json_schema import schema_faults
 from loopkit.ledger import normalised
 from loopkit.program import Program, flat_facts
 from loopkit.rows import OTHER_TEXT, Row

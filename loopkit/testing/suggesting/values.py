@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import islice, permutations, product
 from typing import Any
 
-from loopkit.datatypes import DataType, schema_faults
+from loopkit.datatypes import DataType
+from loopkit.json_schema import schema_faults
 
 MOST_VALUES = 150
 """How many values of one type are tried."""
