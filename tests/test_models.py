@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.pricing import Used, cost, input_bound, is_priced, listed_cost, quote
+from loopkit.agents.model.pricing import (
+    Used,
+    cost,
+    dearest_call,
+    input_bound,
+    is_priced,
+    listed_cost,
+    quote,
+)
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments, is_closed
 from loopkit.agents.port import AgentError, Message, Request
@@ -91,6 +99,34 @@ def test_a_quote_counts_the_longest_answer_that_the_params_allow() -> None:
     long = quote(agent(params={"max_completion_tokens": 1_000}), request())
     assert long.tokens - short.tokens == 990
     assert (long.cost_usd or 0) - (short.cost_usd or 0) == pytest.approx(990 * 6e-07)
+
+
+def test_no_call_reserves_more_than_the_dearest_one_costs() -> None:
+    made, known = agent(params={"max_tokens": 10}), known_model(MINI)
+    assert known is not None
+    assert known.max_input is not None
+    asked = request(("user", "x" * 448_000))
+    most = quote(made, asked)
+    assert input_bound(asked) > known.max_input
+    assert most.tokens == known.max_input + 10
+    assert most.cost_usd == dearest_call(made)
+    short = quote(made, request())
+    assert (short.cost_usd or 0) < (dearest_call(made) or 0)
+
+
+def test_where_headers_can_widen_the_window_all_that_is_sent_is_reserved() -> None:
+    wide = agent(params={"max_tokens": 10, "extra_headers": {"anthropic-beta": "context-1m"}})
+    asked = request(("user", "x" * 448_000))
+    assert quote(wide, asked).tokens == input_bound(asked) + 10
+    assert dearest_call(wide) is None
+
+
+def test_the_longest_answer_is_not_taken_for_the_window() -> None:
+    # Of this one the table knows `max_tokens` alone, which may mean either.
+    silent = "gemini/gemini-gemma-2-27b-it"
+    asked = request(("user", "x" * 20_000), model=silent)
+    assert quote(agent(model=silent), asked).tokens == input_bound(asked) + 8_192
+    assert dearest_call(agent(model=silent, price=1)) is None
 
 
 def test_a_quote_of_a_model_without_a_price_is_unknown_and_not_free() -> None:

@@ -66,6 +66,10 @@ def test_the_least_and_the_most_are_told_for_the_given_input(
     assert row(out, "calls") == ["3", "14"]
 
 
+def test_what_a_resume_adds_is_told_beside_the_most(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "without a resume, each of which renews the tries" in planned(capsys)
+
+
 def test_an_input_that_is_not_given_is_taken_at_its_dearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -55,7 +55,10 @@ def _table(plan: Plan) -> Iterator[str]:
     ]
     rows += _by("agent", bounds.calls.worst.by_agent) + _by("state", bounds.calls.worst.by_state)
     yield from aligned(rows)
-    yield "plus one for each call that is open when the process is killed"
+    yield (
+        "without a resume, each of which renews the tries, "
+        "plus one for each call that is open when the process is killed"
+    )
 
 
 def _range(found: Range, bounds: Bounds, told: Callable[[float | None], str]) -> tuple[str, str]:

@@ -27,9 +27,9 @@ class KnownModel:
     """One entry of the table."""
 
     max_input: int | None
-    """Tokens that the model takes."""
+    """Tokens that the model takes. `max_tokens` may mean those of an answer, so it is not read."""
     max_output: int | None
-    """Tokens that the model can answer with."""
+    """Tokens that the model can answer with, or takes and answers with together."""
     dearest_input: float | None
     """USD for one token in, at the dearest rate that can apply."""
     dearest_output: float | None
@@ -55,8 +55,8 @@ def known_model(model: str, *, service_tier: bool = False) -> KnownModel | None:
         return None
     cheapest_input = min(_rates(entry, _INPUT, service_tier), default=0.0)
     return KnownModel(
-        max_input=_tokens(entry, "max_input_tokens"),
-        max_output=_tokens(entry, "max_output_tokens"),
+        max_input=_number(entry.get("max_input_tokens")),
+        max_output=_number(entry.get("max_output_tokens", entry.get("max_tokens"))),
         dearest_input=max(_rates(entry, _INPUT, service_tier), default=None),
         dearest_output=max(_rates(entry, _OUTPUT, service_tier), default=None),
         cheapest_input=cheapest_input,
@@ -67,10 +67,8 @@ def known_model(model: str, *, service_tier: bool = False) -> KnownModel | None:
     )
 
 
-def _tokens(entry: Mapping[str, Any], name: str) -> int | None:
-    """A number of tokens; many entries have one for both directions only."""
-    number = entry.get(name, entry.get("max_tokens"))
-    return number if isinstance(number, int) else None
+def _number(tokens: object) -> int | None:
+    return tokens if isinstance(tokens, int) else None
 
 
 def _rates(entry: Mapping[str, Any], kind: re.Pattern[str], service_tier: bool) -> Iterator[float]:

@@ -36,17 +36,24 @@ class Used:
 
 
 def quote(agent: ModelAgent, request: Request) -> Usage:
-    """The most that a call can cost: every byte sent is a token, the answer as long as allowed.
+    """The most that a call can cost: what is sent at its most, the answer as long as allowed.
 
-    No tokenizer makes more tokens than bytes, so the bound holds for every model. The cost is
-    None where no price or no longest answer is known; then tokens count the input alone.
+    The cost is None where no price or no longest answer is known; then tokens count the input
+    alone.
     """
-    sent, longest = input_bound(request), output_cap(agent, request.model)
+    sent, longest = _most_sent(agent, request), output_cap(agent, request.model)
     return Usage(
         agent_calls=1,
         tokens=sent + (longest or 0),
         cost_usd=_dearest(agent, request.model, sent, longest),
     )
+
+
+def _most_sent(agent: ModelAgent, request: Request) -> int:
+    """The tokens that can be paid of a request: what the model does not take is refused."""
+    window = _window(agent, request.model)
+    sent = input_bound(request)
+    return sent if window is None else min(sent, window)
 
 
 def input_bound(request: Request) -> int:
@@ -71,15 +78,17 @@ def dearest_call(agent: ModelAgent) -> float | None:
     """USD that one call costs at most, whatever is sent: the dearest rung's whole window in, the
     longest answer out; None where that is not known."""
     costs = [
-        _dearest(agent, model, _window(model), output_cap(agent, model)) for model in agent.model
+        _dearest(agent, model, _window(agent, model), output_cap(agent, model))
+        for model in agent.model
     ]
     known = [cost for cost in costs if cost is not None]
     return max(known) if len(known) == len(costs) else None
 
 
-def _window(model: str) -> int | None:
+def _window(agent: ModelAgent, model: str) -> int | None:
+    """The tokens that a model takes. Headers of one's own can ask for a window that no list has."""
     known = known_model(model)
-    return known.max_input if known else None
+    return None if known is None or "extra_headers" in agent.params else known.max_input
 
 
 def is_priced(agent: ModelAgent, model: str) -> bool:
