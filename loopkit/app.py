@@ -15,7 +15,7 @@ from loopkit.agents.cast import NotRunnable, cast, models_called, refuse_unplaya
 from loopkit.agents.model import client
 from loopkit.agents.port import Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
-from loopkit.definition import Machine, ModelAgent
+from loopkit.definition import Machine
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy, RunExists
@@ -269,7 +269,7 @@ class App:
             commands=PlayedResults(scenario.commands if scenario else {}),
             person=ScriptedPerson(scenario.answers if scenario else {}, self.person, self.clock),
             breakers=self.breakers,
-            redact=redactor(os.environ, _key_names(machine)),
+            redact=redactor(os.environ, machine.key_names),
             listeners=self.listeners,
             state=state,
         )
@@ -281,8 +281,3 @@ def refuse_over(state: RunState) -> None:
         raise NotRunnable(f"run `{state.run}` is over: {state.finished.outcome}")
     if state.status == "cancelled":
         raise NotRunnable(f"run `{state.run}` was cancelled")
-
-
-def _key_names(machine: Machine) -> list[str]:
-    models = (agent for agent in machine.agents.values() if isinstance(agent, ModelAgent))
-    return [agent.api_key_env for agent in models if agent.api_key_env is not None]

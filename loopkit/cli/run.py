@@ -17,6 +17,7 @@ from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import checked
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.scripts import scripted
+from loopkit.cli.secrets import warn_of_secrets
 from loopkit.load import with_machine
 from loopkit.runner.active import ActiveRun
 
@@ -62,6 +63,7 @@ def command(
             refuse_misnamed(loaded.machine, played.scenario)
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
         recording = recorder(record_file, machine, as_case)
+        warn_of_secrets(loaded.machine, inputs)
 
     async def start(app: App) -> ActiveRun:
         limits = {} if max_cost is None else {"cost_usd": max_cost}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from loopkit.definition.agents import Agent, Workspace
+from loopkit.definition.agents import Agent, ModelAgent, Workspace
 from loopkit.definition.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.definition.states import FinalState, State
 from loopkit.definition.validators import Validator
@@ -108,6 +108,12 @@ class Machine(Noun):
     def levels(self) -> Severities:
         """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
+
+    @property
+    def key_names(self) -> list[str]:
+        """The environment variables that hold keys of its models, whatever they are called."""
+        models = (agent for agent in self.agents.values() if isinstance(agent, ModelAgent))
+        return [model.api_key_env for model in models if model.api_key_env is not None]
 
     @property
     def start(self) -> str:

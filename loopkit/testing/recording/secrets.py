@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from loopkit.definition import Machine, ModelAgent
+from loopkit.definition import Machine
 from loopkit.redaction import Redact, redactor
 
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
@@ -15,9 +15,7 @@ _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 
 def recording_redactor(machine: Machine, environment: Mapping[str, str] = os.environ) -> Redact:
     """A function that takes the environment's secrets, and credentials of addresses, out."""
-    agents = (agent for agent in machine.agents.values() if isinstance(agent, ModelAgent))
-    names = [agent.api_key_env for agent in agents if agent.api_key_env is not None]
-    redact = redactor(environment, names)
+    redact = redactor(environment, machine.key_names)
 
     def cleaned(text: str) -> str:
         return _BEARER.sub(r"\1 [credentials]", _IN_ADDRESS.sub("[credentials]@", redact(text)))

@@ -1,0 +1,41 @@
+"""The ways in which a program or a server may write a secret that it repeats."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 8
+"""Characters; shorter values would be found in ordinary words."""
+
+
+def forms_of(value: str) -> Iterator[str]:
+    """The value as it is, in an address, in JSON and inside Base64; each without white space."""
+    raw = value.encode(errors="surrogateescape")
+    in_json = [json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+    written = (
+        *(value, quote(raw, safe=""), quote(raw), quote_plus(raw)),
+        *in_json,
+        *(text.replace("/", "\\/") for text in in_json),
+    )
+    yield from dict.fromkeys(squeezed(form) for form in (*written, *_in_base64(raw)))
+
+
+def squeezed(text: str) -> str:
+    """The text without white space, with which a secret may have been broken over lines."""
+    return "".join(text.split())
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """What every Base64 of a text has that holds these bytes somewhere, as in `user:secret`.
+
+    Three bytes are four characters, so there are three ways to stand in it. Characters that what
+    stands before or behind decides about as well are left out.
+    """
+    for before in range(3):
+        bits = 8 * (before + len(raw))
+        for encode in (b64encode, urlsafe_b64encode):
+            encoded = encode(bytes(before) + raw).decode()
+            yield encoded[-(-8 * before // 6) : bits // 6]

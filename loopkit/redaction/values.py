@@ -1,0 +1,39 @@
+"""What a secret looks like, wherever it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+_KNOWN = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
+    r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+)
+"""Keys that their providers made recognisable."""
+
+
+def key_in(text: str) -> str | None:
+    """The beginning by which a key in a text is known; None where there is none."""
+    found = _KNOWN.search(text)
+    return found and (found[0] if found[0].startswith("-") else found[0][:4])
+
+
+def credentials_in(value: str) -> Iterator[str]:
+    """Of each URL in a text `user:password` and the password, as they are written and meant."""
+    for rest in value.split("://")[1:]:
+        url = (rest.split() or [""])[0]
+        authority = re.split(r"[/?#]", url, maxsplit=1)[0]
+        written = authority.rpartition("@")[0] or _unescaped(url, authority)
+        password = written.partition(":")[2]
+        if password:
+            yield from dict.fromkeys((written, unquote(written), password, unquote(password)))
+
+
+def _unescaped(url: str, authority: str) -> str:
+    """What stands before the host where a password has a sign that should have been escaped."""
+    _host, colon, port = authority.rpartition(":")
+    return url.rpartition("@")[0] if colon and port and not port.isdecimal() else ""
