@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from tests.support import Desk
 # and a higher `max_examples` look for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_other_state_folder() -> Iterator[None]:
+    """Runs of tests lie where the test says, not where somebody keeps runs of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("LOOPKIT_STATE", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

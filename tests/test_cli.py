@@ -528,3 +528,13 @@ def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
         )
     assert done.returncode == 4
     assert done.stderr.startswith("error: No space left on device")
+
+
+def test_tests_leave_the_state_folder_of_their_caller_alone(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    one = f"{__file__}::test_quiet_prints_the_result_alone"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", one]
+    environment = {**os.environ, "LOOPKIT_STATE": str(theirs)}
+    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    assert told.returncode == 0, told.stdout
+    assert not theirs.exists()
