@@ -90,6 +90,9 @@ class Report(_Record):
     unseen: tuple[Finding, ...] = ()
     """What was open and nobody looked for: its rule or judge was not asked, or gave no verdict."""
     stalled: bool = False
+    work: str = ""
+    """Digest of all that was judged, white space aside: the artifact, the files that its author
+    left, and the artifacts of agents that it was made from. Empty where it can't be told."""
     score: float | None = None
     """The lowest that a scoring judge gave."""
     error_class: ErrorClass | None = None

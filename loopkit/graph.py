@@ -125,6 +125,12 @@ class Graph:
                 written[artifact] = (*written.get(artifact, ()), name)
         return written
 
+    @cached_property
+    def judged(self) -> frozenset[str]:
+        """The artifacts that validate states judge."""
+        states = self.machine.states.values()
+        return frozenset(s.validate_ for s in states if isinstance(s, ValidateState))
+
     def rules_at(self, name: str) -> Iterator[Rule]:
         """The rules by which a validate state judges, judges included; none of any other state."""
         state, validators = self.states[name], self.machine.validators

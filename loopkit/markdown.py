@@ -7,13 +7,14 @@ is read there when it is needed.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from loopkit.text import composed
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -245,7 +246,7 @@ def _keys(name: str) -> tuple[str, str]:
 
 
 def _key(name: str) -> str:
-    folded = unicodedata.normalize("NFC", " ".join(name.split())).casefold()
+    folded = composed(" ".join(name.split())).casefold()
     return folded.rstrip(":： ")
 
 

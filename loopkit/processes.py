@@ -66,6 +66,8 @@ class CommandResult:
     """From the start until the command itself exited."""
     truncated: bool
     """Whether text was left out of `stdout` or `stderr`."""
+    workspace: str = ""
+    """Of a played one: what stands for the files that it left; empty where they are looked at."""
 
 
 class CommandNotStarted(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from loopkit.events import (
@@ -65,13 +66,30 @@ class Task:
     """The last try, where it failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Round:
-    """One complete report and the artifacts as they were then."""
+    """One complete report and the artifacts as they were then.
+
+    What later rounds compare themselves with is made once.
+    """
 
     report: Report
     judged: Artifact
     snapshot: Mapping[str, Artifact]
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Of everything that was found."""
+        return frozenset(finding.id for finding in self.report.findings)
+
+    @cached_property
+    def blocking_ids(self) -> frozenset[str]:
+        return frozenset(finding.id for finding in self.report.blocking)
+
+    @cached_property
+    def is_identified(self) -> bool:
+        """Whether the same ids are the same defects."""
+        return all(finding.identified for finding in self.report.blocking)
 
 
 @dataclass(frozen=True)

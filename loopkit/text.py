@@ -1,10 +1,14 @@
-"""Text for people: stripped of what could drive their terminal."""
+"""Text for people, stripped of what could drive their terminal; and in one normal form."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from itertools import groupby
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
+"""What can be a long run of accents: none of them is a letter or older than these."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
@@ -27,3 +31,21 @@ def indented(text: str, by: str) -> str:
 def plural(count: int, word: str) -> str:
     """`1 finding`, `2 findings`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def composed(text: str) -> str:
+    """The text in normal form C.
+
+    What `unicodedata` needs for a letter with many accents grows with their square; accents that
+    stand in order already cost it nothing.
+    """
+    return unicodedata.normalize("NFC", ACCENTS.sub(_in_order, text))
+
+
+def _in_order(run: re.Match[str]) -> str:
+    apart = (unicodedata.normalize("NFD", char) for char in run[0])
+    same = groupby("".join(apart), key=lambda char: unicodedata.combining(char) > 0)
+    return "".join(
+        "".join(sorted(chars, key=unicodedata.combining) if is_accent else chars)
+        for is_accent, chars in same
+    )

@@ -74,6 +74,8 @@ class Reply:
     """The model that answered."""
     tokens: int = 0
     """In and out together."""
+    workspace: str = ""
+    """Of a played one: what stands for the files that it left; empty where they are looked at."""
     cost_usd: float | None = 0.0
     """None is unknown."""
 

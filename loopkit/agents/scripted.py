@@ -108,7 +108,8 @@ class ScriptedAgent:
         said = said or Reply(played.text, said=played.said, cut_off=played.cut_off)
         session = self._name if played.session else None
         tokens = played.usage.tokens
-        return replace(said, session=session, tokens=tokens, cost_usd=played.cost_usd)
+        said = replace(said, session=session, tokens=tokens, cost_usd=played.cost_usd)
+        return replace(said, workspace=played.workspace)
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)
@@ -202,7 +203,8 @@ class PlayedResults:
             message = played.message or f"`{place}` can't be started: not found"
             raise CommandNotStarted(message)
         write_files(folder, played.files)
-        return CommandResult(played.exit_code, played.stdout, played.stderr, 0.0, False)
+        said = played.stdout, played.stderr
+        return CommandResult(played.exit_code, *said, 0.0, False, played.workspace)
 
 
 class ScriptedPerson:

@@ -75,6 +75,9 @@ class Replied(Event):
     """The content of the file that the attempt wrote, where the output is a file."""
     artifact_fault: str = ""
     """Why there is no such content."""
+    workspace: str = ""
+    """Digest of the files that an author left where it worked, if it is a program; empty where
+    there are too many."""
     usage: Usage
     """What the call cost."""
 

@@ -50,6 +50,8 @@ class Artifact(BaseModel):
     fallback: bool = False
     edited: bool = False
     """A person has changed it since the author wrote it."""
+    workspace: str = ""
+    """Digest of the files that its author left where it worked, if that is a program."""
 
 
 class Feedback(BaseModel):

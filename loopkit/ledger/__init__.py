@@ -20,25 +20,25 @@ from loopkit.ledger.combining import (
     verdict_of,
     worst_class,
 )
-from loopkit.ledger.progress import normalised, stalled
+from loopkit.ledger.progress import stalled
 from loopkit.ledger.rounds import best_round, earlier_rounds, rounds_of
 from loopkit.ledger.statuses import gone, with_status
-from loopkit.runstate import RunState
-from loopkit.severities import Severities
+from loopkit.ledger.version import normalised, version_of
+from loopkit.program import Program
+from loopkit.runstate import Round, RunState
 
 
 def complete(
+    program: Program,
     run: RunState,
     name: str,
     state: ValidateState,
     artifact: Artifact,
     panel: Panel,
-    *,
-    levels: Severities,
-    stall: int,
 ) -> Report:
     """The report of one round, with each finding's status and whether revising has stalled."""
-    earlier = earlier_rounds(run, name, artifact)
+    levels, stall = program.machine.levels, program.machine.limits.stall
+    earlier, version = earlier_rounds(run, name, artifact), version_of(program, run, artifact)
     panel = combined(panel, state, levels)
     findings = with_status(merged(panel.answers, levels), earlier)
     verdict = verdict_of(panel, findings, state.quorum)
@@ -57,8 +57,10 @@ def complete(
         score=min((a.score for a in panel.answers if a.score is not None), default=None),
         error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
         reason=reason(verdict, panel),
+        work=version.digest,
     )
-    is_stalled = verdict == "fail" and bool(earlier) and stalled(earlier, artifact, report, stall)
+    now = Round(report, artifact, run.artifacts)
+    is_stalled = verdict == "fail" and bool(earlier) and stalled(earlier, now, version, stall)
     return report.model_copy(update={"stalled": is_stalled})
 
 

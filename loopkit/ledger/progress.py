@@ -1,39 +1,46 @@
-"""Whether revising made progress: what two versions must share to be the same, and what repeats."""
+"""Whether revising made progress: the same work again, or findings that repeat."""
 
 from __future__ import annotations
 
-import json
-import re
-import unicodedata
 from collections.abc import Sequence
 
-from loopkit.events import Artifact
-from loopkit.findings import Report
+from loopkit.ledger.version import Version
 from loopkit.runstate import Round
 
 
-def stalled(earlier: Sequence[Round], artifact: Artifact, report: Report, stall: int) -> bool:
+def stalled(earlier: Sequence[Round], now: Round, version: Version, stall: int) -> bool:
     """Whether revising made no progress.
 
-    True when the artifact equals an earlier attempt, or when for some period p
-    the last `stall`·p sets of blocking finding ids repeat with period p.
+    True when the work equals that of an earlier attempt, where everything that blocked then
+    blocks now if the artifact is not all of the work; or when for some period p the last
+    `stall`·p sets of blocking findings repeat with period p.
     """
-    text = normalised(artifact)
-    if any(normalised(entry.judged) == text for entry in earlier):
+    same = (entry for entry in earlier if version.digest and entry.report.work == version.digest)
+    if any(version.is_whole or entry.blocking_ids <= now.blocking_ids for entry in same):
         return True
-    sets = [frozenset(f.id for f in entry.report.blocking) for entry in earlier]
-    sets.append(frozenset(f.id for f in report.blocking))
-    return any(_repeats(sets, period, stall) for period in range(1, len(sets) // stall + 1))
+    return _repeats([_set(entry) for entry in (now, *reversed(earlier))], stall)
 
 
-def _repeats(sets: Sequence[frozenset[str]], period: int, stall: int) -> bool:
-    tail = sets[-stall * period :]
-    return all(tail[i] == tail[i - period] for i in range(period, len(tail)))
+def _set(entry: Round) -> object:
+    """What blocked; equal to nothing else where an id stands for whatever fails."""
+    return entry.blocking_ids if entry.is_identified else object()
 
 
-def normalised(artifact: Artifact) -> str:
-    """What two versions must share to be the same: see "The findings ledger" of the language."""
-    if artifact.is_data:
-        return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    text = unicodedata.normalize("NFC", artifact.text).replace("\r\n", "\n").replace("\r", "\n")
-    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).strip("\n")
+def _repeats(sets: Sequence[object], stall: int) -> bool:
+    """Whether the first `stall`·p of the sets, the newest first, have period p for some p."""
+    common = _common(sets)
+    return any(common[p] >= (stall - 1) * p for p in range(1, len(sets) // stall + 1))
+
+
+def _common(sets: Sequence[object]) -> list[int]:
+    """How much of the beginning comes again at each place: the Z-function, in linear time."""
+    common = [0] * len(sets)
+    start = end = 0
+    for at in range(1, len(sets)):
+        known = min(end - at, common[at - start]) if at < end else 0
+        while at + known < len(sets) and sets[known] == sets[at + known]:
+            known += 1
+        common[at] = known
+        if at + known > end:
+            start, end = at, at + known
+    return common

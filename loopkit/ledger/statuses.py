@@ -16,7 +16,9 @@ OF_JUDGE = "judge"
 
 def with_status(findings: Iterable[Finding], earlier: Sequence[Round]) -> tuple[Finding, ...]:
     """The findings of a round, each with what the rounds before had of it."""
-    known = {finding.id for entry in earlier for finding in entry.report.findings}
+    findings = tuple(findings)
+    now = frozenset(finding.id for finding in findings)
+    known = frozenset[str]().union(*(now & entry.ids for entry in earlier))
     last = {finding.id for finding in _open(earlier)}
 
     def status(finding: Finding) -> Status:

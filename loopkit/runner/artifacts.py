@@ -23,7 +23,9 @@ def authored(
 ) -> Artifact:
     """The artifact that an agent's reply brings, with the fault that makes it none."""
     text, code, fault = _text_of(reply, output)
-    plain = Artifact(name=output.name, author=author, attempt=attempt, text=text)
+    plain = Artifact(
+        name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
+    )
     if fault:
         return plain.model_copy(update={"fault": fault, "fault_code": code})
     if agent.schema_ is not None:

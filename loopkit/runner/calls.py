@@ -34,6 +34,11 @@ async def _at_once() -> None:
     """Nothing has to be waited for."""
 
 
+async def no_files() -> str:
+    """Who works here leaves no files."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What all calls for one piece of work have in common."""
@@ -49,6 +54,8 @@ class Work:
     ask: Callable[[Request], Awaitable[Reply]]
     written: Callable[[], Written] = Written
     """What the call left in its output file, where the output is a file."""
+    files: Callable[[], Awaitable[str]] = no_files
+    """The digest of what the call left in its workspace."""
     ready: Callable[[], Awaitable[None]] = _at_once
     """Waits for what a call needs and is not part of it."""
     provider: str = ""
@@ -257,6 +264,7 @@ async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: flo
         model=_kept(active, reply.model),
         artifact_text=None if written.text is None else _kept(active, written.text),
         artifact_fault=written.fault,
+        workspace=storable(reply.workspace) or await work.files(),
         usage=_usage(work, reply.tokens, reply.cost_usd, spent_s),
     )
 

@@ -71,6 +71,8 @@ class Played(Noun):
     """The reply is this, as JSON."""
     files: dict[str, str] = {}
     """Files that the agent writes into its workspace."""
+    workspace: str = ""
+    """What stands for all files of its workspace after that; without it they are looked at."""
     cut_off: bool = False
     """The reply ends where the provider's limit cut it."""
     fault: Fault | None = None
@@ -136,6 +138,8 @@ class PlayedTry(Noun):
     """What the program prints on its other stream."""
     files: dict[str, str] = {}
     """Files that the program writes into its workspace."""
+    workspace: str = ""
+    """What stands for all files of its workspace after that; without it they are looked at."""
     fault: Literal["timeout", "not_found"] | None = None
     """What goes wrong instead of an end."""
     message: str = ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+
+from loopkit.text import composed
 
 _LINE = re.compile(
     r"\b(?:(?:at|on|in|near)\s+)?(?:lines?|columns?|col\.?)\s*\d+(?:\s*(?:[-–,]|to|and)\s*\d+)*"
@@ -45,6 +46,6 @@ def finding_ids(validator: str, defects: Iterable[tuple[str, str, str]]) -> list
 
 
 def _normalised(text: str) -> str:
-    folded = unicodedata.normalize("NFC", text).casefold()
+    folded = composed(text).casefold()
     placeless = _LINE_AFTER_FILE.sub(r"\1", _LINE.sub(" ", folded))
     return " ".join(placeless.split()).rstrip(".! ")

@@ -86,7 +86,7 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         return
     last = max(before, key=lambda version: version.attempt)
     if normalised(last) == normalised(artifact):
-        yield f"It is the same as attempt {last.attempt}."
+        yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     yield f"Changed since attempt {last.attempt}:"
     diff = list(difflib.unified_diff(_lines(last), _lines(artifact), lineterm="", n=2))[2:]

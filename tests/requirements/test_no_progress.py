@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -17,7 +18,7 @@ MACHINE = """
 loopkit: 1
 limits: {revisions: 12, stall: STALL}
 agents:
-  author: {command: [none]}
+  author: {model: some/model}
   critic: {model: some/model, retry: {attempts: 1}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
@@ -70,7 +71,7 @@ def test_findings_in_turns_are_no_progress(desk: Desk) -> None:
 def test_a_text_that_comes_back_is_no_progress_whatever_stall_says(desk: Desk, stall: int) -> None:
     """X.1: an earlier version again, with other findings each time."""
     critic = [fails("A"), fails("B"), fails("C")]
-    played = play(desk, critic, stall=stall, plans=["one", "two", "one  \n"])
+    played = play(desk, critic, stall=stall, plans=["one two", "two", "one  two  \n\n"])
     assert played.outcome == "stuck"
     assert stalls(played) == [False, False, True]
 
@@ -82,6 +83,16 @@ def test_new_texts_with_one_finding_have_as_many_rounds_as_stall_says(
     """S1.61: the same failing set, round after round."""
     played = play(desk, [fails("A")] * 9, stall=stall)
     assert stalls(played) == [False] * (stall - 1) + [True]
+
+
+def test_data_that_breaks_its_schema_each_time_elsewhere_is_not_the_same(desk: Desk) -> None:
+    """One id stands for whatever a schema refuses; only the same data again is a standstill."""
+    machine = MACHINE.replace("author: {", "author: {schema: {a: int, b: str}, ")
+    answers = [{"data": data} for data in ({}, {"a": "x"}, {"a": 1}, {"b": "x"}, {"a": "x"})]
+    script = scenario(agents={"author": answers, "critic": []})
+    played = desk.play(machine.replace("STALL", "2"), script)
+    assert played.outcome == "stuck"
+    assert stalls(played) == [False] * 4 + [True]
 
 
 def test_errors_of_infrastructure_change_nothing(durable: Desk) -> None:
@@ -112,15 +123,11 @@ def text_of(text: str) -> str:
     return normalised(Artifact(name="plan", author="draft", attempt=1, text=text))
 
 
-def substance(text: str) -> list[str]:
-    """A text as a reader compares it: its lines without what nobody sees, by another way."""
+def substance(text: str) -> list[tuple[str, list[str]]]:
+    """A text as it counts, by another way: of each line its indentation and its words."""
     text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
-    lines = [line.rstrip(" \t") for line in text.split("\n")]
-    while lines and not lines[0]:
-        lines.pop(0)
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
+    parts = (re.fullmatch(r"(\s*)(.*)", line) for line in text.split("\n"))
+    return [(part[1], re.findall(r"\S+", part[2])) for part in parts if part and part[2]]
 
 
 TEXTS = st.text(alphabet="ab \t\n\r\u0301\u00e1-.é", max_size=12)

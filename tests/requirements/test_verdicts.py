@@ -13,7 +13,7 @@ loopkit: 1
 input: {strict: {type: bool, default: false}}
 limits: {revisions: 9 STALL}
 guards: {settled: attempt > 1, demanding: input.strict and settled}
-agents: {author: {command: [none]}, critic: {model: some/model}, other: {model: some/model}}
+agents: {author: {model: some/model}, critic: {model: some/model}, other: {model: some/model}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
   judge:
@@ -252,9 +252,21 @@ def test_a_plan_that_comes_back_and_passes_is_not_stalled(desk: Desk) -> None:
     assert not played.reports[-1].stalled
 
 
-def test_white_space_inside_a_line_is_a_difference(desk: Desk) -> None:
-    played = play(desk, [fails("A"), fails("B"), PASS], plans=["a b", "a  b", "b"])
-    assert played.outcome == "accepted"
+@pytest.mark.parametrize(
+    ("plans", "is_same"),
+    [
+        (["a b", "a \t b"], True),
+        (["a\nb", "a\n \n\nb"], True),
+        (["a\n  b", "a\nb"], False),
+        (["a b", "ab"], False),
+    ],
+)
+def test_white_space_is_no_difference_but_for_indentation(
+    desk: Desk, plans: list[str], is_same: bool
+) -> None:
+    played = play(desk, [fails("A"), fails("B"), PASS], plans=[*plans, "other"])
+    assert [report.stalled for report in played.reports[:2]] == [False, is_same]
+    assert played.outcome == ("stopped" if is_same else "accepted")
 
 
 INFEASIBLE = """
@@ -315,7 +327,7 @@ def test_the_best_attempt_counts_by_who_found_the_defects(desk: Desk) -> None:
     machine = """
 loopkit: 1
 limits: {revisions: 1}
-agents: {author: {command: [none]}, critic: {command: [none]}}
+agents: {author: {model: some/model}, critic: {command: [none]}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
   judge:

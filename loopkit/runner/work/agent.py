@@ -17,10 +17,10 @@ from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.artifacts import authored, faulty, scalar_fields
-from loopkit.runner.calls import Work, call, conversation, usable_reply
+from loopkit.runner.calls import Work, call, conversation, no_files, usable_reply
 from loopkit.runner.ladder import model_for, provider_of
 from loopkit.runner.retries import CallFailed
-from loopkit.runner.work.place import output_reader, workspace
+from loopkit.runner.work.place import files_reader, output_reader, workspace
 from loopkit.runstate import Exchange
 
 
@@ -55,6 +55,7 @@ async def _reply(
     folder = workspace(active, state.workspace or agent.workspace)
     port = active.agents[state.agent]
     model = model_for(active, agent, name)
+    leaves_files = isinstance(agent, CommandAgent) and active.program.graph.judged
     work = Work(
         task=f"{name}:{active.state.visit}:author",
         agent=state.agent,
@@ -66,6 +67,7 @@ async def _reply(
         ask=port.ask,
         ready=port.ready,
         written=output_reader(active, folder, output),
+        files=files_reader(active, folder, output) if leaves_files else no_files,
         provider=provider_of(agent, model),
     )
     if (answered := usable_reply(active, work)) is not None:

@@ -11,8 +11,8 @@ from loopkit.graph import output_of
 from loopkit.names import render
 from loopkit.processes import command_environment, run_command
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.calls import Work, call, usable_reply
-from loopkit.runner.work.place import output_reader, workspace
+from loopkit.runner.calls import Work, call, no_files, usable_reply
+from loopkit.runner.work.place import files_reader, output_reader, workspace
 
 ONCE = Retry(attempts=1)
 
@@ -51,6 +51,7 @@ def _artifact(
         fallback=state.fallback,
         fault=reply.artifact_fault if is_missing else "",
         fault_code="missing" if is_missing else "",
+        workspace=reply.workspace,
     )
 
 
@@ -58,6 +59,7 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
     folder = workspace(active, state.workspace)
     program, run = active.program, active.state
     argv = [render(program, run, element) for element in state.run]
+    is_judged = output.name in program.graph.judged
     stdin = None if state.stdin is None else render(program, run, state.stdin)
 
     async def ask(_: Request) -> Reply:
@@ -68,7 +70,12 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
                 result = await run_command(
                     argv, cwd=folder, env=env, stdin=stdin, timeout_s=timeout_s
                 )
-        return Reply(result.stdout, exit_code=result.exit_code, stderr=result.stderr)
+        return Reply(
+            result.stdout,
+            exit_code=result.exit_code,
+            stderr=result.stderr,
+            workspace=result.workspace,
+        )
 
     work = Work(
         task=f"{name}:{run.visit}:run",
@@ -80,6 +87,7 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
         quote=lambda _: Usage(),
         ask=ask,
         written=output_reader(active, folder, output),
+        files=files_reader(active, folder, output) if is_judged else no_files,
     )
     if (answered := usable_reply(active, work)) is not None:
         return answered

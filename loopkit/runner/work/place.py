@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from loopkit.definition import Output, Workspace
@@ -20,6 +21,7 @@ from loopkit.workspace import (
     read_text,
     written_since,
 )
+from loopkit.worktree import files_digest
 
 
 def workspace(active: ActiveRun, own: Workspace | None) -> Path:
@@ -54,5 +56,20 @@ def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[
             return Written(read_text(confined(folder, relative)))
         except (OutsideWorkspace, UnreadableArtifact) as error:
             return Written(fault=str(error))
+
+    return read
+
+
+def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:
+    """A function that sums up what a program left in its workspace.
+
+    Without the output file, which is the artifact and compared as such.
+    """
+    written = None
+    if output.file is not None:
+        written = confined(folder, render(active.program, active.state, output.file).strip())
+
+    async def read() -> str:
+        return await asyncio.to_thread(files_digest, folder, written)
 
     return read

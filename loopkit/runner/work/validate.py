@@ -34,16 +34,7 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
         raise
     spent = active.clock.monotonic() - started
     asked = active.state.usage.time_s - judged_before
-    machine = active.program.machine
-    report = ledger.complete(
-        active.state,
-        name,
-        state,
-        artifact,
-        panel,
-        levels=machine.levels,
-        stall=machine.limits.stall,
-    )
+    report = ledger.complete(active.program, active.state, name, state, artifact, panel)
     work = _worked(active, name, report, time_s=max(0.0, spent - asked))
     return work.model_copy(update={"commands": tuple(ran)})
 
@@ -118,6 +109,8 @@ def _content_fault(artifact: Artifact, severity: str) -> Answer:
         validator="artifact",
         rule=artifact.fault_code,
         code=artifact.fault_code,
+        # A schema is broken in many ways; all other faults are one each.
+        identified=artifact.fault_code != "schema",
     )
     return Answer(validator="artifact", verdict="fail", findings=(finding,))
 

@@ -7,13 +7,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from loopkit.events import Artifact
-from loopkit.ledger import normalised
 from loopkit.load import DocPath
 from loopkit.scenario import Expect, ExpectedArtifact, ExpectedFeedback, ExpectedPrompt
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Asked, Told, Trace
-from loopkit.text import one_line
+from loopkit.text import composed, one_line
 
 SHOWN_LINES = 30
 
@@ -113,7 +111,8 @@ def _equal(at: DocPath, wanted: ExpectedArtifact, name: str, text: str) -> Itera
 
 
 def _plain(text: str) -> str:
-    return normalised(Artifact(name="text", author="", attempt=1, text=text))
+    lines = composed(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(line.rstrip(" \t") for line in lines).strip("\n")
 
 
 def _json(value: Any) -> str:

@@ -26,6 +26,7 @@ def reply_of(
         call["said"] = list(replied.said)
     if replied.cut_off:
         call["cut_off"] = True
+    call |= _left(replied)
     agent = machine.agents[intent.agent]
     if isinstance(agent, CommandAgent) and agent.resume and replied.session is None:
         call["session"] = False
@@ -71,7 +72,12 @@ def result_of(replied: Replied, file: str) -> dict[str, Any]:
     result = _printed(replied.exit_code or 0, replied.text, replied.stderr)
     if replied.artifact_text is not None:
         result["files"] = {file: replied.artifact_text}
-    return result
+    return result | _left(replied)
+
+
+def _left(replied: Replied) -> dict[str, Any]:
+    """What stands for the files of a workspace, which a scenario does not have."""
+    return {"workspace": replied.workspace} if replied.workspace else {}
 
 
 def lost_result_of(message: str, error_class: str) -> dict[str, Any]:
