@@ -6,13 +6,17 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
+
+from loopkit.groups import GROUPS
+from loopkit.pipes import Captured, holding
 
 _DRAIN_S = 0.5
 """How long descendants may go on writing once the command itself has exited."""
@@ -121,179 +125,115 @@ async def run_command(
     bytes are kept, half from the beginning and half from the end, with a line between them that
     says how much is missing; bytes that are not UTF-8 become U+FFFD.
 
-    The command leads a session of its own. When it has exited, descendants may write for another
-    half second; then all that is left of the group is killed. Only a process that made itself a
-    new session survives, and nobody waits for it.
+    The command finds its whole stdin when it starts, and leads a session of its own. When it has
+    exited, descendants may write for another half second; then all that is left of the group is
+    killed. Only a process that made itself a new session survives, and nobody waits for it.
 
     After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
     SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A
-    second cancellation skips the rest of that grace. Raises `CommandTimeout` and
+    second cancellation skips the rest of that grace. Where this process is killed, the group is
+    killed too. Raises `CommandTimeout` and
     `CommandNotStarted`.
     """
-    process = _Process(output_limit)
     started_s = time.monotonic()
+    process = _Process(_start(argv, cwd, env, stdin), output_limit)
     try:
-        await _start(process, argv, cwd, env, stdin)
         await asyncio.wait([process.exited], timeout=timeout_s)
         in_time = process.exited.done()
         if in_time:
-            await asyncio.wait([process.drained], timeout=_DRAIN_S)
+            await asyncio.wait(process.closed, timeout=_DRAIN_S)
     finally:
         await process.end(grace_s)
-    stdout, stderr = process.stdout.text(), process.stderr.text()
+    stdout, stderr = (stream.text() for stream in process.streams)
     if not in_time:
         raise CommandTimeout(argv[0], timeout_s, stdout, stderr)
-    truncated = process.stdout.missing > 0 or process.stderr.missing > 0
+    truncated = any(stream.missing > 0 for stream in process.streams)
     duration_s = process.exited.result() - started_s
-    return CommandResult(process.exit_code(), stdout, stderr, duration_s, truncated)
+    return CommandResult(process.exit_code, stdout, stderr, duration_s, truncated)
 
 
-class _Capture:
-    """The first and the last bytes of a stream, at most `limit` together."""
+class _Process:
+    """A command that was started: what it wrote so far, and the moments of its end.
 
-    def __init__(self, limit: int) -> None:
-        self._tail_limit = max(limit, 0) // 2
-        self._head_limit = max(limit, 0) - self._tail_limit
-        self._head = bytearray()
-        self._tail = bytearray()
-        self.missing = 0
-
-    def feed(self, data: bytes) -> None:
-        room = self._head_limit - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        surplus = max(0, len(self._tail) - self._tail_limit)
-        del self._tail[:surplus]
-        self.missing += surplus
-
-    def text(self) -> str:
-        head, tail = bytes(self._head), bytes(self._tail)
-        if self.missing:
-            # Said in a line of its own, lest two halves of different lines read as one.
-            tail = b"\n[%d bytes left out]\n" % self.missing + tail
-        return (head + tail).decode(errors="replace")
-
-
-class _Process(asyncio.SubprocessProtocol):
-    """What a command wrote so far, and the three moments of its end.
-
-    Used instead of `asyncio.subprocess.Process`, whose `wait` does not return while a descendant
-    keeps a pipe open.
+    Used instead of `asyncio.subprocess`, which tells the number of a process only some turns of
+    the loop after its start, and whose `wait` lasts while a descendant keeps a pipe open.
     """
 
-    def __init__(self, output_limit: int) -> None:
-        new_future = asyncio.get_running_loop().create_future
-        self.stdout, self.stderr = _Capture(output_limit), _Capture(output_limit)
-        self.exited: asyncio.Future[float] = new_future()
-        self.drained: asyncio.Future[float] = new_future()
-        self._released: asyncio.Future[float] = new_future()
-        self._open = {1: self.stdout, 2: self.stderr}
-        self._transport: asyncio.SubprocessTransport | None = None
+    def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
+        self._process = process
+        self.exited: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        # A thread each, because there is no other way on all systems that leaves signals alone.
+        reaping = (process, self.exited)
+        threading.Thread(target=_reap, args=reaping, name="loopkit-reap", daemon=True).start()
+        outputs = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+        self.streams = [Captured(pipe, output_limit) for pipe in outputs]
+        self.closed = [stream.closed for stream in self.streams]
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self._open[fd].feed(data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._open.pop(fd, None)
-        if not self._open and not self.drained.done():
-            self.drained.set_result(time.monotonic())
-
-    def process_exited(self) -> None:
-        self.exited.set_result(time.monotonic())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._released.set_result(time.monotonic())
-
+    @property
     def exit_code(self) -> int:
         """As the system gave it; only once `exited` is done."""
-        transport = cast("asyncio.SubprocessTransport", self._transport)
-        return cast("int", transport.get_returncode())
-
-    def send(self, data: bytes) -> None:
-        pipe = self._stdin()
-        if pipe is not None:
-            pipe.write(data)
-            pipe.close()
+        return cast("int", self._process.returncode)
 
     async def end(self, grace_s: float) -> None:
         """End what is left of the group, reap the command and close the pipes."""
-        if self._transport is None:
-            return
         try:
             if not self.exited.done():
-                self._signal(self._transport.get_pid(), signal.SIGTERM)
-                await asyncio.wait([self.exited, self.drained], timeout=grace_s)
+                self._signal(signal.SIGTERM)
+                ends: list[asyncio.Future[Any]] = [self.exited, *self.closed]
+                await asyncio.wait(ends, timeout=grace_s)
         finally:
-            await self._kill(self._transport)
+            await self._kill()
 
-    async def _kill(self, transport: asyncio.SubprocessTransport) -> None:
+    async def _kill(self) -> None:
         # No stranger is hit: any member of the group keeps its number from being given away, and
         # an empty group lost its leader within the last moment.
-        self._signal(transport.get_pid(), signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         try:
             await asyncio.wait([self.exited], timeout=_REAP_S)
-            await asyncio.wait([self.drained], timeout=_DRAIN_S)
+            await asyncio.wait(self.closed, timeout=_DRAIN_S)
         finally:
-            self._release(transport)
-        if self.exited.done():
-            await asyncio.wait([self._released])
+            GROUPS.remove(self._process.pid)
+            for stream in self.streams:
+                stream.close()
 
-    def _release(self, transport: asyncio.SubprocessTransport) -> None:
-        stdin = self._stdin()
-        if stdin is not None and stdin.get_write_buffer_size() > 0:
-            # `close` alone would wait until the text is read.
-            stdin.abort()
-        with suppress(PermissionError):
-            transport.close()
-
-    def _signal(self, group: int, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> None:
         # No such process: nobody is left. Not permitted: a program that changed its user, such as
         # sudo, or a zombie on macOS; there is nothing that we may end.
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
-
-    def _stdin(self) -> asyncio.WriteTransport | None:
-        pipe = self._transport.get_pipe_transport(0) if self._transport else None
-        return cast("asyncio.WriteTransport | None", pipe)
+            os.killpg(self._process.pid, number)
 
 
-async def _start(
-    process: _Process,
-    argv: Sequence[str],
-    cwd: Path | None,
-    env: Mapping[str, str],
-    stdin: str | None,
-) -> None:
+def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[float]) -> None:
+    process.wait()
+    # A loop that was closed has nobody left who waits.
+    with suppress(RuntimeError):
+        exited.get_loop().call_soon_threadsafe(exited.set_result, time.monotonic())
+
+
+def _start(
+    argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
+) -> subprocess.Popen[bytes]:
     refusal = _refusal(argv, env, stdin)
     if refusal:
         raise CommandNotStarted(refusal)
-    starting = asyncio.ensure_future(
-        asyncio.get_running_loop().subprocess_exec(
-            lambda: process,
-            *argv,
-            executable=_on_path(argv[0], env),
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            start_new_session=True,
-        )
-    )
     try:
-        await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        # The command may run already: complete the start, so that its group can be ended. That is
-        # a matter of moments, and however often it is cancelled meanwhile, it is raised once.
-        while not starting.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([starting])
-        raise
+        with holding(stdin) as source, GROUPS.start() as add:
+            process = subprocess.Popen(  # noqa: S603 - commands are what this is about
+                argv,
+                executable=_on_path(argv[0], env),
+                cwd=cwd,
+                env=env,
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+            add(process.pid)
     except (OSError, ValueError) as error:
         cause, remedy = _explained(argv[0], cwd, env, error)
         raise CommandNotStarted(_message(argv[0], cause, remedy)) from error
-    process.send((stdin or "").encode())
+    return process
 
 
 def _refusal(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> str | None:

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopkit.groups import Groups
 from loopkit.processes import (
     CommandNotStarted,
     CommandResult,
@@ -125,6 +127,8 @@ OTHERS: set[int] = set()
 
 @pytest.fixture(autouse=True)
 def _others() -> None:
+    # Any command, so that the watcher of all of them is there, and its descriptor.
+    run(["true"])
     OTHERS.clear()
     OTHERS.update(children())
 
@@ -473,6 +477,72 @@ def test_no_descriptor_stays_open(tmp_path: Path, use: Callable[[Path], Awaitabl
         return open_descriptors() - before
 
     assert asyncio.run(growth()) == 0
+
+
+# Where the process that runs commands is killed
+
+KILLED = """
+import asyncio, os, signal, sys, time
+from pathlib import Path
+from loopkit.processes import command_environment, run_command
+
+async def main(program, turns):
+    env = command_environment(extra={"HOLD": os.environ.get("HOLD", "")})
+    command = run_command(
+        [sys.executable, "-c", program, *sys.argv[3:]],
+        cwd=None, env=env, stdin="x" * 300_000, timeout_s=60,
+    )
+    task = asyncio.create_task(command)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    time.sleep(0.5)
+    for held in [Path(name + ".held") for name in sys.argv[3:4]]:
+        while not held.exists():
+            await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+"""Runs a command, is busy with something else after some turns of the loop, and is killed."""
+
+
+def killed(program: str, *arguments: str, cwd: Path | None = None) -> int:
+    argv = [sys.executable, "-c", KILLED, program, *arguments]
+    env = {**os.environ, "HOLD": HOLD}
+    return subprocess.run(argv, cwd=cwd, env=env, timeout=60, check=False).returncode
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_command_gets_its_whole_stdin_or_is_not_started(turns: int, tmp_path: Path) -> None:
+    note = "import sys; open('got', 'w').write(str(len(sys.stdin.read())))"
+    assert killed(note, str(turns), cwd=tmp_path) == -signal.SIGKILL
+    got = tmp_path / "got"
+    assert not got.exists() or got.read_text() in ("300000", "")
+    assert (turns < 2) or got.exists(), "the command was never started, so this shows nothing"
+
+
+@pytest.mark.parametrize("how", [[], ["stubborn"]], ids=" ".join)
+def test_a_command_and_its_descendants_end_with_the_process_that_ran_them(
+    how: list[str], tmp_path: Path
+) -> None:
+    lock = tmp_path / "lock"
+    assert killed(PARENT, "1", str(lock), "stay", *how) == -signal.SIGKILL
+    assert not alive(lock)
+
+
+def test_a_watcher_that_was_ended_is_replaced() -> None:
+    groups = Groups()
+    sleepers = [subprocess.Popen(["sleep", "60"], start_new_session=True) for _ in range(2)]
+    before = children()
+    for sleeper in sleepers:
+        with groups.start() as add:
+            for watcher in children() - before:
+                os.kill(watcher, signal.SIGKILL)
+                os.waitid(os.P_PID, watcher, os.WEXITED)
+            add(sleeper.pid)
+    # As the end of this process would.
+    groups.forked()
+    assert [sleeper.wait(20) for sleeper in sleepers] == [-signal.SIGKILL] * 2
 
 
 # What cannot be started

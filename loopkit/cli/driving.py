@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from math import inf
 from types import FrameType
 from typing import Any
@@ -18,6 +18,7 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
+from loopkit.groups import GROUPS
 from loopkit.runner.active import ActiveRun
 from loopkit.runstate import RunState
 from loopkit.text import printable
@@ -44,8 +45,9 @@ def usd(_context: click.Context, _option: click.Parameter, amount: float | None)
 def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
     """Open the journal, take a run, advance it as far as it goes; the exit code."""
     try:
-        with exits.told():
-            return asyncio.run(_drive(output, start))
+        # Around the event loop and not in it, so that its end can be interrupted too.
+        with exits.told(), Interruption() as interruption:
+            return asyncio.run(_drive(output, start, interruption))
     except BrokenPipeError as error:
         # As with `| head`: no failure of the run, and no end of it either.
         told = (
@@ -54,15 +56,17 @@ def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
         raise exits.Stop(exits.ERROR, told) from error
 
 
-async def _drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
+async def _drive(
+    output: str, start: Callable[[App], Awaitable[ActiveRun]], interruption: Interruption
+) -> int:
     watcher = watcher_for(output)
     person = PersonAtTerminal(watcher.paused) if at_terminal() else None
     app = App.open(state_folder(), listeners=[watcher.tell], person=person)
     try:
         active = await start(app)
         watcher.begin(await app.events(active.state.run))
-        interruption = Interruption(active, person, watcher)
-        with watcher.running(), interruption, suppress(asyncio.CancelledError):
+        interruption.watch(active, person, watcher)
+        with watcher.running():
             await app.drive(active)
         return _ended(active.state, output, interruption)
     finally:
@@ -70,41 +74,57 @@ async def _drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> i
 
 
 class Interruption:
-    """The first signal finishes the step and stores it, the second aborts the call in flight."""
+    """The first signal finishes the step and stores it; the second ends the process.
 
-    def __init__(
-        self, active: ActiveRun, person: PersonAtTerminal | None, watcher: Watcher
-    ) -> None:
-        self._active = active
-        self._person = person
-        self._watcher = watcher
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
+    It does so in its handler, which runs between any two steps of Python, whatever the event loop
+    is busy with; a pattern of a rule looks out for signals as well. What is being written to the
+    journal then is written whole or not at all.
+    """
+
+    def __init__(self) -> None:
+        self._active: ActiveRun | None = None
+        self._person: PersonAtTerminal | None = None
+        self._watcher = Watcher()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._before: dict[int, Any] = {}
         self.signal: int | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Interruption:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._received)
+        return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def watch(self, active: ActiveRun, person: PersonAtTerminal | None, watcher: Watcher) -> None:
+        """Know what there is to be stopped; one that was to stop before begins no work."""
+        self._active, self._person, self._watcher = active, person, watcher
+        self._loop = asyncio.get_running_loop()
+        if self.signal is not None:
+            active.stop()
+
+    @property
+    def code(self) -> int:
+        """The exit code that tells of the signal."""
+        return exits.SIGTERM if self.signal == signal.SIGTERM else exits.SIGINT
+
     def _received(self, number: int, _: FrameType | None) -> None:
         is_second, self.signal = self.signal is not None, number
-        self._active.stopping = True
-        if self._person is not None and self._person.is_asking:
-            raise KeyboardInterrupt
         if is_second:
-            self._loop.call_soon_threadsafe(self._abort)
-        else:
+            GROUPS.end(self._leave)
+        elif self._active is not None and self._loop is not None:
+            self._active.stopping = True
+            if self._person is not None and self._person.is_asking:
+                raise KeyboardInterrupt
             self._watcher.say_in_signal("finishing the step; once more aborts the call in flight")
             self._loop.call_soon_threadsafe(self._active.stop)
 
-    def _abort(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+    def _leave(self) -> None:
+        run = self._active.state.run if self._active is not None else ""
+        self._watcher.say_at_the_end(f"aborted; go on: loopkit resume {run}" if run else "aborted")
+        os._exit(self.code)
 
 
 def _ended(state: RunState, output: str, interruption: Interruption) -> int:
@@ -115,7 +135,7 @@ def _ended(state: RunState, output: str, interruption: Interruption) -> int:
     if output not in ("jsonl", "quiet"):
         _print_end(state)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
-        return exits.SIGTERM if interruption.signal == signal.SIGTERM else exits.SIGINT
+        return interruption.code
     return exit_code(state)
 
 

@@ -42,6 +42,8 @@ LEAST_ROOM = 20
 class LiveLines(Watcher):
     """Lines that scroll, above one that is drawn again and again."""
 
+    erased = f"{BROKEN}{ERASE}"
+
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._console = Console(file=terminal, force_terminal=True, highlight=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,11 +16,15 @@ from loopkit.runner.active import Stored
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress, progress_of
 
+STDERR = 2
 OUTPUTS = ("auto", "plain", "jsonl", "quiet")
 
 
 class Watcher:
     """Shows nothing of a run; the others show what is durable, as soon as it is."""
+
+    erased = "\n"
+    """What brings the terminal into the state in which a last line may be written."""
 
     def begin(self, events: Iterable[Stored]) -> None:
         """Know what the run did before, told or not."""
@@ -33,6 +38,14 @@ class Watcher:
         # error here would end the step that is to be finished.
         with suppress(OSError, RuntimeError, AttributeError):
             sys.stderr.write(f"\n{text}\n")
+
+    def say_at_the_end(self, text: str) -> None:
+        """Show the last line of a process that ends within a signal handler."""
+        # Past all buffers, which may be what was interrupted; and only where nobody has to be
+        # waited for. A closed stream is None, and its number may be that of another file.
+        with suppress(OSError):
+            if sys.stderr is not None and select.select([], [STDERR], [], 0)[1]:
+                os.write(STDERR, f"{self.erased}{text}\n".encode())
 
     @contextmanager
     def running(self) -> Iterator[None]:

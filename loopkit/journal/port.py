@@ -7,6 +7,7 @@ all, and whoever lost the claim on a run cannot write to it any more.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,18 @@ class Owner:
     pid: int
     host: str
     since: float
+
+    def is_alive(self) -> bool:
+        """Whether the process may exist; one of another host may."""
+        if self.host != os.uname().nodename:
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {_clock_time(self.since)}"

@@ -20,6 +20,7 @@ from loopkit.journal.port import (
     JournalUnusable,
     NewRecord,
     Record,
+    RunBusy,
     RunRow,
 )
 from loopkit.journal.presence import Presence
@@ -34,6 +35,9 @@ It must not raise: its exception would reach the callers of a group that is comm
 """
 
 T = TypeVar("T")
+_LONGEST_START_S = 5.0
+"""How long the start of a program may take on a busy machine."""
+_LOOK_AGAIN_S = 0.02
 
 
 class SqliteClaim:
@@ -155,6 +159,18 @@ class SqliteJournal:
 
     async def claim(self, run: str) -> SqliteClaim:
         refuse_text("the name of the run", run)
+        until_s = time.monotonic() + _LONGEST_START_S
+        while True:
+            try:
+                return await self._claim(run)
+            except RunBusy as busy:
+                # What starts a program shares its locks with it until it is started, and may be
+                # killed just then: the lock is free in a moment.
+                if busy.owner.is_alive() or time.monotonic() > until_s:
+                    raise
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _claim(self, run: str) -> SqliteClaim:
         me, claimed = self._presence, store.claim_record(self._clock())
         return await self._claimed(
             run, (claimed,), lambda db: store.claim(db, run, me.name, me.sees, claimed)

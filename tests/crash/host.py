@@ -24,17 +24,14 @@ from typing import Any, Literal
 from loopkit.agents.model import client
 from loopkit.app import App, Script
 from loopkit.events import Failed, InDoubt, Replied, Suspended
-from loopkit.journal import NewRecord, RunBusy
+from loopkit.journal import NewRecord
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import load
-from loopkit.runner.active import ActiveRun
 from loopkit.runstate import RunState
 from loopkit.scenario import load_scenario
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
-LONGEST_START = 5
-"""Seconds that the start of a program may take on a busy machine."""
 ANSWER_SECONDS = 0.3
 """How long the server takes where the client is killed while it waits."""
 
@@ -119,19 +116,6 @@ async def _started(machine: Path, scenario: Path, folder: Path, killer: Killer) 
     await app.close()
 
 
-async def _taken_over(app: App, run: str) -> ActiveRun:
-    """The run in this process.
-
-    A program that the killed process was just about to start holds its lock until it is started.
-    """
-    for _ in range(LONGEST_START * 100):
-        try:
-            return await app.resume(run)
-        except RunBusy:
-            await asyncio.sleep(0.01)
-    return await app.resume(run)
-
-
 async def _resumed(folder: Path) -> tuple[RunState | None, list[Any]]:
     """Go on until the run is over, as a person would who calls `resume` again and again."""
     app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
@@ -143,7 +127,7 @@ async def _resumed(folder: Path) -> tuple[RunState | None, list[Any]]:
         for _ in range(MAX_RESUMES):
             if state.finished is not None:
                 break
-            state = await app.drive(await _taken_over(app, state.run))
+            state = await app.drive(await app.resume(state.run))
         return state, [stored.event for stored in await app.events(state.run)]
     finally:
         await app.close()

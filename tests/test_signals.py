@@ -1,0 +1,138 @@
+"""Signals to a real process at a pseudo-terminal, whatever it is busy with."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.test_cli import only_run, run
+from tests.test_processes import HOLD, alive
+from tests.test_progress import Terminal, left_on
+
+ENDS_S = 20
+"""What an ending process is given on a busy machine; unharmed it would go on for longer."""
+
+MODEL = """
+loopkit: 1
+agents: {writer: {model: openai/gpt-5-mini, base_url: "http://127.0.0.1:PORT/v1", price: 0}}
+states:
+  draft: {agent: writer, prompt: Write., on_error: {content: done}, next: done}
+  done: {final: success}
+"""
+COMMAND = f"""
+loopkit: 1
+states:
+  sit: {{run: {json.dumps([sys.executable, "-c", HOLD, "lock", "stubborn"])}, next: done}}
+  done: {{final: success}}
+"""
+SLOW_RULES = ", ".join(["{not_matches: '(?:a|aa|aaa)+$b'}"] * 30)
+"""Each of them takes as long as a pattern may."""
+RULES = f"""
+loopkit: 1
+validators: {{slow: [{SLOW_RULES}]}}
+states:
+  start: {{render: {"a" * 60}, output: text, next: check}}
+  check:
+    validate: text
+    by: [slow]
+    transitions: [{{guard: valid, target: done}}, {{target: done}}]
+  done: {{final: success}}
+"""
+PERSON = """
+loopkit: 1
+states:
+  ask: {human: Go on?, choices: [yes, no], next: done}
+  done: {final: success}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOOPKIT_STATE", str(tmp_path / ".loopkit"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def begun(machine: str, shown: str) -> Terminal:
+    """A run in a terminal that has come to where something is shown."""
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    terminal = Terminal(["run", "machine.yaml"], columns=200)
+    terminal.wait_for(shown)
+    return terminal
+
+
+def ended(terminal: Terminal, number: int) -> int:
+    """The exit code after two signals."""
+    started_s = time.monotonic()
+    terminal.signal(number)
+    time.sleep(0.5)
+    terminal.signal(number)
+    code = terminal.end()
+    assert time.monotonic() - started_s < ENDS_S
+    return code
+
+
+def assert_resumable(terminal: Terminal) -> None:
+    """That the screen is in order and the journal knows where the run stands."""
+    left = left_on(terminal)
+    assert left[-2] == f"aborted; go on: loopkit resume {only_run()}"
+    assert re.findall(r"\x1b\[\?7[lh]", terminal.output)[-1] == "\x1b[?7h"
+    assert run(["runs", "show", only_run()]) == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_a_process_whose_model_never_answers(
+    number: int, code: int, silent: int
+) -> None:
+    terminal = begun(MODEL.replace("PORT", str(silent)), "asks writer")
+    assert ended(terminal, number) == code
+    assert_resumable(terminal)
+
+
+def test_a_second_signal_ends_a_command_that_ignores_signals(tmp_path: Path) -> None:
+    terminal = begun(COMMAND, "sit")
+    while not (tmp_path / "lock.held").exists():
+        terminal.wait_for(".")
+    assert ended(terminal, signal.SIGTERM) == 143
+    assert not alive(tmp_path / "lock")
+    assert_resumable(terminal)
+
+
+def test_a_second_signal_ends_a_process_whose_rules_judge() -> None:
+    terminal = begun(RULES, "check")
+    time.sleep(1)  # while the first pattern is at work
+    assert ended(terminal, signal.SIGINT) == 130
+    assert_resumable(terminal)
+
+
+def test_a_second_signal_ends_a_process_that_loads_its_client_of_models(silent: int) -> None:
+    terminal = begun(MODEL.replace("PORT", str(silent)), "draft")
+    started_s = time.monotonic()
+    for _ in range(2):
+        terminal.signal(signal.SIGTERM)
+        time.sleep(0.05)
+    assert terminal.end() == 143
+    assert time.monotonic() - started_s < ENDS_S
+    assert_resumable(terminal)
+
+
+def test_signals_while_a_person_is_asked_leave_the_question_open() -> None:
+    terminal = begun(PERSON, "Your choice: ")
+    # The first one is enough; the second may come when the handlers are gone.
+    assert ended(terminal, signal.SIGTERM) in (143, -signal.SIGTERM)
+    assert run(["answer", only_run(), "yes"]) == 0
