@@ -1,4 +1,4 @@
-"""Typed fields out of a text: sections, first matches, lists of matches, counts."""
+"""What a text is for: the artifact in it, and its fields: sections, matches, counts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from loopkit.definition.states import (
     ExtractCount,
     ExtractMatch,
     ExtractSection,
+    Output,
 )
-from loopkit.markdown import section, with_line_feeds
+from loopkit.markdown import code_blocks, section, with_line_feeds, without_code
 from loopkit.patterns import occurrences
 
 if TYPE_CHECKING:
     from regex import Match
+
+
+def body(text: str, output: Output) -> str:
+    """What of a text is the artifact: all of it, or what stands in its only fence."""
+    blocks = code_blocks(text) if output.fence == "strip" else ()
+    return blocks[0][1].removesuffix("\n") if len(blocks) == 1 else text
 
 
 def extract(
@@ -26,7 +33,8 @@ def extract(
 
     A section is its text, a match what `taken` says; both are the field's default, else None,
     where the text has none. `all` is a list of matches in order, each once. `count` is how often
-    the pattern matches; its default stands for 0. Patterns see LF line ends, and code as well.
+    the pattern matches; its default stands for 0. Patterns see LF line ends, and code as well, but
+    for `all` and `count` where they say `outside_code`.
     Raises PatternError and PatternTimeout.
     """
     body = with_line_feeds(text)
@@ -41,13 +49,21 @@ def taken(match: Match[str]) -> str:
 def _value(how: Extract, text: str, patterns: Mapping[str, str]) -> object:
     match how:
         case ExtractSection():
-            found = section(text, how.section, or_title=how.or_title)
+            found = section(
+                text,
+                how.section,
+                or_title=how.or_title,
+                strip=how.strip,
+                placeholders=how.placeholders,
+            )
             return how.default if found is None else found
         case ExtractMatch():
             first = next(occurrences(how.match, text, patterns), None)
             return how.default if first is None else taken(first)
         case ExtractAll():
-            return list(dict.fromkeys(map(taken, occurrences(how.all, text, patterns))))
+            searched = without_code(text) if how.outside_code else text
+            return list(dict.fromkeys(map(taken, occurrences(how.all, searched, patterns))))
         case ExtractCount():
-            count = sum(1 for _ in occurrences(how.count, text, patterns))
+            searched = without_code(text) if how.outside_code else text
+            count = sum(1 for _ in occurrences(how.count, searched, patterns))
             return how.default if count == 0 and how.default is not None else count

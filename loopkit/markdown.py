@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -27,6 +27,11 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
 _LABEL = re.compile(
     r"(?P<mark>\*{2,3}|_{2,3})(?P<name>(?=\S)(?:(?!(?P=mark)).){1,120}?)"
     r"(?P<inside>[ \t]{0,3}[:：][ \t]{0,3})?(?P=mark)(?(inside)|[ \t]{0,3}[:：])(?P<rest>.*)"
+)
+_PLACEHOLDER = re.compile(
+    r"\[[^]]*\]|\([^)]*\)|\{[^}]*\}+|<[^>]*>"
+    r"|tb[acd]|to[ -]?do|untitled|placeholder|n/?a|[\W_]*",
+    re.IGNORECASE,
 )
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!]")
 
@@ -60,7 +65,14 @@ def _without(outline: _Outline, emptied: frozenset[int]) -> str:
     return "\n".join("" if at in emptied else line for at, line in enumerate(outline.lines))
 
 
-def section(text: str, name: str, *, or_title: bool = False) -> str | None:
+def section(
+    text: str,
+    name: str,
+    *,
+    or_title: bool = False,
+    strip: Iterable[str] = (),
+    placeholders: Collection[str] = (),
+) -> str | None:
     """The text of the section `name`, without outer blank lines; None if absent or without text.
 
     A section is what stands under a heading of that name, up to the next heading of the same or a
@@ -68,14 +80,16 @@ def section(text: str, name: str, *, or_title: bool = False) -> str | None:
     label; a label on a line of its own takes the block after it. Case, numbering ("1."), inline
     markup and a trailing colon make no difference. Of several the first with text counts. A quote
     has no sections; headings in lists are none, labels in lists are, and end with their item.
-    Rules and comments are no text. With `or_title`, a document that has no such section, not even
-    an empty one, gives the text of its title.
+    Rules and comments are no text, and neither are placeholders, whatever their case. With
+    `or_title`, a document that has no such section, not even an empty one, gives its `title`.
     """
     outline = _outline(with_line_feeds(text))
     places = _named(outline, name)
     if not places and or_title:
-        return title(text)
-    return next((found for place in places if (found := _text_of(outline, place))), None)
+        return title(text, strip=strip, placeholders=placeholders)
+    nothing = {_key(placeholder) for placeholder in placeholders}
+    texts = (_text_of(outline, place) for place in places)
+    return next((found for found in texts if found and _key(found) not in nothing), None)
 
 
 def has_section(text: str, name: str) -> bool:
@@ -83,10 +97,29 @@ def has_section(text: str, name: str) -> bool:
     return bool(_named(_outline(with_line_feeds(text)), name))
 
 
-def title(text: str) -> str | None:
-    """The first level 1 heading as plain text."""
+def title(
+    text: str, *, strip: Iterable[str] = (), placeholders: Collection[str] = ()
+) -> str | None:
+    """The first level 1 heading as plain text, without the longest of `strip` at its end.
+
+    None where there is none, where nothing is left of it, and where it is a placeholder: one of
+    these, something in brackets, or a word such as TBD.
+    """
     heading = _title(_outline(with_line_feeds(text)))
-    return (_plain(heading.name) or None) if heading else None
+    if heading is None:
+        return None
+    named = _without_end(_plain(heading.name), strip)
+    is_placeholder = _PLACEHOLDER.fullmatch(named) or _key(named) in map(_key, placeholders)
+    return None if is_placeholder else named or None
+
+
+def _without_end(name: str, ends: Iterable[str]) -> str:
+    """A title without the longest of these ends, and without what joined that to it."""
+    for end in sorted(ends, key=len, reverse=True):
+        words = r"\s+".join(map(re.escape, end.split()))
+        if found := re.search(rf"(?<!\w){words}\W*$", name, re.IGNORECASE):
+            return name[: found.start()].rstrip(" -–—:|,·(")
+    return name
 
 
 def title_has_text(text: str) -> bool:

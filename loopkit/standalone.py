@@ -7,15 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from loopkit.definition import (
+    AuthorState,
     CommandRule,
     FinalState,
     JudgeRule,
+    Machine,
+    Output,
     RenderState,
     Transition,
     ValidateState,
     Validator,
     rules_of,
 )
+from loopkit.graph import output_of
 from loopkit.load import Loaded
 
 TEXT_INPUT = "text_to_judge"
@@ -28,17 +32,17 @@ def judging_machine(
 ) -> tuple[Loaded, dict[str, Any]]:
     """A machine that imports a text and judges it, and the input that it starts with."""
     machine = loaded.machine
-    artifact = _artifact_name(loaded, validator)
+    output = _output(loaded.machine, validator)
     written = machine.validators[validator]
     asked = {r.judge for r in rules_of(written) if isinstance(r, JudgeRule)}
     judging = machine.model_copy(
         update={
             "states": {
                 IMPORT_STATE: RenderState(
-                    render=f"{{{{ input.{TEXT_INPUT} }}}}", output=artifact, next=VERDICT_STATE
+                    render=f"{{{{ input.{TEXT_INPUT} }}}}", output=output, next=VERDICT_STATE
                 ),
                 VERDICT_STATE: ValidateState(
-                    validate_=artifact,
+                    validate_=output.name,
                     by=(validator,),
                     transitions=(
                         Transition(guard="incomplete", target="text_to_judge_done"),
@@ -66,9 +70,14 @@ def _without_baseline(validator: Validator) -> Validator:
     return rules if isinstance(validator, tuple) else rules[0]
 
 
-def _artifact_name(loaded: Loaded, validator: str) -> str:
-    """What the validator's templates call the text: what the first state that asks it judges."""
-    for state in loaded.machine.states.values():
-        if isinstance(state, ValidateState) and validator in state.by:
-            return state.validate_
-    return "artifact_to_judge"
+def _output(machine: Machine, validator: str) -> Output:
+    """The artifact that the text stands for, with the fields that templates may name.
+
+    It is the one that the first state with this validator judges.
+    """
+    states = machine.states.values()
+    judging = (s for s in states if isinstance(s, ValidateState) and validator in s.by)
+    name = next((state.validate_ for state in judging), "artifact_to_judge")
+    outputs = (output_of(s, n) for n, s in machine.states.items() if isinstance(s, AuthorState))
+    fields = (output.fields for output in outputs if output.name == name and output.fields)
+    return Output(name=name, fields=next(fields, {}))

@@ -283,6 +283,29 @@ def test_validate_asks_a_scripted_judge(capsys: pytest.CaptureFixture[str]) -> N
     assert len(report["findings"]) == 2
 
 
+def test_validate_fills_the_fields_of_the_artifact(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = """
+loopkit: 1
+validators:
+  short: [{matches: never, message: "{{ plan.tasks }} tasks, not to {{ plan.goal }}."}]
+states:
+  draft:
+    render: Write.
+    output: {name: plan, fields: {tasks: {count: '^- '}, goal: {section: Goal}}}
+    next: judge
+  judge:
+    validate: plan
+    by: [short]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+    Path("fields.yaml").write_text(machine, encoding="utf-8")
+    Path("plan.md").write_text("# A\n\n**Goal:** rest\n\n- one\n- two\n", encoding="utf-8")
+    assert run(["validate", "fields.yaml", "short", "plan.md"]) == 1
+    assert "2 tasks, not to rest." in capsys.readouterr().out
+
+
 def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     machine = (
         Path(PLAN_REVIEW).read_text(encoding="utf-8").replace("cost_usd: 2.00", "agent_calls: 2")

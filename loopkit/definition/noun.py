@@ -127,6 +127,11 @@ Text = Annotated[
 Argv = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_tuple)]
 """A command as a list; each element is one template and stays one argument."""
 Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Phrases = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
+]
+"""One text, or a list of them."""
 Duration = Annotated[
     float,
     BeforeValidator(_duration, json_schema_input_type=str),

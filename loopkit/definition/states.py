@@ -19,17 +19,14 @@ from loopkit.definition.noun import (
     _tuple,
     fault,
 )
+from loopkit.definition.section import Section
 from loopkit.definition.transitions import OnError, Transitions
 from loopkit.definition.validators import ByItem
 
 
-class ExtractSection(Noun):
+class ExtractSection(Section):
     """A field that is the text under a heading or a bold label."""
 
-    section: str
-    """The heading or bold label."""
-    or_title: bool = False
-    """Where there is no such section, the document's title."""
     default: str | None = None
     """Where nothing is found; without it none."""
 
@@ -48,6 +45,8 @@ class ExtractAll(Noun):
 
     all: str
     """A regular expression, or a name under `patterns:`."""
+    outside_code: bool = False
+    """Fenced and indented code does not count."""
 
 
 class ExtractCount(Noun):
@@ -55,6 +54,8 @@ class ExtractCount(Noun):
 
     count: str
     """A regular expression, or a name under `patterns:`."""
+    outside_code: bool = False
+    """Fenced and indented code does not count."""
     default: int | None = None
     """Instead of 0."""
 
@@ -86,6 +87,8 @@ class Output(Noun):
     """The artifact is this file of the workspace, if this attempt wrote it."""
     else_: Literal["reply"] | None = Field(None, alias="else")
     """Where the attempt wrote no file: the reply is the artifact."""
+    fence: Literal["strip"] | None = None
+    """`strip`: where the text has exactly one code fence, the artifact is what stands in it."""
     fields: dict[Id, Extract] = {}
     """Typed fields taken out of the text."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from loopkit.datatypes import conform, parse_fields
 from loopkit.definition import Agent, Output
 from loopkit.events import Artifact, Replied
-from loopkit.extract import extract
+from loopkit.extract import body, extract
 from loopkit.validators.json_text import NoJson, extract_json
 
 
@@ -22,7 +22,7 @@ def authored(
     patterns: Mapping[str, str],
 ) -> Artifact:
     """The artifact that an agent's reply brings, with the fault that makes it none."""
-    text, code, fault = _text_of(reply, output)
+    text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
     plain = Artifact(
         name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
     )
@@ -40,12 +40,13 @@ def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> 
     )
 
 
-def _text_of(reply: Replied, output: Output) -> tuple[str, str, str]:
-    """(text, fault code, fault) of a reply."""
+def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
+    """(text, fault code, fault) of a reply; of data the whole text, in which it is looked for."""
     wrote_file = reply.artifact_text is not None
     if output.file is not None and not wrote_file and output.else_ is None:
         return "", "missing", reply.artifact_fault or "the output file was not written"
     text = reply.artifact_text if reply.artifact_text is not None else reply.text
+    text = text if has_schema else body(text, output)
     if not text.strip():
         return text, "empty", "the answer is empty"
     if reply.cut_off and not wrote_file:

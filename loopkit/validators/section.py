@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from loopkit.definition import SectionRule
-from loopkit.markdown import has_section, section, title_has_text
+from loopkit.markdown import has_section, section, title, title_has_text
+from loopkit.text import one_line
 from loopkit.validators.fault import Fault
 from loopkit.validators.subject import Setting, Subject
 
 
 async def check_section(rule: SectionRule, subject: Subject, _setting: Setting) -> list[Fault]:
-    text = subject.content
-    if section(text, rule.section) is not None:
-        return []
+    message = _missing(rule, subject.content)
+    return [Fault(message, f"section {rule.section}")] if message else []
+
+
+def _missing(rule: SectionRule, text: str) -> str:
+    """What is not there; empty where nothing is missing."""
+    if section(text, rule.section, placeholders=rule.placeholders) is not None:
+        return ""
+    if (written := section(text, rule.section)) is not None:
+        return f'the section "{rule.section}" has only a placeholder under it: {one_line(written)}'
     if has_section(text, rule.section):
-        message = f'the section "{rule.section}" has no text under it'
-    elif not rule.or_title:
-        message = (
+        return f'the section "{rule.section}" has no text under it'
+    if not rule.or_title:
+        return (
             f'no section "{rule.section}": it needs a heading or a label '
             f"`**{rule.section}:**`, with text under it"
         )
-    elif title_has_text(text):
-        return []
-    else:
-        message = f'no section "{rule.section}", and no title with text under it'
-    return [Fault(message, f"section {rule.section}")]
+    if not title_has_text(text):
+        return f'no section "{rule.section}", and no title with text under it'
+    if title(text, strip=rule.strip, placeholders=rule.placeholders) is None:
+        return f'no section "{rule.section}", and the title is only a placeholder'
+    return ""

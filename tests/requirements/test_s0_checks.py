@@ -108,27 +108,88 @@ def test_a_goal_is_taken_from_the_first_place_that_has_one(
     assert extracted(desk, GOAL, text) == {"goal": goal}
 
 
+STRIPPED = "section: Goal, or_title: true, strip: [Plan, Implementation Plan], placeholders: [x y]"
+
+
 @pytest.mark.parametrize(
-    ("rules", "verdicts"),
+    ("text", "goal"),
     [
-        ("[{section: Goal}]", ["pass", "fail", "fail"]),
-        ("[{section: Goal, or_title: true}]", ["pass", "pass", "fail"]),
+        ("# Limit exports Implementation Plan\n\nText.\n", "Limit exports"),
+        ("# Limit exports: implementation  PLAN.\n\nText.\n", "Limit exports"),
+        ("# Limit exports – Plan\n\nText.\n", "Limit exports"),
+        ("# A Workplan\n\nText.\n", "A Workplan"),
+        ("# Plan to limit exports\n\nText.\n", "Plan to limit exports"),
+        ("# (Re)write exports (phase 1)\n\nText.\n", "(Re)write exports (phase 1)"),
+        ("# Implementation Plan\n\nText.\n", None),
+        ("# [Feature name]\n\nText.\n", None),
+        ("# [Feature name] Implementation Plan\n\nText.\n", None),
+        ("# TBD\n\nText.\n", None),
+        ("# To do\n\nText.\n", None),
+        ("# {{ title }}\n\nText.\n", None),
+        ("# …\n\nText.\n", None),
+        ("# X  Y\n\nText.\n", None),
+        ("# T\n\n## Goal\n\nx y\n", None),
+        ("# T\n\n**Goal:** x y\n\n## Goal\n\nLimit exports.\n", "Limit exports."),
+        ("# T\n\n## Goal\n\nIt is x y.\n", "It is x y."),
     ],
-    ids=["strict", "title-will-do"],
+)
+def test_a_title_stands_in_without_its_suffix_and_not_where_it_is_a_placeholder(
+    desk: Desk, text: str, goal: str | None
+) -> None:
+    """S0.25: the field and the rule that judges it are of one mind about each text."""
+    fields = f"{{goal: {{{STRIPPED}}}}}"
+    report = judged(desk, f"[{{{STRIPPED}}}]", text, fields)
+    assert extracted(desk, fields, text) == {"goal": goal}
+    assert report.verdict == ("fail" if goal is None else "pass")
+    assert all("placeholder" in finding.message for finding in report.findings)
+
+
+CHAIN = """
+loopkit: 1
+agents: {author: {command: [none]}}
+states:
+  draft:
+    agent: author
+    prompt: Write.
+    output: {name: plan, fields: {goal: {section: Goal, or_title: true, default: none given}}}
+    next: judge
+  judge:
+    validate: plan
+    by: [{section: Goal, OR_TITLE, message: "No goal but {{ plan.goal }}."}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {revise: draft, max: 1}
+      - {target: refused}
+  accepted: {final: success, result: plan}
+  refused: {final: failure, result: plan}
+"""
+
+
+@pytest.mark.parametrize(
+    ("or_title", "route"),
+    [
+        ("or_title: true", ["draft", "judge", "accepted"]),
+        ("or_title: false", ["draft", "judge", "draft", "judge", "accepted"]),
+    ],
+    ids=["title-will-do", "strict"],
 )
 def test_how_far_a_check_falls_back_is_its_own_choice(
-    desk: Desk, rules: str, verdicts: list[str]
+    desk: Desk, or_title: str, route: list[str]
 ) -> None:
-    """S0.25, S0.26: present and no placeholder; the same check can be made strict."""
+    """S0.26: the field may fall back where the check that decides does not, and sends it back."""
+    drafts = ["# Limit exports\n\nText.\n", "# T\n\n**Goal:** Limit exports.\n"]
+    script = scenario(agents={"author": drafts})
+    played = desk.play(CHAIN.replace("OR_TITLE", or_title), script)
+    assert played.route == route
+    if len(route) > 3:
+        assert played.prompts("author")[1].endswith("- No goal but Limit exports.")
+
+
+def test_a_check_is_strict_unless_it_says_otherwise(desk: Desk) -> None:
+    """S0.26: what falls back everywhere never finds anything."""
     texts = ("# T\n\n**Goal:** Limit exports.\n", "# Limit exports\n\nText.\n", "Text.\n")
-    assert [judged(desk, rules, text).verdict for text in texts] == verdicts
-
-
-def test_a_field_that_fell_back_can_be_refused(desk: Desk) -> None:
-    """S0.26: without the fallback the field is empty, and a section rule finds that."""
-    assert extracted(desk, "{goal: {section: Goal}}", "# Limit exports\n\nText.\n") == {
-        "goal": None
-    }
+    verdicts = [judged(desk, "[{section: Goal}]", text).verdict for text in texts]
+    assert verdicts == ["pass", "fail", "fail"]
 
 
 @pytest.mark.parametrize(("inner", "verdict"), [(199, "fail"), (200, "pass")])
@@ -177,13 +238,48 @@ def test_checks_stop_at_the_first_validator_that_blocks_where_asked_to(desk: Des
     assert [f.validator for f in collecting.reports[0].findings] == ["form", "form", "length"]
 
 
-def test_validator_and_extraction_share_one_pattern(desk: Desk) -> None:
-    """S0.29: whatever the name stands for, both find the same headers."""
-    rules = "[{matches: header, count: {min: 2}}]"
-    fields = "{tasks: {count: header}}"
-    for text in ("### Task 1: a\n### Task 2: b\n", "### Task 1: a\n", "### Task 1.2: a\n"):
-        found = extracted(desk, fields, text)["tasks"]
-        assert (judged(desk, rules, text).verdict == "pass") == (found >= 2)
+IN_CODE = "### Task 1: a\n\n```\n### Task 2: b\n```\n\n- item\n\n      ### Task 3: c\n"
+
+
+@pytest.mark.parametrize("outside_code", ["true", "false"])
+@pytest.mark.parametrize(
+    "text",
+    ["### Task 1: a\n### Task 2: b\n", "### Task 1: a\n", "### Task 1.2: a\n", "", IN_CODE,
+     plan("headers_in_code_only"), plan("good")],
+)  # fmt: skip
+def test_validator_and_extraction_share_one_pattern(
+    desk: Desk, text: str, outside_code: str
+) -> None:
+    """S0.29: whatever the name stands for, both find the same headers, code or no code."""
+    same = f"outside_code: {outside_code}"
+    fields = f"{{tasks: {{count: header, {same}}}, names: {{all: header, {same}}}}}"
+    found = extracted(desk, fields, text)
+    number = found["tasks"]
+    assert len(found["names"]) == len(set(found["names"])) <= number
+    exactly = f"[{{matches: header, {same}, count: {{min: {number}, max: {number}}}}}]"
+    assert judged(desk, exactly, text).verdict == "pass"
+    one_more = f"[{{matches: header, {same}, count: {{min: {number + 1}}}}}]"
+    assert judged(desk, one_more, text).verdict == "fail"
+
+
+def test_headers_in_code_are_not_counted_where_code_does_not_count(desk: Desk) -> None:
+    """S0.29 and S0.24: the field as well as the rule."""
+    fields = "{all_of_them: {count: header}, tasks: {count: header, outside_code: true}}"
+    assert extracted(desk, fields, IN_CODE) == {"all_of_them": 2, "tasks": 1}
+    listed = "{names: {all: header, outside_code: true}}"
+    assert extracted(desk, listed, IN_CODE) == {"names": ["### Task 1:"]}
+
+
+def test_the_approver_is_asked_about_the_tasks_that_the_rule_counts(desk: Desk) -> None:
+    """S0.29 and S0.30: examples of tasks inside code are no tasks, and their files no files."""
+    examples = "\n".join(f"### Task {n}: x\n- Create: `example_{n}.py`" for n in range(90, 99))
+    text = f"{plan('good')}\n\n```markdown\n{examples}\n```\n"
+    played = desk.play(PLAN_REVIEW, scenario(agents={"architect": [text], "critic": [PASS]}), ISSUE)
+    plain = desk.play(
+        PLAN_REVIEW, scenario(agents={"architect": [plan("good")], "critic": [PASS]}), ISSUE
+    )
+    assert played.questions[0].text == plain.questions[0].text
+    assert played.state.artifacts["plan"].fields == plain.state.artifacts["plan"].fields
 
 
 def test_a_pattern_that_nobody_named_is_told(desk: Desk) -> None:
@@ -334,3 +430,45 @@ def test_an_external_plan_that_is_not_valid_is_revised_by_the_architect(desk: De
     assert "Write an implementation plan" in prompt
     assert "# Rate limits for the export service" in prompt
     assert 'There is no "### Task N:" heading outside of code.' in prompt
+
+
+FENCED = """
+loopkit: 1
+input: {text: str, file: {type: str, default: ''}}
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: {name: plan, fence: strip, fields: {n: {count: x}}}, next: judge}
+  judge: {validate: plan, by: [{not_matches: '```'}], transitions: [{guard: valid, target: copy}, {target: refused}]}
+  copy: {render: "Here:\\n```\\n{{ plan }}\\n```\\n", output: {name: copied, fence: strip}, next: show}
+  show: {run: [printf, "%s", "Out: ```sh\\n{{ plan }}\\n```"], output: {name: shown, fence: strip}, next: done}
+  done: {final: success, result: [plan, copied]}
+  refused: {final: failure, result: plan}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("reply", "artifact"),
+    [
+        ("Here it is:\n\n```python\nx = 1\n\n  y\n```\nBye.", "x = 1\n\n  y"),
+        ("x = 1", "x = 1"),
+        ("~~~\nx\n~~~", "x"),
+        ("````md\n```\nx\n```\n````", "```\nx\n```"),
+        ("```\nx\n```\nand\n```\ny\n```", "```\nx\n```\nand\n```\ny\n```"),
+        ("a ``` x", "a ``` x"),
+    ],
+)
+def test_the_artifact_is_what_stands_in_the_only_fence(
+    desk: Desk, reply: str, artifact: str
+) -> None:
+    """`fence: strip`, of replies, templates and commands; several fences are part of the text."""
+    played = desk.play(FENCED, scenario(agents={"author": [reply]}), {"text": ""})
+    plan = played.state.artifacts["plan"]
+    assert plan.text == artifact
+    assert plan.fields == {"n": artifact.count("x")}
+    if "```" not in artifact:
+        assert played.result == {"plan": artifact, "copied": artifact}
+
+
+def test_an_empty_fence_is_an_empty_answer(desk: Desk) -> None:
+    played = desk.play(FENCED, scenario(agents={"author": ["Here:\n```\n\n```\n"]}), {"text": ""})
+    assert [finding.code for finding in played.reports[0].findings] == ["empty"]

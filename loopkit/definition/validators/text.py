@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from loopkit.definition.noun import Noun
+from loopkit.definition.section import Section
 from loopkit.definition.validators.rule import FixedRule
 
 
@@ -37,13 +38,8 @@ class NotMatchesRule(FixedRule):
     """Fenced and indented code does not count."""
 
 
-class SectionRule(FixedRule):
+class SectionRule(Section, FixedRule):
     """A heading or a bold label of this name stands in the Markdown, with text under it."""
-
-    section: str
-    """The heading or label."""
-    or_title: bool = False
-    """The document's title with text under it will do."""
 
 
 class MinCharsRule(FixedRule):

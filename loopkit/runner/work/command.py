@@ -6,7 +6,7 @@ from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
 from loopkit.definition import CommandState, Output, Retry
 from loopkit.events import Artifact, Replied, Usage, Worked
-from loopkit.extract import extract
+from loopkit.extract import body, extract
 from loopkit.graph import output_of
 from loopkit.names import render
 from loopkit.processes import command_environment, run_command
@@ -38,7 +38,7 @@ def _artifact(
     active: ActiveRun, name: str, state: CommandState, output: Output, reply: Replied
 ) -> Artifact:
     is_missing = output.file is not None and output.else_ is None and reply.artifact_text is None
-    text = reply.text if reply.artifact_text is None else reply.artifact_text
+    text = body(reply.text if reply.artifact_text is None else reply.artifact_text, output)
     patterns = active.program.machine.patterns
     return Artifact(
         name=output.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopkit.definition import RenderState
 from loopkit.events import Artifact, Worked
-from loopkit.extract import extract
+from loopkit.extract import body, extract
 from loopkit.graph import output_of
 from loopkit.names import render, value_of
 from loopkit.runner.active import ActiveRun
@@ -16,6 +16,7 @@ async def perform(active: ActiveRun, name: str, state: RenderState) -> Worked:
     value = value_of(active.program, active.state, state.render)
     is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)
+    text = text if is_data else body(text, output)
     artifact = Artifact(
         name=output.name,
         author=name,
