@@ -28,7 +28,7 @@ from loopkit.findings import Report
 from loopkit.graph import TOTAL, Edge, cap_value
 from loopkit.guard.kleene import truth
 from loopkit.ledger import best_round
-from loopkit.names import open_findings, plain_answer, plain_artifact, render
+from loopkit.names import attempt_of, open_findings, plain_answer, plain_artifact, render
 from loopkit.program import DEFAULT_FEEDBACK, Program, flat_facts
 from loopkit.runstate import RunState, fold
 from loopkit.template import Anything, Scalar, Shape, check
@@ -71,7 +71,11 @@ class Engine:
             after = fold([work], run)
         recorded = self._recorded(facts, work, candidates)
         decided = self._decided(after, work, edge, recorded, bits)
-        begun: list[Event] = [work, decided, *self._emitted(after, edge.emit, run.state)]
+        begun: list[Event] = [
+            work,
+            decided,
+            *self._emitted(after, edge.emit, run.state, self._attempt(after)),
+        ]
         return begun + self._enter(fold([decided], after), edge.target, edge.id, now)
 
     def facts(self, run: RunState, work: Worked | None) -> Facts:
@@ -248,11 +252,11 @@ class Engine:
             return run.artifacts[source.validate_].author
         return run.last_report.author if run.last_report else edge.target
 
-    def _emitted(self, run: RunState, name: str | None, state: str) -> list[Event]:
+    def _emitted(self, run: RunState, name: str | None, state: str, attempt: int) -> list[Event]:
         if name is None:
             return []
         found = tuple(open_findings(self.program, run))
-        return [Emitted(name=name, state=state, attempt=self._attempt(run), findings=found)]
+        return [Emitted(name=name, state=state, attempt=attempt, findings=found)]
 
     def _restored(self, run: RunState, edge: Edge) -> dict[str, Artifact]:
         """The best round's artifacts, where a person was shown them and goes forward."""
@@ -270,7 +274,8 @@ class Engine:
         state = self.program.machine.states[target]
         if isinstance(state, FinalState):
             return [entered, self._finished(after, target, state)]
-        emitted = self._emitted(after, state.emit, target)
+        # Of a state it is the attempt that begins, not the one before it.
+        emitted = self._emitted(after, state.emit, target, attempt_of(self.program, after))
         if isinstance(state, HumanState):
             return [entered, *emitted, self._question(after, target, state, now)]
         return [entered, *emitted]

@@ -42,6 +42,10 @@ class Severities:
         """The level, or the one that it is capped at where it is worse."""
         return at if at is not None and self.rank(level) < self.rank(at) else level
 
+    def rejects(self, level: str, cap: str | None) -> bool:
+        """Whether a finding of this level still rejects where none counts more than the cap."""
+        return self.is_severe(self.capped(level, cap))
+
     @property
     def severe(self) -> tuple[str, ...]:
         """The levels with which a reviewer rejects."""

@@ -458,7 +458,8 @@ def test_the_words_of_a_code_stand_for_one_code():
 
 
 def test_a_mapped_fail_without_an_error_can_be_kept_in_the_judges_own_words():
-    last_resort = read(ASSESSMENT, assessment("FAIL", summary="Too vague")).last_resort
+    mild = issue() | {"severity": "Low", "description": "Too vague"}
+    last_resort = read(ASSESSMENT, assessment("FAIL", mild)).last_resort
     assert [found.message for found in last_resort.findings] == ["Too vague"]
     assert read(ASSESSMENT, assessment("PASS", issue())).last_resort is None
     assert read(LISTED, {"issues": [7]}).last_resort is None

@@ -12,6 +12,7 @@ from loopkit.definition import ValidateState
 from loopkit.events import Artifact
 from loopkit.findings import Report
 from loopkit.ledger.combining import (
+    MISSING,
     Panel,
     combined,
     merged,
@@ -80,6 +81,7 @@ def facts_of(report: Report) -> Mapping[str, object]:
 
 
 __all__ = [
+    "MISSING",
     "Panel",
     "best_round",
     "complete",

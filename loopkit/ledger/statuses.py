@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from loopkit.findings import Finding, Status
 from loopkit.ledger.combining import MISSING, Panel
 from loopkit.runstate import Round
+from loopkit.validators.identity import OF_ARTIFACT
 
-OF_ARTIFACT = "artifact"
-"""The validator of content faults: whatever comes as an artifact has been looked at for them."""
 OF_JUDGE = "judge"
 """The rule of all findings of judges."""
 
@@ -55,6 +54,7 @@ def _open(earlier: Sequence[Round]) -> tuple[Finding, ...]:
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:
     if finding.validator == OF_ARTIFACT:
+        # Whatever comes as an artifact has been looked at for content faults.
         return True
     asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
     verdicts = [a.verdict for a in asked if a.validator == finding.validator]

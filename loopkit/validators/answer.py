@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loopkit.definition import FixedRule, Rule
+from loopkit.definition import CommandRule, FixedRule, Rule, SchemaRule
 from loopkit.findings import Answer, Finding, verdict_of
 from loopkit.severities import Severities
 from loopkit.template import parse
 from loopkit.validators.fault import CannotJudge, Fault
-from loopkit.validators.identity import finding_ids
+from loopkit.validators.identity import OF_ARTIFACT, finding_id, finding_ids
 
 
 def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:
@@ -67,7 +67,12 @@ def findings_of(
     Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
     """
     name = rule.code or place
-    ids = finding_ids(validator, [(name, fault.location, fault.steady) for fault in faults])
+    defects = [(name, fault.location, fault.steady) for fault in faults]
+    ids = [
+        # One artifact that no rule can be tried on is one defect, whoever tries.
+        finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
+        for fault, identity in zip(faults, finding_ids(validator, defects), strict=True)
+    ]
     levels = [_level(rule, fault, severities) for fault in faults]
     return [
         Finding(
@@ -99,10 +104,16 @@ def storable(text: str) -> str:
 
 
 def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) -> str:
-    if fault.is_unreadable or not isinstance(rule, FixedRule) or rule.message is None:
+    if not isinstance(rule, FixedRule) or rule.message is None:
         return fault.message
+    if fault.is_unreadable and not isinstance(rule, SchemaRule):
+        return fault.message
+    template = parse(rule.message)
     seen = {"item": fault.item, "index": fault.index, "value": fault.value}
-    message = parse(rule.message).render({**names, **seen}).strip()
+    message = template.render({**names, **seen}).strip()
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
-    return message
+    # What a program says is the only trace of the defect, unless the message repeats it.
+    is_told = not isinstance(rule, CommandRule) or not template.names.isdisjoint(seen)
+    said = fault.value if fault.item is None else fault.message
+    return message if is_told or not said else f"{message}\n{said}"

@@ -15,6 +15,9 @@ _LINE = re.compile(
 )
 _LINE_AFTER_FILE = re.compile(r"(?<=\w)(\.\w{1,8}):\d+(?:[:-]\d+)*")
 
+OF_ARTIFACT = "artifact"
+"""Stands for the validator of what is wrong with an artifact, whoever looks at it."""
+
 
 def finding_id(validator: str, rule: str, location: str, message: str) -> str:
     """Twelve hex digits that stay the same while the defect does.

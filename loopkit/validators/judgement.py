@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from loopkit.datatypes import conform
 from loopkit.definition.machine import NO_FINDING
 from loopkit.findings import Answer, Finding
 from loopkit.json_schema import NotJudged
+from loopkit.text import one_line
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.identity import finding_ids
 from loopkit.validators.only_report import Report, only_report
@@ -18,6 +19,8 @@ from loopkit.validators.report_form import (
     Doubt,
     ReportForm,
     VerdictWord,
+    as_text,
+    folded,
     key_of,
     meaning,
     part,
@@ -28,6 +31,8 @@ from loopkit.validators.report_form import (
 
 WORDS_LIMIT = 2_000
 """Characters of a judge's own words that become a finding."""
+
+SAYS_NOTHING = "The reviewer rejects it and does not say why."
 
 MAX_FAULTS = 5
 """Places at which a report breaks its schema that its judge is told at once."""
@@ -124,13 +129,16 @@ def _refuse_contradiction(
     if verdict is None:
         return
     has_error = any(finding.blocking for finding in findings)
+    rejects = any(form.levels.rejects(finding.severity, form.cap) for finding in findings)
     said = f"The verdict is {shown(part(report, form.verdict))}, but"
-    if verdict == "fail" and not has_error:
+    # Where nothing can reject, what is named has been said, whatever it was called.
+    only_advises = form.cap is not None and not form.levels.is_severe(form.cap)
+    if verdict == "fail" and not (findings if only_advises else has_error):
         raise Doubt(
             f"{said} {_nothing_blocks(findings, form)}. "
             "Name what has to be corrected, or give another verdict."
         )
-    if verdict != "fail" and has_error:
+    if verdict != "fail" and rejects:
         errors = words_for(form.severities, *form.levels.severe)
         raise Doubt(f"{said} a finding has the severity {errors}. {_to_agree(form)}")
     if verdict == "warn" and not findings:
@@ -155,10 +163,16 @@ def _to_agree(form: ReportForm) -> str:
 
 
 def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -> Answer:
+    """A fail that names nothing that has to be corrected, as one finding.
+
+    Of a report of another shape what its `map` names and the checks that failed; else what stands
+    around it. Where that is nothing the author gets one sentence, and the reason, which a person
+    sees, has the whole answer.
+    """
     around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    no_words = {key_of(path) for path in (form.verdict, form.severity, form.parts.code)}
-    said = "; ".join(_words(report, no_words)) or " ".join(around.replace("```", "").split())
-    message = storable(said or "The reviewer rejects it and does not say why.")[:WORDS_LIMIT]
+    named = _named_in_own(report, form) if form.is_own else _named_by_map(report, form)
+    said = _joined(named) or " ".join(around.replace("```", "").split())
+    message = storable(said or SAYS_NOTHING)[:WORDS_LIMIT]
     [identity] = finding_ids(validator, [(RULE, "", message)])
     finding = Finding(
         id=identity,
@@ -168,7 +182,58 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
         rule=RULE,
         identified=False,
     )
-    return answer_with(validator, [finding])
+    reason = "" if said else storable(f"it rejects and names nothing: {one_line(text, 500)}")
+    return answer_with(validator, [finding]).model_copy(update={"reason": reason})
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """The texts, each once; those that are too many are left out whole."""
+    joined = ""
+    for text in dict.fromkeys(texts):
+        longer = f"{joined}; {text}" if joined else text
+        if len(longer) > WORDS_LIMIT and joined:
+            return joined if len(joined) + 3 > WORDS_LIMIT else f"{joined}; …"
+        joined = longer
+    return joined
+
+
+def _named_in_own(report: Report, form: ReportForm) -> Iterator[str]:
+    yield from _words(report, {form.verdict, form.severity, form.parts.code})
+
+
+def _named_by_map(report: Report, form: ReportForm) -> Iterator[str]:
+    """The checks that failed, and the message of everything that is listed."""
+    yield from _failed_checks(report, form)
+    listed = part(report, form.parts.findings)
+    for item in listed if isinstance(listed, list) else ():
+        message = item if isinstance(item, str) else as_text(part(item, form.parts.message))
+        if message and message.strip():
+            yield message.strip()
+
+
+def _failed_checks(value: object, form: ReportForm) -> Iterator[str]:
+    """What is false in a report, by its name; and each item beside the findings that fails."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if inner is False and key != key_of(form.verdict):
+                yield f"{key}: false"
+            elif key != key_of(form.parts.findings):
+                yield from _failed_checks(inner, form)
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, dict) and (failed := _failed_item(item, form)):
+                yield failed
+            else:
+                yield from _failed_checks(item, form)
+
+
+def _failed_item(item: Mapping[str, object], form: ReportForm) -> str:
+    """The texts of an item that has a word which means `fail`; empty where it has none."""
+    fails = {folded(word) for word, meant in form.verdicts.items() if meant == "fail"} | {"fail"}
+    texts = [text.strip() for text in item.values() if isinstance(text, str) and text.strip()]
+    if not any(folded(text) in fails for text in texts):
+        return ""
+    return ", ".join(text for text in texts if folded(text) not in fails)
 
 
 def _words(value: object, no_words: Set[str]) -> Iterator[str]:

@@ -43,6 +43,8 @@ class ReportForm:
     """How bad findings can be."""
     score: Score | None = None
     """What a report has to give as a number, if it scores."""
+    cap: str | None = None
+    """The most that its findings count, whatever it calls them."""
 
     @property
     def verdict(self) -> str:
@@ -74,9 +76,9 @@ class ReportForm:
 def form_of(rule: JudgeRule, agent: Agent, levels: Severities) -> ReportForm:
     """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
     if rule.map is None:
-        return ReportForm(levels=levels, score=rule.score)
+        return ReportForm(levels=levels, score=rule.score, cap=rule.severity)
     datatype = parse_fields(agent.schema_) if agent.schema_ else None
-    return ReportForm(rule.map, is_own=False, datatype=datatype, levels=levels, score=rule.score)
+    return ReportForm(rule.map, False, datatype, levels, rule.score, rule.severity)
 
 
 def part(record: object, path: str) -> object:

@@ -14,7 +14,7 @@ async def check_schema(rule: SchemaRule, subject: Subject, _setting: Setting) ->
     """One fault for each part of the data that is wrong, at its location."""
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):
-        return [Fault(data.reason, "no data")]
+        return [Fault(data.reason, "no data", is_unreadable=True)]
     faults = _faults(data, rule)
     return [_fault(location, message, data) for location, message in faults[:MAX_FAULTS]]
 

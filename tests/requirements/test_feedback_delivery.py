@@ -205,9 +205,9 @@ def test_an_emitted_event_names_the_attempt_and_its_findings(desk: Desk) -> None
         for event in played.of(Emitted)
     ]
     assert told == [
-        ("drafting", "draft", 0, []),
+        ("drafting", "draft", 1, []),
         ("revising", "judge", 1, ["A", "B"]),
-        ("drafting", "draft", 1, ["A", "B"]),
+        ("drafting", "draft", 2, ["A", "B"]),
     ]
 
 

@@ -49,7 +49,7 @@ class Judge:
     def form(self) -> AnswerForm:
         if self.rule.verdict is not None:
             patterns = self.active.program.machine.patterns
-            return VerdictForm(self.rule.verdict, patterns, self.levels)
+            return VerdictForm(self.rule.verdict, patterns, self.levels, self.rule.severity)
         return form_of(self.rule, self.agent, self.levels)
 
     @cached_property
@@ -118,6 +118,8 @@ class Judge:
         return await call(self.active, self.work, request)
 
     def read(self, reply: Replied) -> Answer | Misread:
+        if not reply.text.strip():
+            return Misread("Your answer was empty.")
         if reply.cut_off:
             return Misread("Your answer was cut off before its end. Answer shorter.")
         if isinstance(self.form, VerdictForm):

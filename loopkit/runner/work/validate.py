@@ -18,7 +18,7 @@ from loopkit.runner.work.place import workspace
 from loopkit.runner.work.sampling import ask_all
 from loopkit.severities import Severities
 from loopkit.validators import Setting, Subject, judge_deterministic
-from loopkit.validators.identity import finding_id
+from loopkit.validators.identity import OF_ARTIFACT, finding_id
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
@@ -64,7 +64,7 @@ def _worked(active: ActiveRun, name: str, report: Report, time_s: float) -> Work
 async def _panel(
     active: ActiveRun, name: str, state: ValidateState, artifact: Artifact, ran: list[Ran]
 ) -> ledger.Panel:
-    """The answers of the rules, and of the judges where nothing blocks."""
+    """The answers of the rules, and of the judges where nothing blocks and none is missing."""
     levels = active.program.machine.levels
     if artifact.infeasible:
         reason = f"`{artifact.author}` declared that it can't be done"
@@ -90,9 +90,10 @@ async def _panel(
             answers += settled([await judge_deterministic(validator, fixed, subject, own)])
         if state.stop == "first" and _blocks(answers):
             break
-    blocked = _blocks(answers)
+    # A report without the verdict of a rule is none, whatever a judge was paid to say.
+    is_decided = _blocks(answers) or any(answer.verdict in ledger.MISSING for answer in answers)
     judges = _judges(active, name, validators, artifact.author, setting.severities)
-    asked = [judge for judge in judges if judge.rule.always or not blocked]
+    asked = [judge for judge in judges if judge.rule.always or not is_decided]
     return ledger.Panel(tuple(answers), settled(await ask_all(asked, subject, setting)))
 
 
@@ -103,16 +104,16 @@ def _blocks(answers: Iterable[Answer]) -> bool:
 def _content_fault(artifact: Artifact, severity: str) -> Answer:
     """The author's content fault as a blocking finding; no rule is run on what is no artifact."""
     finding = Finding(
-        id=finding_id("artifact", artifact.fault_code, "", artifact.fault_code),
+        id=finding_id(OF_ARTIFACT, artifact.fault_code, "", artifact.fault_code),
         message=f"{artifact.name}: {artifact.fault}",
         severity=severity,
-        validator="artifact",
+        validator=OF_ARTIFACT,
         rule=artifact.fault_code,
         code=artifact.fault_code,
         # A schema is broken in many ways; all other faults are one each.
         identified=artifact.fault_code != "schema",
     )
-    return Answer(validator="artifact", verdict="fail", findings=(finding,))
+    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
 
 
 def _setting(active: ActiveRun, state: ValidateState) -> Setting:

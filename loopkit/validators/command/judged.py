@@ -105,7 +105,8 @@ def _word(faults: Sequence[Fault], levels: Severities) -> str:
 
 def _reported(start: Start, result: CommandResult) -> list[Fault]:
     rule, setting = start.rule, start.setting
-    reading = Reading(setting.validator, setting.severities, rule.map, folder_of(setting))
+    folder = folder_of(setting)
+    reading = Reading(setting.validator, setting.severities, rule.map, folder, rule.severity)
     try:
         return READERS[rule.parse](_report(start, result), reading)
     except Unreadable as error:
@@ -135,7 +136,7 @@ def _said(start: Start, result: CommandResult) -> Spoken:
     """The verdict in what the program prints: of a transcript, in what the assistant says."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
-    form = VerdictForm(rule.verdict, setting.patterns, setting.severities)
+    form = VerdictForm(rule.verdict, setting.patterns, setting.severities, rule.severity)
     try:
         printed = _whole(result)
     except Unreadable as error:

@@ -18,6 +18,10 @@ _TIMES = re.compile(
     r"|\b\d+(?:\.\d+)?[ ]?(?:[mµun]?s|secs?|seconds?|mins?|minutes?)\b"
 )
 """Addresses, dates, times of the day and durations: what differs although nothing changed."""
+_PASSED = re.compile(
+    r"^(?:[^\w\n\[]|_)*\[[*_]*PASS(?:ED)?[*_]*\].*\n?", re.IGNORECASE | re.MULTILINE
+)
+"""Lines that say that all is well, of which nobody has to mend anything."""
 
 
 def tail(stdout: str, stderr: str, limit: int = TAIL_CHARS) -> str:
@@ -32,7 +36,7 @@ def tail(stdout: str, stderr: str, limit: int = TAIL_CHARS) -> str:
 
 def failure(program: str, result: CommandResult, *, but: str = "") -> Fault:
     """The defect that an exit code stands for, in the program's own last words."""
-    printed = tail(result.stdout, result.stderr)
+    printed = tail(_PASSED.sub("", result.stdout), _PASSED.sub("", result.stderr))
     ended = f"`{program}` ended with exit code {result.exit_code}{but}"
     message = f"{ended}:\n{printed}" if printed else f"{ended} and printed nothing"
     # Counts differ from round to round, although the defect is the same one; but more of it than

@@ -16,7 +16,7 @@ def read_report(text: str, reading: Reading) -> list[Fault]:
     and all else that leaves a doubt is refused.
     """
     parts, levels = reading.map or ReportMap(), reading.levels
-    form = ReportForm(parts, is_own=reading.map is None, levels=levels)
+    form = ReportForm(parts, is_own=reading.map is None, levels=levels, cap=reading.cap)
     read = read_judgement(reading.validator, text, form)
     answer = read.last_resort if isinstance(read, Misread) else read
     if answer is None:

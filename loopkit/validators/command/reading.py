@@ -32,6 +32,8 @@ class Reading:
     """How a report of another shape is read."""
     folder: Path
     """Where the program ran, so that its paths can be told from there."""
+    cap: str | None = None
+    """The most that findings count, whatever the report calls them."""
 
 
 Reader = Callable[[str, Reading], list[Fault]]

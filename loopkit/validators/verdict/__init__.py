@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from loopkit.definition.machine import NO_FINDING
@@ -12,7 +12,7 @@ from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.report_form import Doubt, quoted
 from loopkit.validators.verdict.form import VerdictForm, VerdictWord
-from loopkit.validators.verdict.listed import Listed, listed_in, of_verdict
+from loopkit.validators.verdict.listed import Listed, is_met, listed_in, of_verdict
 from loopkit.validators.verdict.said import Said, taken, verdicts_in
 from loopkit.validators.verdict.spoken import spoken
 
@@ -111,9 +111,12 @@ def _number(text: str, pattern: str) -> int | None:
 
 
 def _refuse_contradiction(said: Said, faults: Sequence[Fault], form: VerdictForm) -> None:
-    rejects = any(form.levels.is_severe(fault.severity) for fault in faults)
+    has_error = any(form.levels.is_severe(fault.severity) for fault in faults)
+    rejects = any(form.levels.rejects(fault.severity, form.cap) for fault in faults)
+    # Where nothing can reject, what is named has been said, whatever it was called.
+    only_advises = form.cap is not None and not form.levels.is_severe(form.cap)
     given = f"The verdict is {quoted(said.word)}, but"
-    if said.meaning == "fail" and not rejects:
+    if said.meaning == "fail" and not (faults if only_advises else has_error):
         raise Doubt(
             f"{given} no finding says what has to be corrected. "
             "Name it in the form of a finding, or give another verdict."
@@ -127,11 +130,48 @@ def _refuse_contradiction(said: Said, faults: Sequence[Fault], form: VerdictForm
 
 
 def _own_words(messages: Sequence[str], verdict: VerdictWord, form: VerdictForm) -> Fault:
-    """The end of what was said, as a finding."""
-    said = "\n\n".join(text for message in messages if (text := printable(message).strip()))
-    if len(said) > TAIL_CHARS:
-        # From the start of a line, unless the last line alone is longer.
-        _cut, _newline, lines = said[-TAIL_CHARS:].partition("\n")
-        said = f"…\n{lines or said[-TAIL_CHARS:]}"
+    """What was said and is not met, as a finding: its end, after the lines before that fail."""
+    whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
+    try:
+        said = _without_met(whole, form)
+        end = _end_of(said)
+        said = end if end == said else "\n".join((*_failing(said, end, form), "…", end))
+    except PatternTimeout:
+        # The pattern is told of in the reason; the words count as they are.
+        said = _end_of(whole)
     level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
     return Fault(storable(said), storable(said), severity=level, value=said, identified=False)
+
+
+def _end_of(said: str) -> str:
+    """As much of the end of a text as a finding may have."""
+    if len(said) <= TAIL_CHARS:
+        return said
+    # From the start of a line, unless the last line alone is longer.
+    _cut, _newline, lines = said[-TAIL_CHARS:].partition("\n")
+    return lines or said[-TAIL_CHARS:]
+
+
+def _without_met(said: str, form: VerdictForm) -> str:
+    """The text without the findings in it that say that all is well."""
+    parts, kept = [], 0
+    for match in occurrences(form.listed, said):
+        if is_met(match, form):
+            parts.append(said[kept : match.start()])
+            kept = match.end()
+    return "".join((*parts, said[kept:])).strip()
+
+
+def _failing(said: str, end: str, form: VerdictForm) -> Iterator[str]:
+    """The lines before the end in which something fails, in all no longer than the end may be."""
+    before = said.removesuffix(end)
+    room, seen = TAIL_CHARS, 0
+    for match in occurrences(form.failing, before):
+        if match.start() < seen:
+            continue
+        start = before.rfind("\n", seen, match.start()) + 1 or seen
+        seen = before.find("\n", match.end()) + 1 or len(before)
+        line = before[start:seen].rstrip("\n")
+        if len(line) < room:
+            room -= len(line) + 1
+            yield line

@@ -58,6 +58,8 @@ class VerdictForm:
     named: Mapping[str, str] = field(default_factory=dict)
     """The machine's patterns, by name."""
     levels: Severities = Severities()
+    cap: str | None = None
+    """The most that its findings count, whatever it calls them."""
 
     @property
     def words(self) -> Mapping[str, VerdictWord]:
@@ -90,6 +92,12 @@ class VerdictForm:
         """What a word of a verdict means; none where it is unknown."""
         known = {folded(own): meant for own, meant in self.words.items()}
         return known.get(folded(word))
+
+    @cached_property
+    def failing(self) -> str:
+        """The words that mean `fail`, and the severities that do."""
+        words = (word for word, meant in self.words.items() if meant == "fail")
+        return f"(?i){_any_of((*words, *self.levels.severe))}"
 
     def level(self, word: str) -> str | None:
         """The severity that a word of a finding stands for; `none` is no finding."""

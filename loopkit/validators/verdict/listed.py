@@ -42,6 +42,11 @@ def listed_in(text: str, verdict: VerdictWord, form: VerdictForm) -> tuple[Liste
     return tuple(_listed(match, verdict, form) for match in occurrences(form.listed, text))
 
 
+def is_met(match: Match[str], form: VerdictForm) -> bool:
+    """Whether a finding says that all is well."""
+    return form.level(_group(match, "severity")) == NO_FINDING
+
+
 def of_verdict(listed: Sequence[Listed], said: Sequence[Said], chosen: int) -> Sequence[Listed]:
     """Those of the findings that belong to one of several verdicts.
 
