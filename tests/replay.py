@@ -311,6 +311,11 @@ class Replay:
         yield from self._fails(run, state, applying, judges)
         for warnings in (0, *self._counts("warning_count", least=1)):
             yield from self._routed(run, state, warnings, (everyone, second), may_be_lost)
+            # Where a rule comes to no verdict, only those judges are asked who always are.
+            if asks and any(not isinstance(rule, JudgeRule) for rule in applying):
+                always = [judge for judge in judges if judge[0].always]
+                few = (_samples(always), _second(always))
+                yield from self._routed(run, state, warnings, few, may_be_lost, "transient")
         # A judge whose question cannot be filled in leaves no report; others may have been asked.
         yield Option(self._work(run, "fatal", error="fatal"), (), everyone + second)
         if asks:
@@ -323,8 +328,12 @@ class Replay:
         warnings: int,
         asked: tuple[Asked, Asked],
         may_be_lost: bool,
+        lost: str = "",
     ) -> Iterator[Option]:
-        """Reports that come to the transitions only where a guard names them."""
+        """Reports that come to the transitions only where a guard names them.
+
+        `lost` is the class of the error by which rules alone have no verdict.
+        """
         names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
         everyone, second = asked
         if names & {"incomplete", "verdict"}:
@@ -332,11 +341,14 @@ class Replay:
                 run, "incomplete", 0, warnings, everyone, second, error_class="fatal"
             )
         elif may_be_lost or everyone:
-            for error_class in ERRORS if everyone else ("transient", "fatal"):
+            classes: Sequence[str] = ERRORS if everyone else ("transient", "fatal")
+            if lost:
+                classes = [lost] if may_be_lost else []
+            for error_class in classes:
                 yield from self._reported(
                     run, "incomplete", 0, warnings, everyone, second, error_class, error_class
                 )
-        if self._may_be_infeasible(state.validate_):
+        if self._may_be_infeasible(state.validate_) and not lost:
             outcome = "done" if names & {"infeasible", "verdict"} else "content"
             yield from self._reported(run, "infeasible", 0, warnings, (), outcome=outcome)
 

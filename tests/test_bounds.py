@@ -109,6 +109,18 @@ def test_judges_cost_nothing_where_a_rule_blocks_unless_they_are_always_asked() 
     assert totals(explore(machine(always), price=price))[0][0] == 2
 
 
+def test_judges_cost_nothing_where_a_rule_comes_to_no_verdict_unless_they_are_always_asked() -> (
+    None
+):
+    lost = LOOP.replace("guard: valid", "guard: incomplete")
+    assert totals(explore(machine(lost), price=price))[0][0] == 1
+    always = lost.replace("reask: 1", "always: true")
+    assert totals(explore(machine(always), price=price))[0][0] == 2
+    # Without a rule beside it the judge has been asked, whatever came of it.
+    alone = lost.replace("{min_chars: 9}, ", "")
+    assert totals(explore(machine(alone), price=price))[0][0] == 2
+
+
 def test_a_judge_is_asked_as_often_as_it_has_samples_and_once_more_where_a_fail_is_confirmed() -> (
     None
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Literal
 
 from loopkit.definition import AgentState, CommandRule, FixedRule, JudgeRule, PythonRule, Rule
@@ -43,7 +44,7 @@ class Spread:
     least: Asked
     most: Asked
     how: Literal["", "blocked", "faulty"] = ""
-    """Of a failing report: why judges are left out. A rule blocked, or there was no artifact."""
+    """Why judges are left out: by what a rule found or could not tell, or without an artifact."""
 
 
 NOBODY = Spread((), ())
@@ -95,7 +96,8 @@ class Asking:
     def judging(self, name: str, row: Row) -> Iterator[Spread]:
         """Who may have been asked for a report: one for each way in which it can have come about.
 
-        Judges are asked where no rule blocks; those with `always` also where one does. A faulty
+        Judges are asked where no rule blocks or came to no verdict; those with `always` whatever
+        the rules say. A faulty
         or infeasible artifact is shown to nobody. Whatever a second opinion says, the report has a
         finding then, or with a quorum a judge too few.
         """
@@ -105,23 +107,27 @@ class Asking:
         elif verdict == "fail":
             yield from self._failing(name, row)
         else:
-            yield _spread(self._asked(name, row), with_second=verdict != "pass" or is_short)
+            asked = self._asked(name, row)
+            yield _spread(asked, with_second=verdict != "pass" or is_short)
+            if verdict == "incomplete" and self._may_apply(FixedRule, name, row):
+                yield _unjudged(asked)
 
     def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
         """Who may have been asked where no report comes to the transitions."""
-        everyone = _spread(self._asked(name, context))
+        asked = self._asked(name, context)
+        everyone = _spread(asked)
         if event == "fatal" or (event == "content" and is_given_up(self._anatomy, name)):
             yield NOBODY
-        is_command = event == "transient" and self._may_run_command(name, context)
+        programs = CommandRule | PythonRule
+        is_command = event == "transient" and self._may_apply(programs, name, context)
         if event in ("fatal", "limit") or everyone.most or is_command:
             yield everyone
+        if is_command:
+            yield _unjudged(asked)
 
-    def _may_run_command(self, name: str, context: Row) -> bool:
+    def _may_apply(self, kinds: type | UnionType, name: str, context: Row) -> bool:
         rules = self._anatomy.rules_at[name]
-        return any(
-            isinstance(r, CommandRule | PythonRule) and self._applies(r, context) is not False
-            for r in rules
-        )
+        return any(isinstance(r, kinds) and self._applies(r, context) is not False for r in rules)
 
     def _failing(self, name: str, row: Row) -> Iterator[Spread]:
         rules = self._anatomy.rules_at[name]
@@ -133,8 +139,7 @@ class Asking:
             yield FAULTY
         asked = self._asked(name, row)
         if any(isinstance(rule, FixedRule) for rule in blocking):
-            always = [(judge, applies) for judge, applies in asked if judge.rule.always]
-            yield _spread(always, how="blocked")
+            yield _unjudged(asked)
         rejecting = [judge for judge, _ in asked if judge.rule in blocking]
         if rejecting:
             spread = _spread(asked)
@@ -185,3 +190,10 @@ def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
     """The second opinion without which none of these judges can have failed, if there is one."""
     seconds = [judge.second for judge in rejecting]
     return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))
+
+
+def _unjudged(asked: Sequence[tuple[_Judge, bool | None]]) -> Spread:
+    """Those who are asked where a rule blocks or came to no verdict."""
+    return _spread(
+        [(judge, applies) for judge, applies in asked if judge.rule.always], how="blocked"
+    )
