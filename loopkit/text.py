@@ -11,6 +11,14 @@ ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
 """What can be a long run of accents: none of them is a letter or older than these."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
+EMPTY = "(empty)"
+"""Stands for a text that says nothing, so that nobody takes it for one that was left out."""
+
+
+def or_empty(text: str) -> str:
+    """The text, or a word for it where it says nothing."""
+    return text if text.strip() else EMPTY
+
 
 def printable(text: str) -> str:
     """The text without control characters, escape sequences and bidirectional overrides."""

@@ -185,6 +185,9 @@ def _print_text(text: str) -> None:
 
 
 def _print_end(state: RunState) -> None:
+    for name, value in state.finished.result.items() if state.finished else ():
+        if isinstance(value, str) and not value.strip():
+            exits.say(f"{name} is empty")
     exits.say(f"{state.run}: {spent(state.usage)}")
     if state.question is not None and state.status == "waiting":
         choices = ", ".join(choice.name for choice in state.question.choices if not choice.closed)

@@ -17,7 +17,7 @@ from loopkit.cli.watching import event_line
 from loopkit.events import read_event
 from loopkit.journal import RunRow
 from loopkit.runstate import RunState
-from loopkit.text import indented, one_line
+from loopkit.text import indented, one_line, or_empty
 from loopkit.views.amounts import spent
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
@@ -130,7 +130,7 @@ def _shown(state: RunState) -> Iterator[str]:
         told = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
         yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
     for name, value in state.input.items():
-        yield f"input {name}: {one_line(str(value), 80)}"
+        yield f"input {name}: {one_line(or_empty(str(value)), 80)}"
     if state.status != "waiting":
         # The open question shows the route itself.
         yield "route: " + " → ".join(_route(state))
@@ -141,7 +141,7 @@ def _shown(state: RunState) -> Iterator[str]:
         for name, value in state.finished.result.items():
             label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield f"result {name}{label}:\n{indented(shown, '  ')}"
+            yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
 
 
 def _route(state: RunState) -> Iterator[str]:

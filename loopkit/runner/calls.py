@@ -18,6 +18,7 @@ from loopkit.runner.breaker import PROBE_S
 from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
 from loopkit.runner.retries import CallFailed, TryFailed, retrying
 from loopkit.runstate import Exchange, Task
+from loopkit.text import or_empty
 from loopkit.validators.answer import storable
 
 
@@ -301,8 +302,9 @@ def conversation(system: str, told: Sequence[Exchange], prompt: str) -> tuple[Me
         message
         for exchange in told
         for message in (
-            Message("user", exchange.prompt),
-            Message("assistant", exchange.reply.text),
+            Message("user", or_empty(exchange.prompt)),
+            # Some providers refuse a conversation in which somebody says nothing.
+            Message("assistant", or_empty(exchange.reply.text)),
         )
     )
-    return (*head, *turns, Message("user", prompt))
+    return (*head, *turns, Message("user", or_empty(prompt)))

@@ -29,7 +29,7 @@ from loopkit.events import (
 )
 from loopkit.findings import Finding, Report
 from loopkit.runner.active import Stored
-from loopkit.text import one_line, plural
+from loopkit.text import one_line, or_empty, plural
 from loopkit.views.amounts import took, until
 from loopkit.views.history import weight
 from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
@@ -139,7 +139,7 @@ def _refused(event: Refused, *_: object) -> Iterator[Line]:
 
 
 def _waiting(event: Waiting, *_: object) -> Iterator[Line]:
-    yield _row(event.state, f"waits for a person: {one_line(event.text)}")
+    yield _row(event.state, f"waits for a person: {one_line(or_empty(event.text))}")
 
 
 def _finished(event: Finished, *_: object) -> Iterator[Line]:
@@ -174,7 +174,7 @@ def _artifact(before: Progress, event: Worked) -> str:
     artifact = event.artifact
     if artifact is None:
         return ""
-    size = plural(len(artifact.text), "character")
+    size = plural(len(artifact.text), "character") if artifact.text.strip() else "empty"
     if artifact.fault:
         size = _unsaid(before, artifact.fault) or "nothing"
     if "exit_code" in event.facts:

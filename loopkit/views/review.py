@@ -10,7 +10,7 @@ from loopkit.events import Artifact, Waiting
 from loopkit.findings import Finding, Report
 from loopkit.graph import cap_value
 from loopkit.runstate import RunState
-from loopkit.text import indented, printable
+from loopkit.text import indented, or_empty, printable
 from loopkit.views.history import (
     change_lines,
     counted,
@@ -43,7 +43,7 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
         label = " (fallback)" if artifact.fallback else ""
         yield f"{RULE}\n{name}, attempt {artifact.attempt} by {artifact.author}{label}\n{RULE}"
-        yield printable(artifact.text).strip("\n") or "(empty)"
+        yield or_empty(printable(artifact.text).strip("\n"))
         yield RULE
         yield from change_lines(run, artifact)
         yield ""
@@ -118,7 +118,7 @@ def _counted(engine: Engine, counter: str) -> str:
 
 def _question(question: Waiting) -> Iterator[str]:
     yield ""
-    yield printable(question.text)
+    yield or_empty(printable(question.text))
     for choice in question.choices:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
         comment = "  (with a comment)" if choice.takes_comment else ""

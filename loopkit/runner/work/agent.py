@@ -22,6 +22,7 @@ from loopkit.runner.ladder import model_for, provider_of
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work.place import files_reader, output_reader, workspace
 from loopkit.runstate import Exchange
+from loopkit.text import or_empty
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
@@ -127,8 +128,11 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
 
 
 def _printed_previous(active: ActiveRun) -> str:
-    names = {"previous": previous(active.program, active.state)}
-    return active.program.template("{{ previous }}").render(names).strip("\n")
+    """The version before this one; empty where there is none."""
+    version = previous(active.program, active.state)
+    printed = active.program.template("{{ previous }}").render({"previous": version}).strip("\n")
+    is_there = active.state.attempts.get(active.state.state, 0) > 0
+    return or_empty(printed) if is_there else printed
 
 
 def _is_edited(active: ActiveRun, name: str, state: AgentState) -> bool:
