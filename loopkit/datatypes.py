@@ -240,7 +240,11 @@ def _is_outside(number: object, datatype: DataType) -> bool:
 
 def _from_schema(notation: Mapping[str, Any]) -> DataType:
     if problem := schema_problem(notation):
-        raise NotationError(f"not a valid JSON Schema: {problem}")
+        raise NotationError(f"not a valid JSON Schema: {problem}", problem.path)
+    return _known(notation)
+
+
+def _known(notation: Mapping[str, Any]) -> DataType:
     words = {json_type: word for word, json_type in SCALARS.items()}
     kind = notation.get("type")
     known = DataType(
@@ -259,7 +263,7 @@ def _from_schema(notation: Mapping[str, Any]) -> DataType:
     if kind == "object" and isinstance(notation.get("properties"), Mapping):
         return replace(known, fields=_schema_fields(notation))
     if kind == "array" and isinstance(notation.get("items"), Mapping):
-        return replace(known, items=parse_type(notation["items"]))
+        return replace(known, items=_known(notation["items"]))
     return known
 
 
@@ -267,7 +271,7 @@ def _schema_fields(notation: Mapping[str, Any]) -> dict[str, DataType]:
     required = set(notation.get("required", ()))
     fields = {}
     for name, inner in notation["properties"].items():
-        datatype = parse_type(inner) if isinstance(inner, Mapping) else DataType({})
+        datatype = _known(inner) if isinstance(inner, Mapping) else DataType({})
         fields[name] = datatype if name in required else replace(datatype, optional=True)
     return fields
 

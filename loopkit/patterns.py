@@ -1,6 +1,7 @@
 """Regular expressions from a machine file: named, compiled once, and under a time limit.
 
-The dialect is that of the `regex` package; `^` and `$` match at every line.
+The dialect is that of the `regex` package; `^` and `$` match at every line, in a JSON Schema only
+at the ends of the text.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ class PatternTimeout(Exception):
 
 
 @lru_cache(maxsize=512)
-def compile_pattern(pattern: str) -> Pattern[str]:
-    """The compiled pattern; raises PatternError."""
+def compile_pattern(pattern: str, *, lines: bool = True) -> Pattern[str]:
+    """The compiled pattern, where `^` and `$` match at all `lines` or not; raises PatternError."""
     import regex  # noqa: PLC0415 - costs 40 ms, most commands need none
 
     try:
-        return regex.compile(pattern, regex.MULTILINE)
+        return regex.compile(pattern, regex.MULTILINE if lines else 0)
     except regex.error as error:
         # The package's stubs do not know its fields.
         reason, position = getattr(error, "msg", str(error)), getattr(error, "pos", None)

@@ -44,6 +44,7 @@ def told() -> Iterator[None]:
     from loopkit.agents.scripted import Crashed
     from loopkit.events import UnknownEvent
     from loopkit.journal import JournalError, UnknownRun
+    from loopkit.json_schema import NotJudged
     from loopkit.problems import ProblemsFound
     from loopkit.runner.work.human import AnswerRefused
 
@@ -53,6 +54,8 @@ def told() -> Iterator[None]:
         raise Stop(USAGE, shown(found.problems)) from found
     except (NotRunnable, AnswerRefused, UnknownRun) as error:
         raise Stop(USAGE, f"error: {error}") from error
+    except NotJudged as error:
+        raise Stop(USAGE, f"error: data could not be held against its type: {error}") from error
     except (JournalError, UnknownEvent) as error:
         raise Stop(ERROR, f"error: {error}") from error
     except Crashed as crashed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ from loopkit.cli.exits import USAGE, Stop
 from loopkit.datatypes import DataType, conform, parse_fields
 from loopkit.definition import Machine
 from loopkit.problems import did_you_mean
+from loopkit.validators.json_text import NoJson, parse_json
 
 _option = click.option
 
@@ -71,10 +71,10 @@ def given_inputs(
         _put(given, path, _typed(text, _field(datatype, path)))
     for written in set_json:
         path, value = _split(written, "--set-json")
-        try:
-            _put(given, path, json.loads(value))
-        except ValueError as error:
-            raise Stop(USAGE, f"error: `--set-json {written}` is not JSON: {error}") from error
+        data = parse_json(value)
+        if isinstance(data, NoJson):
+            raise Stop(USAGE, f"error: `--set-json {path[0]}=…` is not JSON: {data.reason}")
+        _put(given, path, data)
     return given
 
 
@@ -112,10 +112,8 @@ def _typed(text: str, datatype: DataType | None) -> object:
     """A text from the command line as its field's type, or as it is for `conform` to tell."""
     if datatype is None or datatype.scalar == "str":
         return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    data = parse_json(text)
+    return text if isinstance(data, NoJson) else data
 
 
 def _put(given: dict[str, Any], path: list[str], value: object) -> None:

@@ -1,41 +1,46 @@
-"""JSON Schema: what data breaks in a schema, and what is wrong with a schema itself."""
+"""JSON Schema: what data breaks in a schema, and what is wrong with a schema itself.
+
+The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
+which grows with the size of the data, and nothing is fetched from anywhere.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from loopkit.json_schema.judging import Flaw, NotJudged
 
-class NotJudged(Exception):
-    """Data could not be held against a schema; the message is a sentence with the cause."""
+MAX_FAULTS = 50
+"""How many faults are told of some data; what is wrong everywhere needs no longer list."""
 
 
 def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What JSON data breaks in a JSON Schema, as (location such as `nodes[2].id`, message).
 
-    Raises NotJudged.
+    The first 50 in the order of their locations. Raises NotJudged.
     """
-    # Costs 60 ms to import, and most commands judge no data.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    # The library costs 60 ms to import, and most commands judge no data.
+    from loopkit.json_schema.validation import errors  # noqa: PLC0415
 
-    errors = Draft202012Validator(schema).iter_errors(value)
+    found = errors(value, schema, most=MAX_FAULTS)
+    return [(location_of(error.absolute_path), _shortened(error.message)) for error in found]
+
+
+def fits(value: object, schema: Mapping[str, Any]) -> bool:
+    """Whether JSON data surely breaks nothing in a JSON Schema."""
     try:
-        faults = sorted(errors, key=lambda error: list(map(str, error.path)))
-    except Unresolvable as error:
-        raise NotJudged(f"a `$ref` of the schema leads nowhere: {error}") from error
-    return [(location_of(fault.absolute_path), _shortened(fault.message)) for fault in faults]
+        return not schema_faults(value, schema)
+    except NotJudged:
+        return False
 
 
-def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Why a mapping is no valid JSON Schema, or nothing."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - as above
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        return _shortened(error.message)
-    return ""
+def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
+    """Why a mapping is no JSON Schema that can be used."""
+    # A notation is read again wherever it is needed.
+    return _problem_of(json.dumps(schema, default=str))
 
 
 def location_of(path: Sequence[str | int]) -> str:
@@ -44,8 +49,16 @@ def location_of(path: Sequence[str | int]) -> str:
     return text.removeprefix(".")
 
 
+@lru_cache(maxsize=64)
+def _problem_of(text: str) -> Flaw | None:
+    from loopkit.json_schema.soundness import flaws  # noqa: PLC0415 - as above
+
+    flaw = next(flaws(json.loads(text)), None)
+    return None if flaw is None else Flaw(_shortened(flaw.message), flaw.path, flaw.reference)
+
+
 def _shortened(message: str, limit: int = 300) -> str:
     return message if len(message) <= limit else f"{message[: limit - 1]}…"
 
 
-__all__ = ["NotJudged", "location_of", "schema_faults", "schema_problem"]
+__all__ = ["Flaw", "NotJudged", "fits", "location_of", "schema_faults", "schema_problem"]

@@ -19,6 +19,7 @@ from loopkit.definition import (
 )
 from loopkit.engine import suspension
 from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
+from loopkit.json_schema import NotJudged
 from loopkit.runner.active import ActiveRun, Stopped
 from loopkit.runner.inbox import consume
 from loopkit.runner.limits import LimitReached
@@ -115,6 +116,9 @@ async def turn(active: ActiveRun) -> None:
         work = work.model_copy(update={"refused": reached.call, "commands": reached.commands})
     except TemplateError as error:
         work = _unfilled(active, error)
+    except NotJudged as error:
+        reason = f"the answer could not be held against its schema: {error}"
+        work = _unworked(active, "fatal", reason)
     active.stage(*stepped(active, work))
     if not calls_at_once(active):
         await active.append()

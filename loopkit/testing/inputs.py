@@ -7,6 +7,7 @@ from typing import Any
 
 from loopkit.datatypes import DataType, conform, parse_fields
 from loopkit.definition import Machine
+from loopkit.json_schema import NotJudged
 from loopkit.load import DocPath, include
 from loopkit.problems import Problem, did_you_mean
 from loopkit.scenario import LoadedScenario
@@ -21,7 +22,12 @@ def inputs_of(
     """
     datatype = parse_fields(machine.input)
     given, problems = _given(written, case, datatype)
-    filled, faults = conform(given, datatype)
+    try:
+        filled, faults = conform(given, datatype)
+    except NotJudged as error:
+        message = f"the input could not be held against its type: {error}"
+        at = ("cases", case)
+        return {}, [written.source.problem(at, "wrong-input", message, key=True)]
     if faults and not problems:
         problems = list(_problems(written, case, given, datatype, faults))
     return (filled if isinstance(filled, dict) else {}), problems

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from loopkit.datatypes import conform
 from loopkit.definition.machine import NO_FINDING
 from loopkit.findings import Answer, Finding
-from loopkit.json_schema import NotJudged
 from loopkit.text import one_line
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.identity import finding_ids
@@ -79,10 +78,7 @@ def _typed(report: Report, form: ReportForm) -> tuple[Report, Sequence[tuple[str
     """The report with the defaults of its schema, and where it breaks it."""
     if form.datatype is None:
         return report, ()
-    try:
-        filled, faults = conform(report, form.datatype)
-    except NotJudged as error:
-        raise Doubt(f"The report could not be held against its schema: {error}.") from error
+    filled, faults = conform(report, form.datatype)
     return (filled if isinstance(filled, dict) else report), faults
 
 

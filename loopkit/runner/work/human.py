@@ -6,6 +6,7 @@ from loopkit.datatypes import conform, parse_fields
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Artifact, HumanAnswer, Worked
+from loopkit.json_schema import NotJudged
 from loopkit.problems import closest
 from loopkit.runstate import RunState
 
@@ -52,7 +53,10 @@ def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
 
 
 def _form(state: HumanState, answer: HumanAnswer) -> dict[str, object]:
-    form, faults = conform(answer.form, parse_fields(state.form))
+    try:
+        form, faults = conform(answer.form, parse_fields(state.form))
+    except NotJudged as error:
+        raise AnswerRefused(f"the form could not be held against its type: {error}") from error
     if faults:
         told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
         raise AnswerRefused(f"the form is not complete or not right: {told}")

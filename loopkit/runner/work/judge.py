@@ -9,6 +9,7 @@ from loopkit.agents.port import Request
 from loopkit.definition import Agent, CommandAgent, JudgeRule, ModelAgent
 from loopkit.events import Replied
 from loopkit.findings import Answer, Finding, with_findings
+from loopkit.json_schema import NotJudged
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.calls import Work, call, conversation, exchanges_of
 from loopkit.runner.ladder import model_for, provider_of
@@ -134,6 +135,11 @@ async def opinion(judge: Judge, prompt: str) -> Answer:
     """One answer of a judge, asked again with the reason while it can't be read."""
     try:
         return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
+    except NotJudged as error:
+        reason = f"the report could not be held against its schema: {error}"
+        return Answer(
+            validator=judge.validator, verdict="error", error_class="fatal", reason=reason
+        )
     except CallFailed as failed:
         return Answer(
             validator=judge.validator,

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from loopkit.datatypes import DataType
-from loopkit.json_schema import schema_faults
+from loopkit.json_schema import fits
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.suggesting.values import Hints
 from loopkit.testing.suggesting.values import values as samples
@@ -22,7 +22,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=2
 def value_of(datatype: DataType, words: Sequence[str] = ()) -> st.SearchStrategy[Any]:
     """Values that the type takes; `words` are texts that a condition may look for."""
     made = _of(datatype, words)
-    return made.filter(lambda value: not schema_faults(value, datatype.schema))
+    return made.filter(lambda value: fits(value, datatype.schema))
 
 
 def _of(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:

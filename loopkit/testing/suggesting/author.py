@@ -11,7 +11,7 @@ from typing import Any
 from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import AgentState, JudgeRule, Rule, ValidateState
 from loopkit.graph import artifact_of
-from loopkit.json_schema import schema_faults
+from loopkit.json_schema import fits
 from loopkit.ledger import normalised
 from loopkit.program import Program, flat_facts
 from loopkit.rows import OTHER_TEXT, Row
@@ -112,7 +112,7 @@ class Writing:
         again = self.before if self._wants_old else ()
         data = [parse_json(text) for text in (*again, *self.known)]
         found = [one for one in data if not isinstance(one, NoJson)]
-        usable = (one for one in found if not schema_faults(one, datatype.schema))
+        usable = (one for one in found if fits(one, datatype.schema))
         for value in chain(usable, values(datatype, hints, fixed)):
             if self._has_facts(value):
                 yield value

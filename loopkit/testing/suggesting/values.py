@@ -8,7 +8,7 @@ from itertools import islice, permutations, product
 from typing import Any
 
 from loopkit.datatypes import DataType
-from loopkit.json_schema import schema_faults
+from loopkit.json_schema import fits
 
 MOST_VALUES = 150
 """How many values of one type are tried."""
@@ -39,7 +39,7 @@ def values(datatype: DataType, hints: Hints, fixed: Mapping[str, object]) -> Ite
         }
         found = _records(parts)
     for value in islice(found, MOST_VALUES):
-        if not schema_faults(value, datatype.schema):
+        if fits(value, datatype.schema):
             yield value
 
 

@@ -1,0 +1,23 @@
+"""When two JSON values are one: 1 is 1.0, true is no number, keys have no order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+
+def canonical(value: object) -> str:
+    """The same text for equal values, and another for any other."""
+    return json.dumps(_normal(value), sort_keys=True)
+
+
+def _normal(value: object) -> object:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case Mapping():
+            return {key: _normal(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_normal(inner) for inner in value]
+        case _:
+            return value

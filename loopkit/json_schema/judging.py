@@ -1,0 +1,95 @@
+"""One judging: its clock, what it remembers, and why it may come to no verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+MAX_DEPTH = 64
+"""How deep data may be nested; a machine file has the same limit."""
+
+TIME_LIMIT_S = 1.0
+"""How long a judging may take, whatever it judges."""
+
+TIME_FOR_EACH_S = 0.000_1
+"""And how much longer for each value in data and schema, so that large ones have their time."""
+
+
+class NotJudged(Exception):
+    """Data could not be held against a schema; the message is a clause with the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong with a schema, and the way to it."""
+
+    message: str
+    path: tuple[str | int, ...] = ()
+    reference: str | None = None
+    """The `$ref` that leads nowhere, where it is one."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(slots=True)
+class Judging:
+    """The time that is left, and the values of each `enum` that was met."""
+
+    limit_s: float
+    ends_s: float
+    """By the time that this thread has worked: how busy a machine is makes no difference."""
+    known: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def look_at_clock(self) -> float:
+        """How many seconds are left; raises NotJudged without any."""
+        if (left_s := self.ends_s - time.thread_time()) > 0:
+            return left_s
+        raise NotJudged(
+            f"it took longer than {self.limit_s:.1f} s; write a schema that repeats less: "
+            "`allOf`, `anyOf`, `oneOf` and `$ref` inside each other multiply"
+        )
+
+
+_UNDER_WAY: ContextVar[Judging] = ContextVar("judging")
+
+
+def judging() -> Judging:
+    """The one that is under way."""
+    return _UNDER_WAY.get()
+
+
+@contextmanager
+def judging_of(value: object, schema: object, each_s: float) -> Iterator[None]:
+    """Time to judge a value by a schema; raises NotJudged for a value that is nested too deep."""
+    if (depth := len(sizes(value))) > MAX_DEPTH:
+        raise NotJudged(f"the data is nested {depth:,} levels deep; {MAX_DEPTH} are allowed")
+    limit_s = TIME_LIMIT_S + each_s * (sum(sizes(value)) + sum(sizes(schema)))
+    token = _UNDER_WAY.set(Judging(limit_s, time.thread_time() + limit_s))
+    try:
+        yield
+    except RecursionError as error:
+        raise NotJudged(
+            "the schema leads back to itself without an end, or too often; "
+            "let each `$ref` to something around it stand below `properties` or `items`"
+        ) from error
+    finally:
+        _UNDER_WAY.reset(token)
+
+
+def sizes(value: object) -> list[int]:
+    """How many values stand at each level of one, from itself down."""
+    numbers, level = [], [value]
+    while level:
+        numbers.append(len(level))
+        level = [inner for outer in level for inner in _inside(outer)]
+    return numbers
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
