@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from loopkit.codes import codes_at
 from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import (
     AgentState,
     CommandState,
     Extract,
     HumanState,
+    JudgeRule,
     RenderState,
     ValidateState,
 )
@@ -71,10 +73,6 @@ OF_VALIDATE: Mapping[str, GuardType] = {
     "infeasible": BOOL,
     "incomplete": BOOL,
 }
-
-
-SCORE = GuardType("num", optional=True)
-"""None where the judge was not asked, or did not answer."""
 
 
 class Scope:
@@ -240,7 +238,7 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
         case CommandState():
             return {"exit_code": INT}
         case ValidateState():
-            return {**OF_VALIDATE, **({"score": SCORE} if graph.scores(name) else {})}
+            return {**OF_VALIDATE, "codes": _codes(graph, name), **_score(graph, name)}
         case HumanState() as state:
             form = _scalar_names(parse_fields(state.form), "")
             return {"choice": GuardType("str", values=state.choices), **dict(form)}
@@ -248,12 +246,34 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
             return {}
 
 
+def _codes(graph: Graph, name: str) -> GuardType:
+    codes = codes_at(graph, name)
+    if codes is None:
+        return OF_VALIDATE["codes"]
+    return GuardType("texts", values=tuple(sorted(codes)), closed=True)
+
+
+def _score(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The lowest score of all; none where no judge with one was asked, or did answer."""
+    rules = graph.rules_at(name)
+    scores = [rule.score for rule in rules if isinstance(rule, JudgeRule) and rule.score]
+    if not scores:
+        return {}
+    low, high = min(score.min for score in scores), max(score.max for score in scores)
+    return {"score": GuardType("num", optional=True, minimum=low, maximum=high)}
+
+
 def guard_type(datatype: DataType) -> GuardType | None:
     """The type of a scalar in guards; none for lists and mappings."""
     match datatype.scalar:
         case "bool" | "int" | "num" | "str" as kind:
             return GuardType(
-                kind, values=datatype.values, optional=datatype.optional, bounded=datatype.bounded
+                kind,
+                values=datatype.values,
+                optional=datatype.optional,
+                bounded=datatype.bounded,
+                minimum=datatype.minimum,
+                maximum=datatype.maximum,
             )
         case _:
             return None

@@ -68,6 +68,7 @@ def generated(number: int) -> dict[str, Any]:
     }  # fmt: skip
     _later_facts(making, raw)
     _scores(random.Random(f"score {number}"), raw)
+    _codes(random.Random(f"code {number}"), raw)
     return raw
 
 
@@ -83,6 +84,15 @@ def _scores(chance: random.Random, raw: dict[str, Any]) -> None:
             edge = chance.choice(guarded)
             wanted = chance.choice(["score != none and score >= 5", "score == none or score < 3"])
             edge["guard"] = f"({edge['guard']}) {chance.choice(['and', 'or'])} ({wanted})"
+
+
+def _codes(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let a rule give the code that guards of its state look for, if nobody else can."""
+    for state in raw["states"].values():
+        fixed = [rule for rule in state.get("by", []) if "judge" not in rule]
+        names = any("in codes" in edge.get("guard", "") for edge in state.get("transitions", []))
+        if names and len(fixed) == len(state["by"]) and not any("code" in rule for rule in fixed):
+            chance.choice(fixed)["code"] = "lint"
 
 
 def _surroundings(making: Making) -> None:

@@ -10,10 +10,10 @@ import ast
 import operator
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,6 +38,7 @@ from loopkit.graph import output_of
 from loopkit.program import Program
 from loopkit.runner.work.human import AnswerRefused, answered
 from loopkit.runstate import RunState, fold
+from tests.findings import Found, counted_out, finder, plainest
 
 Asked = tuple[tuple[str, str, int], ...]
 """(agent, place, most calls) of everybody who is asked for one piece of work."""
@@ -45,6 +46,7 @@ Weights = tuple[int, int, int]
 """Agent runs, calls, cost."""
 ERRORS = ("transient", "content", "fatal")
 WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
+CODES = re.compile(r"(?:\"([^\"]*)\"|'([^']*)') (?:not )?in [\w.]*codes")
 NAMES = re.compile(r"(?<![\w.])[a-z]\w*(?:\.\w+)*")
 
 
@@ -138,6 +140,8 @@ class Replay:
         }
         self.numbers = sorted({0, 1} | {n for n in near if n >= 0})
         self.inputs = parse_fields(machine.input)
+        self.codes = sorted({a or b for text in self.texts for a, b in CODES.findall(text)})
+        self._counted: dict[Any, set[Found]] = {}
         self.steps_made = 0
         self._ahead: dict[str, tuple[list[str], list[str]]] = {}
 
@@ -297,137 +301,177 @@ class Replay:
         rules = [r for rules in self.program.validators_of(state).values() for r in rules]
         applying = [rule for rule in rules if self._applies(run, rule)]
         judges = self._judges(run, state)
-        second = _second(judges)
+        second = _second(judges, state)
         asks = any(isinstance(rule, JudgeRule) for rule in rules)
-        may_be_lost = any(isinstance(rule, CommandRule) for rule in applying)
         everyone = _samples(judges)
+        mild = self._found(applying, state, kinds=(False,))
         if applying:
-            yield from self._reported(run, "pass", 0, 0, everyone)
+            scores = self._scores(judges, always=state.quorum is None)
+            for more in _missing(judges, state):
+                yield from self._reported(run, "pass", Found(), everyone, more, scores=scores)
         else:
-            yield from self._reported(run, "not_applicable", 0, 0, ())
-        if any(_may_warn(rule, state) for rule in applying):
-            for warnings in self._counts("warning_count", least=1):
-                yield from self._reported(run, "warn", 0, warnings, everyone, second)
+            yield from self._reported(run, "not_applicable", Found(), ())
+        for found in self._plainest(found for found in mild if found.warnings):
+            scores = self._scores(judges)
+            yield from self._reported(run, "warn", found, everyone, second, scores=scores)
         yield from self._fails(run, state, applying, judges)
-        for warnings in (0, *self._counts("warning_count", least=1)):
-            yield from self._routed(run, state, warnings, (everyone, second), may_be_lost)
-            # Where a rule comes to no verdict, only those judges are asked who always are.
-            if asks and any(not isinstance(rule, JudgeRule) for rule in applying):
-                always = [judge for judge in judges if judge[0].always]
-                few = (_samples(always), _second(always))
-                yield from self._routed(run, state, warnings, few, may_be_lost, "transient")
+        # Where no rule applies, none can fail to come to a verdict.
+        for found in self._plainest(mild) if applying else ():
+            yield from self._routed(run, found, judges, applying)
+        if self._may_be_infeasible(state.validate_):
+            names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
+            outcome = "done" if names & {"infeasible", "verdict"} else "content"
+            yield from self._reported(run, "infeasible", Found(), (), outcome=outcome)
         # A judge whose question cannot be filled in leaves no report; others may have been asked.
         yield Option(self._work(run, "fatal", error="fatal"), (), everyone + second)
         if asks:
             yield from self._limited(run, everyone + second)
 
     def _routed(
-        self,
-        run: RunState,
-        state: ValidateState,
-        warnings: int,
-        asked: tuple[Asked, Asked],
-        may_be_lost: bool,
-        lost: str = "",
+        self, run: RunState, found: Found, judges: Sequence[Any], applying: Sequence[Any]
     ) -> Iterator[Option]:
-        """Reports that come to the transitions only where a guard names them.
-
-        `lost` is the class of the error by which rules alone have no verdict.
-        """
+        """Reports that come to the transitions only where a guard names them."""
+        state = self.machine.states[run.state]
+        assert isinstance(state, ValidateState)
         names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
-        everyone, second = asked
-        if names & {"incomplete", "verdict"}:
+        is_named = bool(names & {"incomplete", "verdict"})
+        fixed = [rule for rule in applying if not isinstance(rule, JudgeRule)]
+        programs = [rule for rule in fixed if isinstance(rule, CommandRule)]
+        always = [judge for judge in judges if judge[0].always]
+        ways: list[tuple[Sequence[Any], str]] = []
+        for error_class in ("fatal",) if is_named else ERRORS:
+            # A judge gives no verdict, after all others were asked, or a rule does not, before.
+            ways += [(judges, error_class)] if judges or is_named else []
+            lost = fixed if error_class == "fatal" else programs
+            if lost and (error_class != "content" or always):
+                ways.append((always, error_class))
+        for asked, error_class in ways:
+            outcome = "done" if is_named else error_class
             yield from self._reported(
-                run, "incomplete", 0, warnings, everyone, second, error_class="fatal"
-            )
-        elif may_be_lost or everyone:
-            classes: Sequence[str] = ERRORS if everyone else ("transient", "fatal")
-            if lost:
-                classes = [lost] if may_be_lost else []
-            for error_class in classes:
-                yield from self._reported(
-                    run, "incomplete", 0, warnings, everyone, second, error_class, error_class
-                )
-        if self._may_be_infeasible(state.validate_) and not lost:
-            outcome = "done" if names & {"infeasible", "verdict"} else "content"
-            yield from self._reported(run, "infeasible", 0, warnings, (), outcome=outcome)
-
-    def _counts(self, fact: str, *, least: int) -> list[int]:
-        """Numbers of findings: all that a guard could tell apart."""
-        is_read = self._names(fact)
-        return [n for n in self.numbers if n >= least] if is_read else [least]
+                run, "incomplete", found, _samples(asked), _second(asked, state),
+                error_class, outcome, scores=self._scores(asked),
+            )  # fmt: skip
 
     def _fails(
         self, run: RunState, state: ValidateState, applying: Sequence[Any], judges: Sequence[Any]
     ) -> Iterator[Option]:
+        fixed = [rule for rule in applying if not isinstance(rule, JudgeRule)]
         always = [judge for judge in judges if judge[0].always]
-        errors = [rule for rule in applying if _may_block(rule, state)]
-        ways: list[tuple[Asked, Asked]] = []
-        if any(not isinstance(rule, JudgeRule) for rule in errors):
-            ways.append((_samples(always), _second(always)))
+        found = self._found([*fixed, *(rule for rule, _ in always)], state, wanted=fixed)
+        asked, more = _samples(always), _second(always, state)
+        for one in self._plainest(f for f in found if f.is_wanted):
+            scores = self._scores(always)
+            yield from self._reported(run, "fail", one, asked, more, scores=scores)
         for judge in judges:
-            if judge[0] in errors:
-                # It has failed, so it was asked again; whether the others were is open.
-                others = [other for other in judges if other is not judge]
-                ways.append((_samples(judges) + _second([judge]), _second(others)))
-        for asked, more in ways:
-            errors_found = self._counts("error_count", least=1)
-            for count, warnings in product(errors_found, self._counts("warning_count", least=0)):
-                yield from self._reported(run, "fail", count, warnings, asked, more)
-        if self._may_be_faulty(state.validate_):
-            yield from self._reported(run, "fail", 1, 0, ())
+            # It has failed, so it was asked again; whether the others were is open.
+            others = [other for other in judges if other is not judge]
+            reviewers = [rule for rule, _ in judges]
+            mild = self._found(fixed, state, kinds=(False,))
+            found = self._found(reviewers, state, wanted=[judge[0]], beside=mild)
+            asked, more = _samples(judges) + _second([judge], state), _second(others, state)
+            for one in self._plainest(f for f in found if f.is_wanted):
+                scores = self._scores(judges)
+                yield from self._reported(run, "fail", one, asked, more, scores=scores)
+        for code in self._fault_codes(state.validate_):
+            yield from self._reported(run, "fail", Found(1, 0, frozenset({code})), ())
+
+    def _found(
+        self,
+        rules: Sequence[Any],
+        state: ValidateState,
+        *,
+        kinds: Sequence[bool] = (True, False),
+        wanted: Sequence[Any] = (),
+        beside: Iterable[Found] = (Found(),),
+    ) -> set[Found]:
+        """All that some rules can find, beside what others have found."""
+        key = (tuple(map(id, rules)), tuple(kinds), tuple(map(id, wanted)), frozenset(beside))
+        if key not in self._counted:
+            limit = max(self.numbers) + len(self.words)
+            may = {True: _may_block, False: _may_warn}
+            finders = [
+                finder(
+                    rule,
+                    self.codes,
+                    [kind for kind in kinds if may[kind](rule, state)],
+                    limit,
+                    is_wanted=any(rule is one for one in wanted),
+                )
+                for rule in rules
+            ]
+            self._counted[key] = counted_out(finders, limit, beside)
+        return self._counted[key]
+
+    def _plainest(self, found: Iterable[Found]) -> list[Found]:
+        counts = ("error_count", "warning_count")
+        return plainest(found, {n: self.numbers for n in counts if self._names(n)}, self.codes)
+
+    def _fault_codes(self, artifact: str) -> Iterator[str]:
+        """The codes of what is no artifact, of all its authors."""
+        for name, state in self._authors(artifact):
+            if isinstance(state, AgentState) and not self.graph.on(name, "content"):
+                yield from ("empty", "cut-off")
+                if self.machine.agents[state.agent].schema_ is not None:
+                    yield from ("not-json", "schema")
 
     def _reported(
-        self, run: RunState, verdict: str, errors: int, warnings: int, asked: Asked,
-        more: Asked = (), error_class: Any = None, outcome: str = "done",
+        self, run: RunState, verdict: str, found: Found, asked: Asked, more: Asked = (),
+        error_class: Any = None, outcome: str = "done",
+        scores: Sequence[Mapping[str, Any]] = ({},),
     ) -> Iterator[Option]:  # fmt: skip
         state = self.machine.states[run.state]
         assert isinstance(state, ValidateState)
         artifact = run.artifacts[state.validate_]
         here = (artifact.author, artifact.attempt)
-        earlier = any(
-            r.report.state == run.state and (r.judged.author, r.judged.attempt) != here
-            for r in run.rounds
-        )
-        fails_again = earlier and verdict == "fail"
+        earlier = {
+            (r.judged.author, r.judged.attempt) for r in run.rounds if r.report.state == run.state
+        } - {here}
+        least = {"stalled": 1, "regressed": 2}
         progress = product(
             *(
-                (False, True) if fails_again and self._names(word) else (False,)
-                for word in ("stalled", "regressed")
+                (False, True)
+                if verdict == "fail" and len(earlier) >= number and self._names(word)
+                else (False,)
+                for word, number in least.items()
             )
         )
-        codes = [word for word in self.words if any(f'"{word}" in' in t for t in self.texts)]
+        codes = [*sorted(found.codes), *[""] * (found.errors + found.warnings)]
         for stalled, regressed in progress:
-            for code in ("", *codes) if errors + warnings else ("",):
-                findings = tuple(
-                    Finding(
-                        id=f"f{i}",
-                        message="m",
-                        severity="error" if i < errors else "warning",
-                        blocking=i < errors,
-                        status="regressed" if regressed and i == 0 else "new",
-                        code=code,
-                    )
-                    for i in range(errors + warnings)
+            findings = tuple(
+                Finding(
+                    id=f"f{i}",
+                    message="m",
+                    severity="error" if i < found.errors else "warning",
+                    blocking=i < found.errors,
+                    status="regressed" if regressed and i == 0 else "new",
+                    code=codes[i],
                 )
-                report = Report(
-                    state=run.state, artifact=artifact.name, author=artifact.author,
-                    attempt=artifact.attempt, verdict=verdict, findings=findings,
-                    stalled=stalled, error_class=error_class,
-                )  # fmt: skip
-                error = "" if outcome == "done" else verdict
-                for score in self._scores(run.state):
-                    facts = {**ledger.facts_of(report), **score}
-                    work = self._work(run, outcome, facts=facts, report=report, error=error)
-                    yield Option(work, asked, asked + more)
+                for i in range(found.errors + found.warnings)
+            )
+            report = Report(
+                state=run.state, artifact=artifact.name, author=artifact.author,
+                attempt=artifact.attempt, verdict=verdict, findings=findings,
+                stalled=stalled, error_class=error_class,
+            )  # fmt: skip
+            error = "" if outcome == "done" else verdict
+            none = {"score": None} if self.graph.scores(run.state) else {}
+            for score in scores:
+                facts = {**ledger.facts_of(report), **none, **score}
+                work = self._work(run, outcome, facts=facts, report=report, error=error)
+                yield Option(work, asked, asked + more)
 
-    def _scores(self, state: str) -> Iterator[dict[str, Any]]:
-        """What scoring judges leave: none where they did not answer, or any number."""
-        if not self.graph.scores(state):
-            yield {}
-            return
-        for score in (None, *(self.numbers if self._names("score") else ())):
-            yield {"score": score}
+    def _scores(self, judges: Sequence[Any], *, always: bool = False) -> list[dict[str, Any]]:
+        """What the judges that were asked leave: a number of their range, or none.
+
+        They `always` give one where the artifact passes and none may be missing. One that rejects
+        in its own words gives none.
+        """
+        scoring = [rule.score for rule, _ in judges if rule.score is not None]
+        if not scoring:
+            return [{}]
+        low, high = min(score.min for score in scoring), max(score.max for score in scoring)
+        numbers = [n for n in self.numbers if low <= n <= high] if self._names("score") else [low]
+        return [{"score": n} for n in (*numbers, *(() if always else (None,)))]
 
     def _names(self, word: str) -> bool:
         return any(word in text for text in self.texts)
@@ -519,7 +563,13 @@ class Replay:
         assert isinstance(state, ValidateState)
         artifact = run.artifacts.get(state.validate_)
         now = (artifact.author, artifact.attempt) if artifact else None
-        return 0 if not judged else 2 if judged - {now} else 1
+        names = {n for text in self.texts for n in NAMES.findall(WORD.sub("0", text))}
+        own = {n for text in self.guards[name] for n in NAMES.findall(WORD.sub("0", text))}
+        told = {"stalled": 1, "regressed": 2}
+        most = max(
+            [number for word, number in told.items() if word in own or f"{name}.{word}" in names]
+        )
+        return min(2 * len(judged - {now}) + (now in judged), 2 * most)
 
     def steps(self, run: RunState) -> list[Step]:
         """What can happen next, each difference once. Raises NoEdge where a run is stuck."""
@@ -566,6 +616,7 @@ class Replay:
                     plus(step.most, onward.worst),
                     NEVER if is_limited else plus(step.least, onward.best),
                     onward.longest + 1,
+                    onward.taken | {str(step.key[0])},
                 )
             )
             if total.count > most:
@@ -593,9 +644,17 @@ def _samples(judges: Sequence[tuple[JudgeRule, Any]]) -> Asked:
     return tuple(asked for rule, asked in judges for _ in range(rule.samples))
 
 
-def _second(judges: Sequence[tuple[JudgeRule, Any]]) -> Asked:
+def _second(judges: Sequence[tuple[JudgeRule, Any]], state: ValidateState) -> Asked:
     """The opinions that are asked for besides, where those judges fail who can."""
-    return tuple(a for rule, a in judges if rule.confirm and rule.severity != "warning")
+    return tuple(a for rule, a in judges if rule.confirm and _may_block(rule, state))
+
+
+def _missing(judges: Sequence[tuple[JudgeRule, Any]], state: ValidateState) -> Iterator[Asked]:
+    """The second opinions that may be missing, each way, where the others are enough to pass."""
+    most = 0 if state.quorum is None else max(0, len(judges) - state.quorum)
+    second = _second(judges, state)
+    for number in range(min(most, len(second)) + 1):
+        yield from combinations(second, number)
 
 
 NEVER: Any = (float("inf"),) * 3
@@ -609,12 +668,14 @@ class Paths:
     worst: Weights = (0, 0, 0)
     best: Weights = NEVER
     longest: int = 0
+    taken: frozenset[str] = frozenset()
+    """The edges."""
 
     def beside(self, other: Paths) -> Paths:
         worst = tuple(map(max, zip(self.worst, other.worst, strict=True)))
         best = tuple(map(min, zip(self.best, other.best, strict=True)))
         longest = max(self.longest, other.longest)
-        return Paths(self.count + other.count, worst, best, longest)
+        return Paths(self.count + other.count, worst, best, longest, self.taken | other.taken)
 
 
 def plus(first: Weights, second: Weights) -> Weights:

@@ -10,7 +10,7 @@ from loopkit.rows import ROOM
 Reading = Callable[[Mapping[Variable, object]], object]
 """The values of a configuration -> the value of one fact."""
 PROGRESS = "progress "
-"""Whether an earlier attempt was judged completely, so that revising can have stalled."""
+"""How many earlier attempts were judged completely, up to two."""
 LIMITED = "limited "
 """Whether a limit was reached before."""
 OF_COUNTING = ("revisions", "max_revisions")
@@ -27,7 +27,7 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
     if Variable("judged", name) in read:
-        yield PROGRESS, lambda values: values[Variable("judged", name)] == 2
+        yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
     if THEN in read:
         yield LIMITED, _value(THEN)
     back = variables.graph.revise_edges[name]

@@ -1,10 +1,10 @@
 """Means over all runs, exact, under probabilities that somebody gives.
 
 An assumption names a state and a condition on what its work comes to: a fact (`valid`), one of
-its words (`approve`, `fail`), a class of error (`fatal`), `limit`, `blocked` (a rule blocks, so
-that judges are left out), or a guard made of these. One that a configuration decides by itself
-does not count there. Errors and limits that no assumption names do not happen, nor do answers
-that are no artifact.
+its words (`approve`, `fail`), a class of error (`fatal`), `limit`, `blocked` (a rule blocks or
+comes to no verdict, so that judges are left out), or a guard made of these. One that a
+configuration decides by itself does not count there. Errors and limits that no assumption names
+do not happen, nor do answers that are no artifact.
 """
 
 from __future__ import annotations

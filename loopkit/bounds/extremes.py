@@ -78,16 +78,21 @@ class Aim:
 
     def weight(self, move: Move) -> Number:
         """What the work before a move counts for."""
-        if self.is_worst:
-            return weight_of(move.most.spread.most, self.measure, is_worst=True)
         # What a limit cuts short is no measure of what a success takes.
-        least = weight_of(move.least.spread.least, self.measure, is_worst=False)
-        return NEVER if move.event == "limit" else least
+        is_cut_short = move.event == "limit" and not self.is_worst
+        return NEVER if is_cut_short else self._weight(self.case(move)[1])
 
     def case(self, move: Move) -> tuple[Case, Asked]:
         """The row of a move that is meant, and who is asked for it."""
-        case = move.most if self.is_worst else move.least
-        return case, case.spread.most if self.is_worst else case.spread.least
+        choose: Callable[..., Case] = max if self.is_worst else min
+        case = choose(move.cases, key=lambda case: self._weight(self._asked(case)))
+        return case, self._asked(case)
+
+    def _asked(self, case: Case) -> Asked:
+        return case.spread.most if self.is_worst else case.spread.least
+
+    def _weight(self, asked: Asked) -> Number:
+        return weight_of(asked, self.measure, is_worst=self.is_worst)
 
 
 class Search:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopkit.bounds.contexts import LIMITED, OF_COUNTING, PROGRESS, readings
+from loopkit.bounds.contexts import LIMITED, OF_COUNTING, PROGRESS, number, readings
 from loopkit.bounds.variables import OF_PROGRESS, Variable, Variables, alike
 from loopkit.bounds.work import Asking, Spread
 from loopkit.definition import AgentState, CommandState, ValidateState
@@ -42,7 +42,6 @@ class Move:
     cases: tuple[Case, ...]
     least: Case
     """The case for which the fewest are asked."""
-    most: Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class Moves:
                 stuck = own
             binding |= _binding(table, row, taken, self.variables.named[name])
         if table.is_human and not grouped and stuck is None:
-            return Ways((), next(table.rows(), {}), is_surely_stuck=True)
+            return Ways((), next(table.rows(context), {}), is_surely_stuck=True)
         for caught, broken in self._errors(name, context):
             grouped.setdefault(caught, []).extend(broken)
         moves = tuple(_move(way, cases) for way, cases in grouped.items())
@@ -129,14 +128,9 @@ class Moves:
 
     def _rows(self, name: str, table: Table, context: Row) -> Iterator[Row]:
         """The rows of a state's work that are possible in a context."""
-        if not isinstance(self._graph.states[name], ValidateState):
-            yield from table.rows()
-            return
-        verdicts = self.asking.verdicts(name, context)
-        has_earlier = context.get(PROGRESS, True)
-        for row in table.rows():
-            is_progress = any(row.get(fact) for fact in OF_PROGRESS)
-            if row.get("verdict", "pass") in verdicts and (has_earlier or not is_progress):
+        earlier = number(context.get(PROGRESS, 2))
+        for row in table.rows(context):
+            if not any(row.get(fact) and earlier < least for fact, least in OF_PROGRESS.items()):
                 yield row
 
     def _full(self, name: str, table: Table, own: Row, context: Row) -> Row:
@@ -221,8 +215,7 @@ def merged(moves: Sequence[Move]) -> Move:
 
 def _move(way: Way, cases: list[Case]) -> Move:
     least = min(cases, key=lambda case: len(case.spread.least))
-    most = max(cases, key=lambda case: len(case.spread.most))
-    return Move(*way, tuple(cases), least, most)
+    return Move(*way, tuple(cases), least)
 
 
 def _binding(table: Table, row: Row, taken: list[Edge], named: frozenset[str]) -> set[str]:

@@ -27,8 +27,10 @@ class Step:
     """A version in the target, how often its author had worked in the source, and up to what."""
     begun: tuple[int, ...] = ()
     """Target positions that are 1 at least."""
+    judged: tuple[tuple[int, int], ...] = ()
+    """Target positions at which the current version counts as judged, and up to what is counted."""
     aged: tuple[int, ...] = ()
-    """Target positions that go from 1 to 2: the version that was judged is an earlier one now."""
+    """Target positions at which a version that counts as judged becomes an earlier one."""
     restored: tuple[int, ...] = ()
     """Versions that may become any earlier one, because a person was shown the best."""
 
@@ -44,8 +46,10 @@ class Step:
             values[position] = min(number(held[works]) + 1, most)
         for position in self.begun:
             values[position] = values[position] or 1
+        for position, most in self.judged:
+            values[position] = min(number(values[position]) | 1, most)
         for position in self.aged:
-            values[position] = 2 if values[position] else 0
+            values[position] = number(values[position]) + 1 & ~1
         yield tuple(values)
         if self.restored:
             yield from self._earlier(values)
@@ -78,7 +82,12 @@ def step_of(variables: Variables, move: Move, edge: Edge) -> Step:
             for v in _written(variables, move, edge)
             if v in position
         ),
-        begun=placed(_begun(variables, move, edge)),
+        begun=placed(_begun(variables, edge)),
+        judged=tuple(
+            (position[v], 2 * variables.judged_before(v.name))
+            for v in _judged(move, edge)
+            if v in position
+        ),
         aged=placed(_aged(variables, move, edge)),
         restored=placed(_restored(variables, edge)),
     )
@@ -114,9 +123,12 @@ def _written(variables: Variables, move: Move, edge: Edge) -> Iterator[Variable]
         yield Variable("version", artifact)
 
 
-def _begun(variables: Variables, move: Move, edge: Edge) -> Iterator[Variable]:
+def _judged(move: Move, edge: Edge) -> Iterator[Variable]:
     if move.is_judged:
         yield Variable("judged", edge.source)
+
+
+def _begun(variables: Variables, edge: Edge) -> Iterator[Variable]:
     state = variables.graph.states[edge.source]
     if isinstance(state, HumanState) and state.edit:
         yield Variable("version", state.edit)

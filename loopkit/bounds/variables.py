@@ -18,7 +18,8 @@ from loopkit.rows import Anatomy
 from loopkit.rows.domains import bounded_inputs, domains
 
 Kind = Literal["counter", "works", "version", "judged", "fact", "input", "then"]
-OF_PROGRESS = frozenset({"stalled", "regressed"})
+OF_PROGRESS: Mapping[str, int] = {"stalled": 1, "regressed": 2}
+"""The facts that take earlier attempts that were judged, and how many."""
 
 
 class Variable(NamedTuple):
@@ -26,8 +27,8 @@ class Variable(NamedTuple):
 
     kind: Kind
     """`counter`: revisions spent. `works`: how often a state has completed. `version`: how often
-    its author had worked when it wrote an artifact. `judged`: 0 before the first complete report
-    of a validate state, 1 while it has judged but the current version, else 2. `fact`: the last
+    its author had worked when it wrote an artifact. `judged`: two for each version that a validate
+    state has judged before the current one, and one where it has judged that. `fact`: the last
     value of another state's fact. `input`: a value of the input. `then`: whether a limit was
     reached."""
     name: str = ""
@@ -134,7 +135,7 @@ class Variables:
             if edge.event == "limit":
                 yield THEN
         yield from self._named(name)
-        if self._shows_progress(name):
+        if self.judged_before(name):
             yield Variable("judged", name)
         artifact = artifact_of(self.graph.machine, name)
         if artifact is not None and Variable("version", artifact) in self.most:
@@ -164,12 +165,13 @@ class Variables:
             return Variable("version", state.validate_)
         return Variable("works", name)
 
-    def _shows_progress(self, name: str) -> bool:
+    def judged_before(self, name: str) -> int:
+        """How many versions judged before the current one a guard can tell apart."""
         if not isinstance(self.graph.states[name], ValidateState):
-            return False
-        own = {fact for guard in self.guards[name] for fact in guard.names}
-        others = {fact for guard in self.elsewhere[name] for fact in guard.names}
-        return bool(own & OF_PROGRESS or {f"{name}.{fact}" for fact in OF_PROGRESS} & others)
+            return 0
+        read = {n for g in (*self.guards[name], *self.elsewhere[name]) for n in g.names}
+        told = (OF_PROGRESS.get(fact.removeprefix(f"{name}."), 0) for fact in read)
+        return max(told, default=0)
 
     # -- how far it is counted -------------------------------------------------------------
 

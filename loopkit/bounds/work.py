@@ -9,10 +9,8 @@ from typing import Literal
 
 from loopkit.definition import AgentState, CommandRule, FixedRule, JudgeRule, PythonRule, Rule
 from loopkit.graph import EdgeEvent
-from loopkit.guard.kleene import truth
 from loopkit.program import validators_of
-from loopkit.rows import Anatomy, Row
-from loopkit.rows.facts import may_be_faulty, verdicts
+from loopkit.rows import Anatomy, Panel, Row
 from loopkit.rows.faults import is_given_up
 from loopkit.rows.severity import levels_at, may_block
 
@@ -44,7 +42,7 @@ class Spread:
     least: Asked
     most: Asked
     how: Literal["", "blocked", "faulty"] = ""
-    """Why judges are left out: by what a rule found or could not tell, or without an artifact."""
+    """Why judges are left out: a rule blocked or came to no verdict, or there was no artifact."""
 
 
 NOBODY = Spread((), ())
@@ -56,6 +54,7 @@ class _Judge:
     rule: JudgeRule
     work: Work
     """One sample, or the second opinion: each is asked anew."""
+    may_block: bool
     confirms: bool
     """A second opinion is asked where it fails."""
 
@@ -75,6 +74,7 @@ class Asking:
         self._anatomy = anatomy
         self._price = price
         self._judges = {name: tuple(self._judges_at(name)) for name in anatomy.judges}
+        self._panels = {name: Panel(anatomy, name) for name in anatomy.judges}
 
     def reach(self, name: str) -> Asked:
         """Everybody whom a state can ask on one visit."""
@@ -89,72 +89,83 @@ class Asking:
         asked = self.reach(name)
         return Spread(asked, asked)
 
-    def verdicts(self, name: str, context: Row) -> frozenset[str]:
-        """The verdicts that are possible with what the guards of rules read."""
-        return frozenset(verdicts(self._anatomy, name, lambda rule: self._applies(rule, context)))
-
     def judging(self, name: str, row: Row) -> Iterator[Spread]:
         """Who may have been asked for a report: one for each way in which it can have come about.
 
-        Judges are asked where no rule blocks or came to no verdict; those with `always` whatever
-        the rules say. A faulty
+        Judges are asked where no rule blocks and all came to a verdict; those with `always` also
+        where one does not. A faulty
         or infeasible artifact is shown to nobody. Whatever a second opinion says, the report has a
-        finding then, or with a quorum a judge too few.
+        finding then; if it is missing, so is its judge, of whom a quorum may do without.
         """
-        verdict, is_short = row.get("verdict"), self._anatomy.judges[name].quorum is not None
+        verdict = row.get("verdict")
         if verdict in ("infeasible", "not_applicable"):
             yield NOBODY
         elif verdict == "fail":
             yield from self._failing(name, row)
+        elif verdict == "pass":
+            yield from self._passing(name, row)
         else:
-            asked = self._asked(name, row)
-            yield _spread(asked, with_second=verdict != "pass" or is_short)
-            if verdict == "incomplete" and self._may_apply(FixedRule, name, row):
-                yield _unjudged(asked)
+            yield _spread(self._asked(name, row))
+            if verdict == "incomplete" and self._may_be_missing(name, row, FixedRule):
+                yield self._always(name, row)
 
     def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
         """Who may have been asked where no report comes to the transitions."""
-        asked = self._asked(name, context)
-        everyone = _spread(asked)
+        everyone = _spread(self._asked(name, context))
         if event == "fatal" or (event == "content" and is_given_up(self._anatomy, name)):
             yield NOBODY
-        programs = CommandRule | PythonRule
-        is_command = event == "transient" and self._may_apply(programs, name, context)
-        if event in ("fatal", "limit") or everyone.most or is_command:
+        # Of fixed rules only programs can come to no verdict for a time.
+        fixed = CommandRule | PythonRule if event in ("transient", "content") else FixedRule
+        is_fixed = self._may_be_missing(name, context, fixed)
+        is_certain = event in ("fatal", "limit") or (event == "transient" and is_fixed)
+        if is_certain or everyone.most:
             yield everyone
-        if is_command:
-            yield _unjudged(asked)
+        always = self._always(name, context)
+        if is_fixed and (event != "content" or always.most):
+            yield always
 
-    def _may_apply(self, kinds: type | UnionType, name: str, context: Row) -> bool:
+    def _may_be_missing(self, name: str, context: Row, kinds: type | UnionType) -> bool:
+        """Whether a rule of these kinds may come to no verdict, so that judges are left out."""
         rules = self._anatomy.rules_at[name]
-        return any(isinstance(r, kinds) and self._applies(r, context) is not False for r in rules)
+        return any(
+            isinstance(r, kinds) and self._applies(name, r, context) is not False for r in rules
+        )
+
+    def _always(self, name: str, row: Row) -> Spread:
+        """Those who are asked whatever the rules say."""
+        asked = self._asked(name, row)
+        always = [(judge, applies) for judge, applies in asked if judge.rule.always]
+        return _spread(always, how="blocked")
+
+    def _passing(self, name: str, row: Row) -> Iterator[Spread]:
+        asked, quorum = self._asked(name, row), self._anatomy.judges[name].quorum
+        spread = _spread(asked, with_second=False)
+        spared = 0 if quorum is None else max(0, len(asked) - quorum)
+        second = [work for judge, _ in asked for work in judge.second]
+        # The most calls and the highest cost may be those of different judges.
+        for weight in (_calls, _cost):
+            dearest = sorted(second, key=weight, reverse=True)[:spared]
+            yield Spread(spread.least, (*spread.most, *dearest))
 
     def _failing(self, name: str, row: Row) -> Iterator[Spread]:
-        rules = self._anatomy.rules_at[name]
-        levels = levels_at(self._anatomy.machine, self._anatomy.judges[name])
-        errors = [rule for rule in rules if may_block(rule, levels)]
-        blocking = [rule for rule in errors if self._applies(rule, row) is not False]
-        is_alone = row.get("error_count", 1) == 1 and not row.get("warning_count", 0)
-        if is_alone and may_be_faulty(self._anatomy, name):
-            yield FAULTY
-        asked = self._asked(name, row)
-        if any(isinstance(rule, FixedRule) for rule in blocking):
-            yield _unjudged(asked)
-        rejecting = [judge for judge, _ in asked if judge.rule in blocking]
-        if rejecting:
-            spread = _spread(asked)
-            yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
+        for cause in self._panels[name].causes(row):
+            if cause == "faulty":
+                yield FAULTY
+            elif cause == "blocked":
+                yield self._always(name, row)
+            else:
+                asked = self._asked(name, row)
+                rejecting = [judge for judge, _ in asked if judge.may_block]
+                spread = _spread(asked)
+                yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
 
     def _asked(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
         """The judges that may be asked, each with whether it surely is."""
-        asked = ((judge, self._applies(judge.rule, context)) for judge in self._judges[name])
+        asked = ((judge, self._applies(name, judge.rule, context)) for judge in self._judges[name])
         return [(judge, applies) for judge, applies in asked if applies is not False]
 
-    def _applies(self, rule: Rule, context: Row) -> bool | None:
-        if rule.guard is None:
-            return True
-        guard = self._anatomy.guards.whole(rule.guard)
-        return truth(guard.tree, context) if guard else None
+    def _applies(self, name: str, rule: Rule, context: Row) -> bool | None:
+        return self._panels[name].applies(rule, context)
 
     def _judges_at(self, name: str) -> Iterator[_Judge]:
         machine, state = self._anatomy.machine, self._anatomy.judges[name]
@@ -164,7 +175,8 @@ class Asking:
                 if isinstance(rule, JudgeRule):
                     calls = machine.agents[rule.judge].retry.attempts * (1 + rule.reask)
                     work = self._work(rule.judge, place, calls)
-                    yield _Judge(rule, work, rule.confirm == "fail" and may_block(rule, levels))
+                    blocks = may_block(rule, levels)
+                    yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
 
     def _work(self, agent: str, place: str, calls: int) -> Work:
         return Work(agent, place, calls, self._price(agent, place))
@@ -186,14 +198,15 @@ def _spread(
     return Spread(tuple(least), tuple(most), how)
 
 
+def _calls(work: Work) -> float:
+    return work.most_calls
+
+
+def _cost(work: Work) -> float:
+    return work.most_calls * (work.call_usd or 0)
+
+
 def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
     """The second opinion without which none of these judges can have failed, if there is one."""
     seconds = [judge.second for judge in rejecting]
     return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))
-
-
-def _unjudged(asked: Sequence[tuple[_Judge, bool | None]]) -> Spread:
-    """Those who are asked where a rule blocks or came to no verdict."""
-    return _spread(
-        [(judge, applies) for judge, applies in asked if judge.rule.always], how="blocked"
-    )

@@ -10,7 +10,9 @@ from loopkit.checks.subject import Subject
 from loopkit.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.problems import Problem
 
-STUCK = "stuck"
+STUCK, SHUT = "stuck", "no-open-choice"
+CONFIRMED = frozenset({STUCK, SHUT})
+"""What is told of rows, and holds where a run produces one."""
 DEAD = "dead-transition"
 LONGEST_WAY = 12
 """Steps of a way that are told; of a longer one the last."""
@@ -19,11 +21,12 @@ LONGEST_WAY = 12
 def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
     """The problems of a machine after a look at all its runs.
 
-    Where a run really comes to be stuck, the way there is told; a state in which rows of facts
-    are left over that no run produces is no problem. Transitions that no run takes and budgets
-    that no run uses up come on top. A machine with other errors is left as it is.
+    Where a run really comes to be stuck, or a person to be left without a choice, the way there is
+    told; a state in which rows of facts are left over that no run produces is no problem.
+    Transitions that no run takes and budgets that no run uses up come on top. A machine with other
+    errors is left as it is.
     """
-    if any(problem.severity == "error" and problem.code != STUCK for problem in problems):
+    if any(p.severity == "error" and p.code not in CONFIRMED for p in problems):
         return list(problems)
     try:
         bounds = explore(subject)
@@ -34,7 +37,7 @@ def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
     known = {(problem.code, problem.span) for problem in problems}
     told = list(_confirmed(bounds, problems))
     more = list(_dead(subject, bounds))
-    if not any(problem.code in (DEAD, STUCK) for problem in (*told, *more)):
+    if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*told, *more)):
         # Else that would be told again by what follows from it.
         more += _unused(subject, bounds)
     return [*told, *(problem for problem in more if (problem.code, problem.span) not in known)]
@@ -43,7 +46,7 @@ def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
 def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
     stuck = {found.state: found for found in bounds.stuck}
     for problem in problems:
-        if problem.code != STUCK:
+        if problem.code not in CONFIRMED:
             yield problem
             continue
         found = stuck.get(problem.path.split(".")[1])

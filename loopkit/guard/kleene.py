@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 UNKNOWN = object()
 """The value of a fact that may be anything."""
+
+
+class Held(frozenset[str]):
+    """Texts that a list surely holds; of any that is not among `absent` it may hold more."""
+
+    absent: frozenset[str]
+
+    def __new__(cls, present: Iterable[str], absent: Iterable[str]) -> Held:
+        held = super().__new__(cls, present)
+        held.absent = frozenset(absent)
+        return held
+
+    def beside(self, other: Held) -> Held:
+        """What both tell together."""
+        return Held(self | other, self.absent | other.absent)
+
+    def tells(self, text: object) -> bool | None:
+        """Whether the list surely holds a text, surely does not, or may do either."""
+        return True if text in self else False if text in self.absent else None
+
 
 _OPERATIONS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
@@ -60,7 +80,8 @@ def _compared(left: object, op: ast.cmpop, right: object) -> object:
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
     if isinstance(op, ast.In | ast.NotIn) and isinstance(right, list | frozenset):
-        return (left in right) == isinstance(op, ast.In)
+        held = right.tells(left) if isinstance(right, Held) else left in right
+        return UNKNOWN if held is None else held == isinstance(op, ast.In)
     if type(op) in _OPERATIONS:
         return _OPERATIONS[type(op)](left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):

@@ -28,6 +28,11 @@ class GuardType:
     """It may be none."""
     bounded: bool = False
     """It has few values, so that other numbers may be compared with it."""
+    minimum: float | None = None
+    """The least that it can be, where that is known."""
+    maximum: float | None = None
+    closed: bool = False
+    """Of texts: there are no others than `values`, even where these are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ def _membership(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[Guar
     elif not isinstance(left, ast.Constant) or not isinstance(left.value, str):
         remedy = f'write `"…" in {_bare(right)}`'
         yield _wrong(left, f"only a quoted text can be looked up in {_shown(right)}", remedy)
-    elif found.values and left.value not in found.values:
+    elif (found.values or found.closed) and left.value not in found.values:
         yield _never(left, left.value, right, found)
 
 

@@ -6,11 +6,13 @@ both go over them.
 """
 
 from loopkit.rows.anatomy import Anatomy, PlacedRule
+from loopkit.rows.apart import Row
 from loopkit.rows.domains import OTHER_TEXT
 from loopkit.rows.facts import own_table, table_of
 from loopkit.rows.faults import faults_of
 from loopkit.rows.guard_texts import GuardTexts, parsed_guard
-from loopkit.rows.table import ROOM, Exit, Row, Table
+from loopkit.rows.panel import Panel
+from loopkit.rows.table import ROOM, Exit, Table
 
 __all__ = [
     "OTHER_TEXT",
@@ -18,6 +20,7 @@ __all__ = [
     "Anatomy",
     "Exit",
     "GuardTexts",
+    "Panel",
     "PlacedRule",
     "Row",
     "Table",

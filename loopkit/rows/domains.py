@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations, pairwise
-from math import floor
+from itertools import pairwise
+from math import floor, inf
 
 from loopkit.datatypes import DataType
 from loopkit.guard import Guard, GuardType
@@ -13,7 +13,6 @@ from loopkit.guard import Guard, GuardType
 Values = tuple[object, ...]
 OTHER_TEXT = "…"
 MOST_VALUES = 64
-MOST_CODES = 5
 POSITIVE = frozenset({"attempt"})
 NOT_NEGATIVE = frozenset({"error_count", "warning_count", "revisions", "max_revisions"})
 
@@ -21,10 +20,11 @@ NOT_NEGATIVE = frozenset({"error_count", "warning_count", "revisions", "max_revi
 def domains(
     guards: Iterable[Guard], types: Mapping[str, GuardType], inputs: DataType
 ) -> dict[str, Values]:
-    """The values of each name that decide all the guards; names are left out that have too many.
+    """The values of each name that decide all the guards.
 
-    Guards compare with literals, or names with names. For a number the values are those it is
-    compared with and their neighbours, for a text those and any other one.
+    Guards compare with literals, or names with names; a name is left out that is compared with one
+    of which not all values are known. For a number the values are those it is compared with and
+    their neighbours, for a text those and any other one, for a list the texts that it may hold.
     """
     compared = _compared(guards)
     ranges = bounded_inputs(inputs)
@@ -34,9 +34,8 @@ def domains(
         literals = _literals(others, ranges)
         if known is None or literals is None:
             continue
-        low, high = _ends(name, ranges)
-        values = _values(known, literals, low, high)
-        if 0 < len(values) <= MOST_VALUES:
+        values = _values(known, literals, *_ends(name, known, ranges))
+        if values:
             found[name] = values
     return found
 
@@ -87,12 +86,12 @@ def _ranges(datatype: DataType, prefix: str) -> Iterator[tuple[str, range]]:
         yield from _ranges(inner, dotted)
 
 
-def _ends(name: str, ranges: Mapping[str, range]) -> tuple[float, float]:
+def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
     if name in ranges:
         return ranges[name].start, ranges[name].stop - 1
-    if name in POSITIVE:
-        return 1, float("inf")
-    return (0 if name in NOT_NEGATIVE else float("-inf")), float("inf")
+    least = 1 if name in POSITIVE else 0 if name in NOT_NEGATIVE else -inf
+    low = least if known.minimum is None else known.minimum
+    return low, inf if known.maximum is None else known.maximum
 
 
 def _values(known: GuardType, literals: list[object], low: float, high: float) -> Values:
@@ -101,7 +100,7 @@ def _values(known: GuardType, literals: list[object], low: float, high: float) -
         case "bool":
             return (True, False, *none)
         case "texts":
-            return _subsets([text for text in literals if isinstance(text, str)])
+            return tuple(dict.fromkeys(text for text in literals if isinstance(text, str)))
         case "str":
             mentioned = dict.fromkeys(text for text in literals if isinstance(text, str))
             return (*(known.values or (*mentioned, OTHER_TEXT)), *none)
@@ -110,17 +109,11 @@ def _values(known: GuardType, literals: list[object], low: float, high: float) -
             return (*_numbers(numbers, low, high, whole=known.kind == "int"), *none)
 
 
-def _subsets(texts: list[str]) -> Values:
-    mentioned = list(dict.fromkeys(texts))
-    if len(mentioned) > MOST_CODES:
-        return ()
-    sizes = range(len(mentioned) + 1)
-    return tuple(frozenset(some) for size in sizes for some in combinations(mentioned, size))
-
-
 def _numbers(literals: list[int | float], low: float, high: float, *, whole: bool) -> Values:
     """The literals, and a number between every two neighbours and beyond each end."""
-    known = sorted(set(literals)) or [max(low, 0)]
+    ends = [] if whole else [end for end in (low, high) if abs(end) < inf]
+    inside = {n for n in (*literals, *ends) if low <= n <= high}
+    known = sorted(inside) or [min(max(low, 0), high)]
     near = {n + step for n in known for step in (-1, 0, 1)}
     near |= {(below + above) / 2 for below, above in pairwise(known)}
     numbers = {floor(n) for n in near} if whole else near

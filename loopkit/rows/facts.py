@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from loopkit.definition import (
-    AgentState,
-    CommandState,
-    HumanState,
-    Rule,
-    State,
-    ValidateState,
-)
-from loopkit.graph import Edge, output_of
+from loopkit.definition import HumanState, ValidateState
+from loopkit.graph import Edge
 from loopkit.guard import Guard, check
+from loopkit.guard.kleene import Held
 from loopkit.guard.tree import at_place_of, names_in, rebuilt
 from loopkit.rows.anatomy import Anatomy
+from loopkit.rows.apart import Dimension, Row
 from loopkit.rows.domains import Values, bounded_inputs, domains
-from loopkit.rows.severity import levels_at, may_block, may_warn
-from loopkit.rows.table import ROOM, Dimension, Exit, Row, Table
+from loopkit.rows.panel import Panel
+from loopkit.rows.table import OF_VERDICT, ROOM, Exit, Table
+from loopkit.rows.unjudged import whole_guards
 from loopkit.scope import own_names
 
 OF_COUNTING = frozenset({"revisions", "max_revisions"})
 OF_COUNTERS = OF_COUNTING | {"cap_reached"}
-COUNTS = ("error_count", "warning_count")
-MOST_COUNTS = 1_000
-
-
-Applies = Callable[[Rule], bool | None]
-"""Whether a rule's guard surely holds, surely does not, or (None) may do either."""
+COUNTS = frozenset({"error_count", "warning_count"})
+MOST_COUNTS = 10_000
 
 
 def table_of(anatomy: Anatomy, name: str) -> Table | None:
     """The rows of a state; none where one of its guards cannot be used."""
     edges = anatomy.graph.on(name, "done")
-    guards = _whole_guards(anatomy, edges)
+    guards = whole_guards(anatomy, edges)
     types = anatomy.guard_types[name]
     usable = [g for g in guards.values() if g is not None and not check(g, types)]
     if len(usable) < len(guards):
@@ -61,37 +53,66 @@ def own_table(
     All are whole. A guard that cannot be used counts as one that may hold or not.
     """
     edges = anatomy.graph.on(name, "done")
-    guards = _whole_guards(anatomy, edges)
+    guards = whole_guards(anatomy, edges)
     own_guards = [guard for guard in guards.values() if guard is not None]
     plain = [_as_own(guard, name) for guard in (*own_guards, *here)]
     renamed = [*plain, *(_as_own(guard, name, is_elsewhere=True) for guard in elsewhere)]
-    own = domains(renamed, own_names(anatomy.graph, name), anatomy.scope.input)
-    return _table(anatomy, name, guards, _own(anatomy, name, own), ())
+    values = domains(renamed, own_names(anatomy.graph, name), anatomy.scope.input)
+    table = _table(anatomy, name, guards, _own(anatomy, name, values), ())
+    if here:
+        # A condition may also be one of the words that a fact has.
+        return replace(table, by_value=frozenset(values), first=(*table.first, *values))
+    also = [part for guard in renamed[len(plain) :] for part in _smallest(guard.tree)]
+    alone = tuple(part for part in also if names_in(part) <= {*values, *OF_VERDICT})
+    beside = {n for part in also if part not in alone for n in names_in(part) if n in values}
+    whole = table.by_value | beside
+    return replace(table, also=alone, by_value=whole, first=(*table.first, *sorted(beside)))
+
+
+def _smallest(node: ast.expr) -> Iterator[ast.expr]:
+    """The conditions of a guard that have no parts."""
+    match node:
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _smallest(value)
+        case ast.UnaryOp(operand=operand):
+            yield from _smallest(operand)
+        case _:
+            yield node
 
 
 def _table(
     anatomy: Anatomy,
     name: str,
     guards: Mapping[str, Guard | None],
-    own: Iterator[Dimension],
+    own: Iterable[Dimension],
     others: Sequence[Dimension],
 ) -> Table:
     state = anatomy.machine.states[name]
     judges = isinstance(state, ValidateState)
-    return Table(
+
+    def guard_of(edge: Edge) -> Guard | None:
+        guard = guards.get(edge.id)
+        return _as_own(guard, name) if guard is not None else None
+
+    table = Table(
         exits=tuple(
-            Exit(e, guards.get(e.id), needs_fail=judges and e.back)
+            Exit(e, guard_of(e), needs_fail=judges and e.back)
             for e in anatomy.graph.on(name, "done")
         ),
         own=tuple(own),
         others=tuple(others),
         is_human=isinstance(state, HumanState),
-    ).fitted()
-
-
-def _whole_guards(anatomy: Anatomy, edges: Sequence[Edge]) -> dict[str, Guard | None]:
-    """The guard of each edge that has one; none for those that cannot be used."""
-    return {e.id: anatomy.guards.whole(e.guard) for e in edges if e.guard is not None}
+    )
+    if not judges:
+        return table
+    report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
+    return replace(
+        table,
+        is_possible=Panel(anatomy, name).is_possible,
+        by_value=report - {"codes"},
+        first=("verdict",),
+    )
 
 
 def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
@@ -112,14 +133,6 @@ def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
     return Guard(guard.text, tree, names_in(tree))
 
 
-def rows_named(anatomy: Anatomy, name: str) -> frozenset[str]:
-    """Which of `incomplete` and `infeasible` come to the transitions of a validate state."""
-    guards = _whole_guards(anatomy, anatomy.graph.on(name, "done")).values()
-    named = frozenset[str]().union(*(guard.names for guard in guards if guard is not None))
-    rows = frozenset({"incomplete", "infeasible"})
-    return rows if "verdict" in named else rows & named
-
-
 def _is_of(fact: str, state: str) -> bool:
     return fact.startswith((f"{state}.", f"reports.{state}."))
 
@@ -127,11 +140,24 @@ def _is_of(fact: str, state: str) -> bool:
 def _own(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
     match anatomy.machine.states[name]:
         case ValidateState():
-            yield tuple(_reports(anatomy, name, values))
+            yield from _of_report(anatomy, name, values)
         case HumanState(choices=choices):
             yield from _free({"choice": choices, **values})
         case _:
             yield from _free(values)
+
+
+def _of_report(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+    """The facts of a report; which of them go together is for its panel to say."""
+    others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, "verdict")}
+    codes = others.pop("codes", ())
+    # So many findings may be needed for the codes, and be all that the rules can give.
+    few = range(len(codes) + len(anatomy.rules_at[name]) + 1)
+    for count in COUNTS & others.keys():
+        others[count] = tuple(dict.fromkeys((*few, *others[count])))
+    yield from _free({"verdict": Panel(anatomy, name).verdicts(), **others})
+    for code in codes:
+        yield ({"codes": Held({str(code)}, ())}, {"codes": Held((), {str(code)})})
 
 
 def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
@@ -170,76 +196,3 @@ def _counts(anatomy: Anatomy, counter: str) -> Iterator[Row]:
         for spent in range(most + 1):
             counted = {"revisions": spent, "max_revisions": most}
             yield {ROOM + counter: spent < most, **counted, **bound}
-
-
-def _reports(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Row]:
-    """The facts of every report that can come to the transitions."""
-    for verdict in verdicts(anatomy, name, lambda rule: None if rule.guard else True):
-        counted = _counted(verdict, values)
-        for numbers in product(*counted.values()):
-            row = {"verdict": verdict, **dict(zip(counted, numbers, strict=True))}
-            # Codes are those of findings.
-            if verdict == "fail" or not row.get("codes") or row.get("warning_count") != 0:
-                yield row
-
-
-def _counted(verdict: str, values: Mapping[str, Values]) -> dict[str, Values]:
-    """The values of the other facts of a report that go with its verdict."""
-    some = {name: tuple(n for n in values.get(name, ()) if n != 0) or (1,) for name in COUNTS}
-    fails = verdict == "fail"
-    warnings: Values = some["warning_count"] if verdict == "warn" else (0, *some["warning_count"])
-    is_clean = verdict in ("pass", "not_applicable")
-    possible: dict[str, Values] = {
-        "error_count": some["error_count"] if fails else (0,),
-        "warning_count": (0,) if is_clean else warnings,
-        "codes": (frozenset(),) if is_clean else values.get("codes", ()),
-        "stalled": (True, False) if fails else (False,),
-        "regressed": (True, False) if fails else (False,),
-        "score": values.get("score", ()),
-    }
-    return {name: possible[name] for name in possible if name in values}
-
-
-def verdicts(anatomy: Anatomy, name: str, applies: Applies) -> Iterator[str]:
-    """The verdicts that come to the transitions of a validate state."""
-    rules = anatomy.rules_at[name]
-    possible = [rule for rule in rules if applies(rule) is not False]
-    if possible:
-        yield "pass"
-    state = anatomy.judges[name]
-    levels = levels_at(anatomy.machine, state)
-    if any(may_block(rule, levels) for rule in possible) or may_be_faulty(anatomy, name):
-        yield "fail"
-    if any(may_warn(rule, state, levels) for rule in possible):
-        yield "warn"
-    if not any(applies(rule) for rule in rules):
-        yield "not_applicable"
-    named = rows_named(anatomy, name)
-    if "incomplete" in named:
-        yield "incomplete"
-    if "infeasible" in named and may_be_infeasible(anatomy, name):
-        yield "infeasible"
-
-
-def _authors(anatomy: Anatomy, name: str) -> dict[str, State]:
-    """The states that write what a validate state judges."""
-    authors = anatomy.graph.artifacts.get(anatomy.judges[name].validate_, ())
-    return {author: anatomy.machine.states[author] for author in authors}
-
-
-def may_be_faulty(anatomy: Anatomy, name: str) -> bool:
-    """Whether what is judged can be an empty or unusable answer, which fails whatever the rules."""
-    for author, state in _authors(anatomy, name).items():
-        if isinstance(state, AgentState) and not anatomy.graph.on(author, "content"):
-            return True
-        if isinstance(state, CommandState) and output_of(state, author).file is not None:
-            return True
-    return False
-
-
-def may_be_infeasible(anatomy: Anatomy, name: str) -> bool:
-    """Whether an author of what is judged can declare that it can't be done."""
-    states = _authors(anatomy, name).values()
-    names = {state.agent for state in states if isinstance(state, AgentState)}
-    agents = (anatomy.machine.agents.get(agent) for agent in names)
-    return any(agent is not None and agent.infeasible is not None for agent in agents)

@@ -16,7 +16,7 @@ from loopkit.definition import (
 )
 from loopkit.graph import may_leave_none
 from loopkit.rows.anatomy import Anatomy
-from loopkit.rows.facts import may_be_infeasible, rows_named
+from loopkit.rows.unjudged import may_be_infeasible, rows_named
 
 Fault = Literal["transient", "content", "fatal"]
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from math import prod
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from loopkit.graph import Edge
 from loopkit.guard import Guard
 from loopkit.guard.kleene import truth
+from loopkit.rows.apart import Dimension, Region, Row, Space, Split
 
-Row = Mapping[str, object]
-Dimension = tuple[Row, ...]
-"""Facts that vary together: the alternatives of which every row has one."""
-MOST_ROWS = 5_000
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
+OF_VERDICT = ("valid", "infeasible", "incomplete")
 
 
 def of_verdict(verdict: object) -> Row:
@@ -30,7 +28,7 @@ def of_verdict(verdict: object) -> Row:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Exit:
     """One transition as the rows decide it."""
 
@@ -41,21 +39,33 @@ class Exit:
 
     def holds(self, row: Row) -> bool | None:
         """What the guard says, room left aside."""
-        return True if self.guard is None else truth(self.guard.tree, row)
+        return truth(self.guarded, row)
 
     def is_open(self, row: Row) -> bool | None:
         """Whether there is room for a revise edge; forward edges are always open."""
-        return _all(_known(row, ROOM + counter) for counter in self.edge.counters)
+        return truth(self.has_room, row)
 
     def is_allowed(self, row: Row) -> bool | None:
-        verdict = row.get("verdict")
-        return True if not self.needs_fail else None if verdict is None else verdict == "fail"
+        return truth(_FAILS, row) if self.needs_fail else True
 
     def is_enabled(self, row: Row) -> bool | None:
-        return _all((self.holds(row), self.is_open(row), self.is_allowed(row)))
+        return truth(self.condition, row)
+
+    @property
+    def guarded(self) -> ast.expr:
+        return _all([]) if self.guard is None else self.guard.tree
+
+    @cached_property
+    def has_room(self) -> ast.expr:
+        return _all([ast.Name(ROOM + counter, ast.Load()) for counter in self.edge.counters])
+
+    @cached_property
+    def condition(self) -> ast.expr:
+        """Everything that has to hold for it to be enabled."""
+        return _all([self.guarded, self.has_room, *([_FAILS] if self.needs_fail else [])])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """All the rows of one state, as the product of its dimensions."""
 
@@ -65,34 +75,33 @@ class Table:
     others: tuple[Dimension, ...]
     is_human: bool = False
     """A person cannot choose what leads to a closed edge."""
+    is_possible: Callable[[Row], bool] = lambda _: True
+    """Whether there is such a row, of one that may be incomplete."""
+    by_value: frozenset[str] = frozenset()
+    """Facts whose values are told apart one by one, because more than conditions hangs on them."""
+    first: tuple[str, ...] = ()
+    """Those among them that every row tells."""
+    also: tuple[ast.expr, ...] = ()
+    """Conditions beside those of the exits that every row decides."""
 
-    def fitted(self) -> Table:
-        """The table with so many dimensions left open that its rows can be counted out."""
-        own, others = list(self.own), list(self.others)
-        while prod(map(len, (*own, *others))) > MOST_ROWS:
-            longest = max((*own, *others), key=len)
-            (own if longest in own else others).remove(longest)
-        return replace(self, own=tuple(own), others=tuple(others))
-
-    def rows(self) -> Iterator[Row]:
-        yield from _product((*self.others, *self.own))
+    def rows(self, context: Row | None = None) -> Iterator[Row]:
+        """Rows that stand for all there are in a context, told apart as far as is asked."""
+        space = self._space
+        for region in space.told_apart(context or {}, self._next):
+            yield space.row(region)
 
     def completed(self, row: Row) -> Row:
         """The row with what follows from its verdict and its rooms."""
-        rooms = [exit_.is_open(row) for exit_ in self.exits if exit_.edge.back]
-        reached = _all(None if room is None else not room for room in rooms)
         derived = {**row, **of_verdict(row.get("verdict"))}
-        return derived if reached is None or not rooms else {**derived, "cap_reached": reached}
+        if not self._back:
+            return derived
+        reached = truth(_all([_not(exit_.has_room) for exit_ in self._back]), row)
+        return derived if reached is None else {**derived, "cap_reached": reached}
 
     def is_left(self, row: Row) -> bool:
         """Whether some transition is surely enabled, or the answer is surely refused."""
         row = self.completed(row)
-        for exit_ in self.exits:
-            if exit_.is_enabled(row):
-                return True
-            if self.is_human and exit_.holds(row):
-                return True
-        return False
+        return any(exit_.is_enabled(row) or self._is_refused(exit_, row) for exit_ in self.exits)
 
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
@@ -106,16 +115,84 @@ class Table:
             enabled = exit_.is_enabled(row)
             if enabled is not False:
                 yield exit_
-            if enabled or (self.is_human and exit_.holds(row)):
+            if enabled or self._is_refused(exit_, row):
                 return
 
     def without_choice(self) -> Row | None:
         """What is given where a person is left with no open choice; none where that can't be."""
-        for other in _product(self.others):
-            answers = (self.completed({**other, **own}) for own in _product(self.own))
-            if not any(self._is_open_answer(row) for row in answers):
-                return other
+        given = self._made_of(self.others)
+        answers = self._made_of(self.own)
+
+        def undecided(region: Region) -> Split | None:
+            """By what an answer hangs on what is given; none where one is surely open."""
+            if any(self._is_open_answer(row) for row in self._answers(answers, region.sure)):
+                return None
+            splits = (given.truth(part, region) for part in self._asked_of_a_person)
+            return next((split for split in splits if isinstance(split, Split)), None)
+
+        for region in given.told_apart({}, undecided):
+            row = given.row(region)
+            if not any(self._is_open_answer(full) for full in self._answers(answers, row)):
+                return row
         return None
+
+    # -- how rows are told apart -----------------------------------------------------------
+
+    @cached_property
+    def _space(self) -> Space:
+        return self._made_of((*self.others, *self.own))
+
+    def _made_of(self, dimensions: Sequence[Dimension]) -> Space:
+        rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
+        told_by = {fact: frozenset({"verdict"}) for fact in OF_VERDICT} | {"cap_reached": rooms}
+        return Space(dimensions, self.completed, self.is_possible, told_by, self.by_value)
+
+    @cached_property
+    def _back(self) -> tuple[Exit, ...]:
+        return tuple(exit_ for exit_ in self.exits if exit_.edge.back)
+
+    def _next(self, region: Region) -> Split | None:
+        """The next thing that has to be told of a region: in order, up to what is surely taken."""
+        for fact in self.first:
+            if split := self._space.value_of(fact, region):
+                return split
+        for condition in self.also:
+            told = self._space.truth(condition, region)
+            if isinstance(told, Split):
+                return told
+        return self._by_exits(region)
+
+    def _by_exits(self, region: Region) -> Split | None:
+        for exit_ in self.exits:
+            asked = [exit_.condition, exit_.guarded] if self.is_human else [exit_.condition]
+            for told in (self._space.truth(condition, region) for condition in asked):
+                if isinstance(told, Split):
+                    return told
+                if told:
+                    return None
+        return None
+
+    def _is_refused(self, exit_: Exit, row: Row) -> bool:
+        return self.is_human and exit_.holds(row) is True
+
+    # -- what a person can choose ----------------------------------------------------------
+
+    @cached_property
+    def _asked_of_a_person(self) -> Sequence[ast.expr]:
+        return [part for exit_ in self.exits for part in (exit_.guarded, exit_.has_room)]
+
+    def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
+        def undecided(region: Region) -> Split | None:
+            for exit_ in self.exits:
+                held = answers.truth(exit_.guarded, region)
+                if isinstance(held, Split):
+                    return held
+                if held:
+                    return None
+            return None
+
+        for region in answers.told_apart(given, undecided):
+            yield self.completed({**given, **answers.row(region)})
 
     def _is_open_answer(self, row: Row) -> bool:
         """Whether the first transition that takes an answer surely has room."""
@@ -126,18 +203,12 @@ class Table:
         return False
 
 
-def _product(dimensions: Sequence[Dimension]) -> Iterator[dict[str, object]]:
-    for alternatives in product(*dimensions):
-        yield {name: value for part in alternatives for name, value in part.items()}
+def _all(parts: Iterable[ast.expr]) -> ast.expr:
+    return ast.BoolOp(ast.And(), list(parts))
 
 
-def _known(row: Row, name: str) -> bool | None:
-    value = row.get(name)
-    return value if isinstance(value, bool) else None
+def _not(part: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Not(), part)
 
 
-def _all(parts: Iterable[bool | None]) -> bool | None:
-    known = list(parts)
-    if False in known:
-        return False
-    return None if None in known else True
+_FAILS = ast.Compare(ast.Name("verdict", ast.Load()), [ast.Eq()], [ast.Constant("fail")])

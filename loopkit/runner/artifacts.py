@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from loopkit.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.datatypes import conform, parse_fields
 from loopkit.definition import Agent, Output
 from loopkit.events import Artifact, Replied
@@ -44,13 +45,13 @@ def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, 
     """(text, fault code, fault) of a reply; of data the whole text, in which it is looked for."""
     wrote_file = reply.artifact_text is not None
     if output.file is not None and not wrote_file and output.else_ is None:
-        return "", "missing", reply.artifact_fault or "the output file was not written"
+        return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.artifact_text if reply.artifact_text is not None else reply.text
     text = text if has_schema else body(text, output)
     if not text.strip():
-        return text, "empty", "the answer is empty"
+        return text, EMPTY, "the answer is empty"
     if reply.cut_off and not wrote_file:
-        return text, "cut-off", "the answer was cut off before its end"
+        return text, CUT_OFF, "the answer was cut off before its end"
     return text, "", ""
 
 
@@ -58,13 +59,13 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
     found = extract_json(plain.text)
     if isinstance(found, NoJson):
         return plain.model_copy(
-            update={"fault": f"the answer is not JSON: {found.reason}", "fault_code": "not-json"}
+            update={"fault": f"the answer is not JSON: {found.reason}", "fault_code": NOT_JSON}
         )
     data, faults = conform(_storable(found), parse_fields(agent.schema_ or {}))
     if faults:
         told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
         return plain.model_copy(
-            update={"fault": f"the answer breaks its schema: {told}", "fault_code": "schema"}
+            update={"fault": f"the answer breaks its schema: {told}", "fault_code": BREAKS_SCHEMA}
         )
     infeasible = agent.infeasible is not None and _field(data, agent.infeasible) is True
     return plain.model_copy(update={"data": data, "is_data": True, "infeasible": infeasible})

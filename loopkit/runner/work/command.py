@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
+from loopkit.codes import MISSING
 from loopkit.definition import CommandState, Output, Retry
 from loopkit.events import Artifact, Replied, Usage, Worked
 from loopkit.extract import body, extract
@@ -50,7 +51,7 @@ def _artifact(
         else {"stderr": reply.stderr} | extract(text, output.fields, patterns),
         fallback=state.fallback,
         fault=reply.artifact_fault if is_missing else "",
-        fault_code="missing" if is_missing else "",
+        fault_code=MISSING if is_missing else "",
         workspace=reply.workspace,
     )
 
