@@ -302,6 +302,67 @@ def test_of_attempts_with_as_many_findings_the_best_score_wins(desk: Desk) -> No
     assert (played.outcome, played.result) == ("exhausted", {"plan": "plan 2"})
 
 
+BEST = """
+loopkit: 1
+input: {text: str}
+agents: {author: {command: [none]}, one: {model: some/model}}
+states:
+  import: {render: "{{ input.text }}", output: plan, next: judge}
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{matches: goal}, {matches: tasks}, {judge: one, score: {min: 0, max: 10}}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {revise: draft, max: 3}
+      - {target: exhausted}
+  accepted: {final: success, result: plan}
+  exhausted: {final: failure, result: plan, pick: best}
+"""
+
+
+def scored(score: float, errors: int, warnings: int = 0) -> dict[str, Any]:
+    """A judge's call with so many findings; each is another one in each text."""
+    findings = [{"message": f"E{n} {score}", "severity": "error"} for n in range(errors)]
+    findings += [{"message": f"W{n} {score}", "severity": "warning"} for n in range(warnings)]
+    return {"data": {"verdict": "fail", "findings": findings, "score": score}}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "best"),
+    [
+        (["goal", scored(1, 3), "tasks", "no"], 1),
+        (["no", "goal", "tasks", "none"], 1),
+        ([scored(9, 2), scored(1, 1), scored(8, 3), scored(7, 2)], 1),
+        ([scored(9, 1, 2), scored(8, 1, 1), scored(1, 1), scored(7, 1, 1)], 2),
+        ([scored(3, 1), scored(5, 1), scored(7, 1), scored(6, 1)], 2),
+        ([scored(3, 1), scored(5, 1), scored(5, 1), scored(5, 1)], 1),
+        ([scored(5, 1), scored(5, 1), scored(4, 1), scored(5, 1)], 0),
+        ([scored(6, 1), "", scored(5, 1), "no"], 0),
+        (["no", "", "", "goal"], 3),
+    ],
+    ids=["no-rule-broken", "fewer-rules-broken", "fewer-blocking", "fewer-warnings", "score",
+         "earliest", "the-input-itself", "no-worse-than-the-input", "no-artifact-comes-last"],
+)  # fmt: skip
+def test_what_is_exhausted_ends_with_its_best_version(
+    desk: Desk, rounds: list[Any], best: int
+) -> None:
+    """X.6: by rules broken, blocking findings, the others, the score, and then the earliest.
+
+    The version that came from outside is one of them, so the result is never worse than the
+    input. That a revision may start from the best (`from: best`) is not in this version.
+    """
+    versions = [
+        f"goal and tasks {number}" if isinstance(entry, dict) else entry
+        for number, entry in enumerate(rounds)
+    ]
+    critic = [entry for entry in rounds if isinstance(entry, dict)]
+    script = scenario(agents={"author": versions[1:], "one": critic})
+    played = desk.play(BEST, script, {"text": versions[0]})
+    assert len(played.reports) == 4
+    assert (played.outcome, played.result) == ("exhausted", {"plan": versions[best]})
+
+
 def test_of_two_scores_the_lower_counts(desk: Desk) -> None:
     by = "[{judge: one, score: {}}, {judge: two, score: {max: 100}}]"
     said = {"one": [passing_with(8)], "two": [passing_with(5)]}

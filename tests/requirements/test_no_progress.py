@@ -18,7 +18,7 @@ MACHINE = """
 loopkit: 1
 limits: {revisions: 12, stall: STALL}
 agents:
-  author: {model: some/model}
+  author: {model: some/model, retry: {attempts: 1}}
   critic: {model: some/model, retry: {attempts: 1}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
@@ -38,7 +38,7 @@ SIX = [fails("A", "B", "C", "D", "E", "F"), fails("A", "B", "C"), fails("C", "B"
 
 
 def play(
-    desk: Desk, critic: list[Any], *, stall: int = 2, plans: list[str] | None = None
+    desk: Desk, critic: list[Any], *, stall: int = 2, plans: list[Any] | None = None
 ) -> Played:
     """The whole run; wherever it is suspended, it is resumed."""
     texts = plans or [f"plan {number}" for number in range(1, 12)]
@@ -111,6 +111,35 @@ def test_the_same_attempt_judged_again_is_no_repetition(durable: Desk) -> None:
     played = play(durable, critic)
     assert played.outcome == "accepted"
     assert stalls(played) == [False, False]
+
+
+LOST = {"fault": "server_error"}
+
+
+def test_errors_of_infrastructure_are_no_repetition_however_many_there_are(durable: Desk) -> None:
+    """X.4: the same version is judged again and again, each time without a verdict."""
+    critic = [[LOST, LOST, "What?", LOST, fails("A")], [LOST, LOST, fails("B")], PASS]
+    played = play(durable, critic)
+    assert [event.type for event in played.events].count("suspended") == 6
+    assert stalls(played) == [False, False]
+    assert [len(played.prompts("author")), played.outcome] == [3, "accepted"]
+
+
+def test_an_author_that_gets_lost_makes_no_round(durable: Desk) -> None:
+    """X.4: what never came is no version that came back."""
+    plans = [[LOST, LOST, LOST, "one"], [LOST, LOST, "two"], "three"]
+    played = play(durable, [fails("A"), fails("B"), PASS], plans=plans)
+    assert [event.type for event in played.events].count("suspended") == 5
+    assert [report.attempt for report in played.reports] == [1, 2, 3]
+    assert [stalls(played), played.outcome] == [[False, False], "accepted"]
+
+
+def test_errors_between_rounds_hide_no_repetition(durable: Desk) -> None:
+    """X.4: nor do they keep what repeats from being seen."""
+    critic = [fails("A"), [LOST, fails("B")], [LOST, LOST, fails("A")], [LOST, fails("B")]]
+    played = play(durable, critic)
+    assert played.outcome == "stuck"
+    assert stalls(played) == [False, False, False, True]
 
 
 def test_what_is_stuck_ends_with_its_best_version(desk: Desk) -> None:

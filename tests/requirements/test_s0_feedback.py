@@ -124,12 +124,17 @@ def test_a_fresh_session_is_a_new_conversation_each_time(desk: Desk) -> None:
     assert [[message.role for message in request.messages] for request in asked] == [["user"]] * 2
 
 
-CODER = r"""echo "{\"type\": \"result\", \"result\": \"$*\", \"session_id\": \"s-1\"}" """
+CODER = r"""
+n=$(($(cat turn 2>/dev/null || echo 0) + 1)); echo $n > turn
+echo "{\"type\": \"result\", \"result\": \"turn $n: $*\", \"session_id\": \"s-$n\"}"
+"""
 RESUMED = """
 loopkit: 1
+limits: {revisions: 3}
 agents:
   author:
-    command: [sh, coder.sh, new]
+    command: [sh, coder.sh]
+    stdin: "{{ prompt }}"
     reply: stream_json
     session: SESSION
     resume: [--resume, "{{ session }}"]
@@ -137,26 +142,70 @@ states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
   judge:
     validate: plan
-    by: [{matches: resume, message: Not resumed.}]
+    by: [{matches: turn 4, message: Go on.}]
     transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
+      - {guard: valid, target: other}
       - {revise: draft}
-  accepted: {final: success, result: plan}
-  exhausted: {final: failure, result: plan}
+      - {target: other}
+  other: {agent: author, prompt: Something else., output: notes, on_error: {content: done}, next: done}
+  done: {final: success, result: plan}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("session", "passed"),
+    [
+        ("keep", [None, "s-1", "s-2", "s-3", None]),
+        ("{keep: 1}", [None, "s-1", "s-2", "s-3", None]),
+        ("fresh", [None, None, None, None, None]),
+    ],
+)
+def test_a_kept_session_passes_on_the_id_of_the_turn_before(
+    desk: Desk, session: str, passed: list[str | None]
+) -> None:
+    """S0.38: `resume` passes the previous session id, and only to the state that began it."""
+    desk.write("coder.sh", CODER)
+    played = desk.play(RESUMED.replace("SESSION", session))
+    assert [request.session for request in played.asked("author")] == passed
+    # The program got what the request says, and a kept one is told what is new alone.
+    resumed = f"--resume {passed[3]}" if passed[3] else ""
+    assert played.result == {"plan": f"turn 4: {resumed}"}
+    again = "Write.\n\nturn 1: \n\n- Go on." if session == "fresh" else "- Go on."
+    assert played.prompts("author")[:2] == ["Write.", again]
+
+
+SPOKEN = """
+loopkit: 1
+limits: {revisions: 4}
+agents: {author: {model: some/model, session: SESSION}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{matches: plan 4, message: Go on.}]
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: done}]
+  done: {final: success, result: plan}
 """
 
 
 @pytest.mark.parametrize(
-    ("session", "result"),
-    [("keep", "new --resume s-1"), ("fresh", "new"), ("{keep: 1}", "new --resume s-1")],
-)
-def test_a_session_id_is_passed_on_where_the_session_is_kept(
-    desk: Desk, session: str, result: str
+    ("session", "turns"),
+    [("keep", [0, 1, 2, 3]), ("{keep: 2}", [0, 1, 2, 2]), ("{keep: 1}", [0, 1, 1, 1]),
+     ("fresh", [0, 0, 0, 0])],
+)  # fmt: skip
+def test_a_session_is_as_long_as_its_agent_says(
+    durable: Desk, session: str, turns: list[int]
 ) -> None:
-    """S0.38: `resume` passes the previous session id."""
-    desk.write("coder.sh", CODER)
-    assert desk.play(RESUMED.replace("SESSION", session)).result == {"plan": result}
+    """S0.38: all turns, the last few or none; the newest message is the feedback, or everything."""
+    script = scenario(agents={"author": [f"plan {number}" for number in range(1, 5)]})
+    asked = durable.play(SPOKEN.replace("SESSION", session), script).asked("author")
+    for number, (request, kept) in enumerate(zip(asked, turns, strict=True), 1):
+        answers = [m.content for m in request.messages if m.role == "assistant"]
+        assert answers == [f"plan {earlier}" for earlier in range(number - kept, number)]
+        assert [m.role for m in request.messages] == ["user", "assistant"] * kept + ["user"]
+        newest = request.messages[-1].content
+        is_whole = number == 1 or session == "fresh"
+        assert newest.startswith("Write." if is_whole else "- Go on.")
 
 
 def test_feedback_names_at_most_twenty_findings_the_worst_first(desk: Desk) -> None:

@@ -439,23 +439,40 @@ def test_a_text_without_a_verdict_is_asked_about_and_never_a_pass(desk: Desk) ->
 COUNTED = "verdict: {counts: {met: '(\\d+) of \\d+ criteria', checked: 'of (\\d+) criteria'}}"
 
 
+@BOTH
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("said", "verdict", "outcome"),
     [
-        ("5 of 5 criteria are met.\nVerdict: PASS", "pass"),
-        ("3 of 5 criteria are met.\nVerdict: PASS", "warn"),
-        ("3 of 5 criteria are met.\n- [FAIL] No goal.\nVerdict: FAIL", "fail"),
-        ("7 of 5 criteria are met.\nVerdict: PASS", "incomplete"),
-        ("All is met.\nVerdict: PASS", "incomplete"),
+        ("5 of 5 criteria are met.\nVerdict: PASS", "pass", "accepted"),
+        ("0 of 0 criteria are met.\nVerdict: PASS", "pass", "accepted"),
+        ("3 of 5 criteria are met.\nVerdict: PASS", "warn", "accepted"),
+        ("5 of 5 criteria, no:\n4 of 5 criteria are met.\nVerdict: PASS", "warn", "accepted"),
+        ("3 of 5 criteria are met.\n- [WARN] Long.\nVerdict: WARN", "warn", "accepted"),
+        ("3 of 5 criteria are met.\n- [FAIL] No goal.\nVerdict: FAIL", "fail", "exhausted"),
+        ("5 of 5 criteria are met.\n- [FAIL] No goal.\nVerdict: FAIL", "fail", "exhausted"),
+        ("7 of 5 criteria are met.\nVerdict: PASS", "incomplete", "unjudged"),
+        ("All is met.\nVerdict: PASS", "incomplete", "unjudged"),
     ],
 )
-def test_fewer_criteria_met_than_checked_are_no_pass(desk: Desk, said: str, verdict: str) -> None:
-    """S1.24: at most a warning, which says so."""
-    played = play(desk, said, "5 of 5 criteria\nVerdict: PASS", rule=f"reask: 0, {COUNTED}")
+def test_fewer_criteria_met_than_checked_are_no_pass(
+    desk: Desk, how: str, said: str, verdict: str, outcome: str
+) -> None:
+    """S1.24: at most a warning, which says so, costs no attempt and makes no FAIL milder."""
+    printed = json.dumps({"type": "result", "result": said})
+    played = judged(desk, f"print({printed!r})", how, COUNTED)
     report = played.reports[0]
-    assert report.verdict == verdict
-    if verdict == "warn":
-        assert messages(report) == ["3 of 5 criteria are met."]
+    assert (report.verdict, played.outcome) == (verdict, outcome)
+    told = {"3 of 5 criteria are met.", "4 of 5 criteria are met."} & set(messages(report))
+    assert bool(told) == (verdict == "warn" and "WARN" not in said)
+
+
+def test_the_numbers_that_allow_no_pass_are_a_warning_in_every_round(desk: Desk) -> None:
+    """S1.24: of two attempts the one with all criteria met passes."""
+    part, whole = ("3 of 5 criteria\nVerdict: PASS", "5 of 5 criteria\nVerdict: PASS")
+    for said, verdict in ((part, "warn"), (whole, "pass")):
+        played = play(desk, "- [FAIL] A\nVerdict: FAIL", said, rule=COUNTED)
+        assert [report.verdict for report in played.reports] == ["fail", verdict]
+        assert played.outcome == "accepted"
 
 
 # What follows from a verdict
