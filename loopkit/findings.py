@@ -21,7 +21,8 @@ class Finding(_Record):
     """One defect that a validator named."""
 
     id: str
-    """Stable over the rounds: made from validator, rule, location and normalised message."""
+    """Stable over the rounds: made from validator, rule and key, or else location and normalised
+    message."""
     message: str
     severity: str = "error"
     """One of the machine's levels."""
@@ -31,6 +32,12 @@ class Finding(_Record):
     rule: str = ""
     """The rule's code where it has one, else its key and position."""
     code: str = ""
+    key: str = ""
+    """What its reviewer calls it, however the message is worded."""
+    reviewers: tuple[str, ...] = ()
+    """The validators that named it, where several did."""
+    graded: str = ""
+    """The level that its reviewer gave, where it counts as a milder one."""
     location: str = ""
     """Where in the data, such as `nodes[2].id`."""
     line: int | None = None
@@ -39,6 +46,18 @@ class Finding(_Record):
     identified: bool = True
     """Whether its id tells one defect from another. One id stands for every failure where nothing
     names the defect: an exit code alone, the own words of who rejected."""
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """Every validator that named it."""
+        return self.reviewers or (self.validator,)
+
+    def counted_at(self, level: str, *, blocking: bool) -> Finding:
+        """The finding as it counts, with the level that its reviewer gave kept beside that."""
+        given = self.graded or self.severity
+        graded = "" if level == given else given
+        changes = {"severity": level, "graded": graded, "blocking": blocking}
+        return self.model_copy(update=changes)
 
 
 class Answer(_Record):

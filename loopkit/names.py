@@ -20,7 +20,7 @@ from loopkit.template import FieldedText, Template
 
 PLAIN_FINDING = (
     *("id", "message", "severity", "code", "validator", "rule"),
-    *("location", "line", "status"),
+    *("key", "location", "line", "status"),
 )
 
 
@@ -75,7 +75,8 @@ def plain_answer(answer: HumanAnswer) -> dict[str, object]:
 
 
 def plain_finding(finding: Finding) -> dict[str, object]:
-    return {key: getattr(finding, key) for key in PLAIN_FINDING}
+    plain = {key: getattr(finding, key) for key in PLAIN_FINDING}
+    return {**plain, "reviewers": list(finding.named_by)}
 
 
 def plain_report(report: Report) -> dict[str, object]:

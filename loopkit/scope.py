@@ -27,11 +27,15 @@ from loopkit.template import Anything, Fields, Items, Scalar, Shape, TemplateErr
 from loopkit.template.shapes import absent, either
 
 FINDING = Fields(
-    dict.fromkeys(
-        ("id", "message", "severity", "code", "validator", "rule", "location", "line", "status"),
-        Scalar(),
-    )
-)
+    {
+        **dict.fromkeys(
+            ("id", "message", "severity", "code", "validator", "rule", "key", "location", "line",
+             "status"),
+            Scalar(),
+        ),
+        "reviewers": Items(Scalar()),
+    }
+)  # fmt: skip
 REPORT = Fields(
     {
         **dict.fromkeys(

@@ -17,7 +17,7 @@ from loopkit.template import FieldedText
 from loopkit.validators import DETERMINISTIC, Setting, Subject, judge_deterministic
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.identity import finding_id, finding_ids
+from loopkit.validators.identity import Defect, finding_id, finding_ids
 from loopkit.validators.json_text import NoJson, extract_json, json_in, parse_json
 
 PLANS = Path(__file__).parent / "data" / "plans"
@@ -707,9 +707,10 @@ def test_lines_do_not_count_and_other_numbers_do():
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=3))))
-def test_ids_of_one_validator_are_all_different(defects):
-    assert len(set(finding_ids("v", defects))) == len(defects)
+@given(st.lists(st.builds(Defect, *[st.text(max_size=3)] * 4)), st.booleans())
+def test_ids_of_one_validator_are_all_different(defects, shares_keys):
+    ids = finding_ids("v", defects, shares_keys=shares_keys)
+    assert len(set(ids)) == len(defects)
 
 
 # Anything at all

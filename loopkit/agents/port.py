@@ -67,6 +67,8 @@ class Reply:
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, where they are more than `text`."""
     cut_off: bool = False
+    played: bool = False
+    """A scenario says it, which was written before the run."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None

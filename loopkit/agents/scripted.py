@@ -109,7 +109,7 @@ class ScriptedAgent:
         session = self._name if played.session else None
         tokens = played.usage.tokens
         said = replace(said, session=session, tokens=tokens, cost_usd=played.cost_usd)
-        return replace(said, workspace=played.workspace)
+        return replace(said, played=not played.recorded, workspace=played.workspace)
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)

@@ -12,6 +12,7 @@ from loopkit.checks.errors import check_errors
 from loopkit.checks.exits import check_exits
 from loopkit.checks.explored import explored
 from loopkit.checks.feedback import check_feedback
+from loopkit.checks.finding_keys import check_finding_keys
 from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.infeasible_success import check_infeasible_success
@@ -76,6 +77,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_severities,
     check_counting,
     check_opinions,
+    check_finding_keys,
     check_templates,
     check_sees,
     check_plain_texts,

@@ -12,7 +12,7 @@ from loopkit.definition import ReportMap
 from loopkit.problems import Problem, did_you_mean
 from loopkit.validators.report_form import ReportForm, folded, form_of
 
-OF_FINDINGS = ("message", "severity", "code", "location", "line")
+OF_FINDINGS = ("message", "severity", "code", "key", "location", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         return
     required = {"message", *(["severity"] if fit.form.has_severity else [])}
     for key in OF_FINDINGS:
-        path = fit.form.severity if key == "severity" else str(getattr(fit.form.parts, key))
-        found = _at(item, path)
+        path = fit.form.severity if key == "severity" else getattr(fit.form.parts, key)
+        found = None if path is None else _at(item, path)
         if isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
             yield _no_field(fit, key, path, found)
     if isinstance(severity := _at(item, fit.form.severity), DataType):

@@ -27,7 +27,7 @@ def check_severities(subject: Subject) -> Iterator[Problem]:
 
 
 def check_counting(subject: Subject) -> Iterator[Problem]:
-    """`quorum`, `combine` and `settle_after` of each validate state."""
+    """`quorum`, `combine`, `merge` and `settle_after` of each validate state."""
     for name, state in subject.judges.items():
         judges = sum(isinstance(rule, JudgeRule) for rule in subject.graph.rules_at(name))
         if state.quorum is not None and state.quorum > judges:
@@ -36,6 +36,9 @@ def check_counting(subject: Subject) -> Iterator[Problem]:
         if state.combine == "majority" and judges < 3:
             message = f"nobody can be outvoted: {_asked(judges)}"
             yield _idle(subject, name, "combine", message)
+        if state.merge is not None and judges < 2:
+            message = f"there is nothing to merge: {_asked(judges)}"
+            yield _idle(subject, name, "merge", message)
         if state.settle_after is not None and not _settles(subject, state):
             message = "only the worst severity blocks here, and that blocks after any round"
             yield _idle(subject, name, "settle_after", message)

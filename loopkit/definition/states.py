@@ -183,6 +183,8 @@ class ValidateState(_Working):
     """Deterministic validators stop at the first one that blocks."""
     combine: Literal["strictest", "majority"] = "strictest"
     """Whether one judge that fails is enough, or judges are outvoted."""
+    merge: Literal["key"] | None = None
+    """Findings of several judges that have one key are one finding, of the worst severity."""
     quorum: Annotated[int, Field(ge=1)] | None = None
     """How many of the judges asked have to answer; without it all."""
     block: Id | None = None

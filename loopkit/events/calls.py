@@ -65,6 +65,8 @@ class Replied(Event):
     """All messages of a judge's transcript, in order, where they are more than `text`."""
     cut_off: bool = False
     """The answer ends at the limit of its length."""
+    played: bool = False
+    """A scenario gave it, which can't know the ids of findings before the run."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None

@@ -23,7 +23,7 @@ from loopkit.ledger.combining import (
 )
 from loopkit.ledger.progress import stalled
 from loopkit.ledger.rounds import best_round, earlier_rounds, rounds_of
-from loopkit.ledger.statuses import gone, with_status
+from loopkit.ledger.statuses import gone, open_of, with_status
 from loopkit.ledger.version import normalised, version_of
 from loopkit.program import Program
 from loopkit.runstate import Round, RunState
@@ -88,6 +88,7 @@ __all__ = [
     "earlier_rounds",
     "facts_of",
     "normalised",
+    "open_of",
     "rounds_of",
     "settled",
 ]

@@ -60,8 +60,8 @@ def _outvoted(answer: Answer, levels: Severities) -> Answer:
 
 def advised(answer: Answer, levels: Severities) -> Answer:
     """The answer with nothing in it that blocks."""
-    advice = {"severity": levels.advisory, "blocking": False}
-    found = (f.model_copy(update=advice) if f.blocking else f for f in answer.findings)
+    level = levels.advisory
+    found = (f.counted_at(level, blocking=False) if f.blocking else f for f in answer.findings)
     return with_findings(answer, found)
 
 
@@ -70,7 +70,7 @@ def settled(
 ) -> list[Answer]:
     """The answers after `settle_after` rounds: what no round before knew does not block any more.
 
-    The worst severity always blocks.
+    The worst severity always blocks, and so does what nothing tells from what was known.
     """
     if state.settle_after is None or len(earlier) < state.settle_after:
         return list(answers)
@@ -78,23 +78,30 @@ def settled(
     known = {finding.id for entry in rounds for finding in entry.report.findings}
 
     def weighed(finding: Finding) -> Finding:
-        is_late = finding.id not in known and finding.severity != levels.worst
-        return finding.model_copy(update={"blocking": False}) if is_late else finding
+        is_new = finding.identified and finding.id not in known
+        settles = is_new and finding.severity != levels.worst
+        return finding.model_copy(update={"blocking": False}) if settles else finding
 
     return [with_findings(answer, map(weighed, answer.findings)) for answer in answers]
 
 
 def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
-    """Every finding once, blocking ones first, the worst first, in the order of the validators."""
+    """Every finding once, blocking ones first, the worst first, in the order of the validators.
+
+    What several validators call by one key is as the one that takes it worst has it, with all
+    their names.
+    """
 
     def badness(finding: Finding) -> tuple[bool, int]:
         return not finding.blocking, levels.rank(finding.severity)
 
     unique: dict[str, Finding] = {}
     for finding in (found for answer in answers for found in answer.findings):
-        known = unique.get(finding.id)
-        if known is None or badness(finding) < badness(known):
-            unique[finding.id] = finding
+        known = unique.get(finding.id, finding)
+        names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
+        worst = min(known, finding, key=badness)
+        is_shared = finding.key and len(names) > 1
+        unique[finding.id] = worst.model_copy(update={"reviewers": names}) if is_shared else worst
     return sorted(unique.values(), key=badness)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from loopkit.findings import Finding, Status
+from loopkit.findings import Answer, Finding, Status
 from loopkit.ledger.combining import MISSING, Panel
 from loopkit.runstate import Round
 from loopkit.validators.identity import OF_ARTIFACT
@@ -26,6 +26,11 @@ def with_status(findings: Iterable[Finding], earlier: Sequence[Round]) -> tuple[
         return "regressed" if finding.id in known else "new"
 
     return tuple(finding.model_copy(update={"status": status(finding)}) for finding in findings)
+
+
+def open_of(validator: str, earlier: Sequence[Round]) -> tuple[Finding, ...]:
+    """What judges of a validator have found and is open after these rounds."""
+    return tuple(f for f in _open(earlier) if f.rule == OF_JUDGE and validator in f.named_by)
 
 
 def gone(
@@ -57,6 +62,10 @@ def _is_looked_for(finding: Finding, panel: Panel) -> bool:
         # Whatever comes as an artifact has been looked at for content faults.
         return True
     asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
-    verdicts = [a.verdict for a in asked if a.validator == finding.validator]
+    return all(_has_looked(validator, asked) for validator in finding.named_by)
+
+
+def _has_looked(validator: str, asked: Sequence[Answer]) -> bool:
+    verdicts = [answer.verdict for answer in asked if answer.validator == validator]
     is_missing = any(verdict in MISSING for verdict in verdicts)
     return not is_missing and any(verdict != "not_applicable" for verdict in verdicts)

@@ -51,5 +51,7 @@ class Finding:
     """The kind of defect, where the rule has no code."""
     location: str = ""
     """Where in the data, such as `nodes[2].id`, or in which part of the text."""
+    key: str = ""
+    """What the defect is called in every round, where the message may be worded otherwise."""
     line: int | None = None
     """Where in the text, from 1."""

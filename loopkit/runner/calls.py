@@ -259,6 +259,7 @@ async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: flo
         text=_kept(active, reply.text),
         said=tuple(_kept(active, message) for message in reply.said),
         cut_off=reply.cut_off,
+        played=reply.played,
         exit_code=reply.exit_code,
         stderr=_kept(active, reply.stderr),
         session=None if reply.session is None else storable(reply.session),

@@ -91,6 +91,8 @@ class Played(Noun):
     """What limits see before the call is made, instead of what it counts as."""
     said: Annotated[tuple[Text, ...], BeforeValidator(_tuple)] = ()
     """All messages of a judge's transcript, where they are more than the reply."""
+    recorded: bool = False
+    """A real judge said it: it has to answer for every open finding, as it had to then."""
     session: bool = True
     """Whether a program names a session to which it can be taken back."""
 

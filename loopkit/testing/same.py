@@ -1,8 +1,8 @@
 """Whether two runs are the same but for what no replay can repeat.
 
 What is left out: times and durations, ids of runs and processes, what a provider calls its
-model, and what it reserved before a call. Everything else counts: types, states, visits, facts,
-edges, prompts, replies, reports, feedback, counters, cost, usage.
+model, what it reserved before a call, and whether it is there at all. Everything else counts:
+types, states, visits, facts, edges, prompts, replies, reports, feedback, counters, cost, usage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROCESS = frozenset({"claimed", "held", "refused"})
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "deadline_s", "reserved"),
-    "replied": ("model", "session"),
+    "replied": ("model", "session", "played"),
     "failed": ("retry_at",),
     "worked": ("time_s", "resume_at", "refused"),
     "baselined": ("time_s",),

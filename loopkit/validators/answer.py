@@ -9,7 +9,7 @@ from loopkit.findings import Answer, Finding, verdict_of
 from loopkit.severities import Severities
 from loopkit.template import parse
 from loopkit.validators.fault import CannotJudge, Fault
-from loopkit.validators.identity import OF_ARTIFACT, finding_id, finding_ids
+from loopkit.validators.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
 
 
 def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:
@@ -67,7 +67,7 @@ def findings_of(
     Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
     """
     name = rule.code or place
-    defects = [(name, fault.location, fault.steady) for fault in faults]
+    defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
     ids = [
         # One artifact that no rule can be tried on is one defect, whoever tries.
         finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
@@ -83,6 +83,7 @@ def findings_of(
             validator=validator,
             rule=name,
             code=rule.code or storable(fault.code),
+            key=fault.key,
             location=storable(fault.location),
             line=fault.line,
             identified=fault.identified,

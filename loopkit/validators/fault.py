@@ -27,6 +27,8 @@ class Fault:
     """How bad it is, where the check knows; else the rule says it."""
     code: str = ""
     """What kind of defect it is, where the check knows and the rule has no code."""
+    key: str = ""
+    """What its reviewer calls it, however it is worded."""
     value: object = None
     """For `message:`, what was judged: a match, a count, a number of characters, an item."""
     item: object = None

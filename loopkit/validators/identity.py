@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from loopkit.text import composed
 
@@ -19,6 +20,17 @@ OF_ARTIFACT = "artifact"
 """Stands for the validator of what is wrong with an artifact, whoever looks at it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """What tells one defect of a validator from another."""
+
+    rule: str
+    location: str = ""
+    message: str = ""
+    key: str = ""
+    """What its reviewer calls it, however it words the rest; if there is one, it alone counts."""
+
+
 def finding_id(validator: str, rule: str, location: str, message: str) -> str:
     """Twelve hex digits that stay the same while the defect does.
 
@@ -27,25 +39,38 @@ def finding_id(validator: str, rule: str, location: str, message: str) -> str:
     only moved down the text keeps its id. All other numbers count: "Task 2" is not "Task 3", and
     `nodes[2]` not `nodes[3]`.
     """
-    parts = [validator, rule, _normalised(location), _normalised(message)]
-    # JSON, because it keeps the parts apart and can spell any text.
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+    return _digest([validator, rule, _normalised(location), _normalised(message)])
 
 
-def finding_ids(validator: str, defects: Iterable[tuple[str, str, str]]) -> list[str]:
-    """An id of its own for each (rule, location, message), in order.
+def finding_ids(
+    validator: str, defects: Iterable[Defect], *, shares_keys: bool = False
+) -> list[str]:
+    """An id of its own for each defect, in order.
 
     Equal defects are counted, so that mending one of three is seen as progress: the third loses
-    its id, the first two keep theirs.
+    its id, the first two keep theirs. With `shares_keys` one key is one defect whichever validator
+    names it.
     """
     seen: Counter[str] = Counter()
     ids = []
-    for rule, location, message in defects:
-        first = finding_id(validator, rule, location, message)
+    for defect in defects:
+        scope = "" if defect.key and shares_keys else validator
+        first = _id(scope, defect)
         seen[first] += 1
-        again = f"{location}#{seen[first]}"
-        ids.append(first if seen[first] == 1 else finding_id(validator, rule, again, message))
+        ids.append(first if seen[first] == 1 else _id(scope, defect, f"#{seen[first]}"))
     return ids
+
+
+def _id(scope: str, defect: Defect, number: str = "") -> str:
+    if not defect.key:
+        return finding_id(scope, defect.rule, f"{defect.location}{number}", defect.message)
+    key = " ".join(composed(defect.key).casefold().split())
+    return _digest([scope, defect.rule, "key", key, number])
+
+
+def _digest(parts: list[str]) -> str:
+    # JSON, because it keeps the parts apart and can spell any text.
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
 def _normalised(text: str) -> str:

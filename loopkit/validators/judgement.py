@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopkit.datatypes import conform
 from loopkit.definition.machine import NO_FINDING
-from loopkit.findings import Answer, Finding
+from loopkit.findings import Answer, Finding, with_findings
 from loopkit.text import one_line
 from loopkit.validators.answer import answer_with, storable
-from loopkit.validators.identity import finding_ids
+from loopkit.validators.identity import finding_id
+from loopkit.validators.known import KNOWN, not_resolved, still_open
 from loopkit.validators.only_report import Report, only_report
 from loopkit.validators.report_findings import RULE, report_findings
 from loopkit.validators.report_form import (
@@ -47,7 +48,9 @@ class Misread:
     again gives nothing better."""
 
 
-def read_judgement(validator: str, text: str, form: ReportForm) -> Answer | Misread:
+def read_judgement(
+    validator: str, text: str, form: ReportForm, *, is_played: bool = False
+) -> Answer | Misread:
     """The verdict and the findings of a judge's report in this form.
 
     The report may stand in a fence or in prose; equal ones are one. Words may have any case, and
@@ -55,22 +58,27 @@ def read_judgement(validator: str, text: str, form: ReportForm) -> Answer | Misr
     reports, a second verdict anywhere, an unknown word, a finding without message, `pass` with
     an error, `fail` without one, `warn` with none or with an error, counts that do not match,
     and what breaks the schema of a mapped report. `pass` with warnings is read as `warn`. Total,
-    and never a pass by default.
+    and never a pass by default. An answer that was prepared before anybody knew the ids of open
+    findings may leave all of them out: its messages tell.
     """
+    listed: list[Finding] | None = None
     try:
         report, faults = _typed(only_report(text, form), form)
+        if is_played and part(report, KNOWN) is MISSING:
+            form = replace(form, known=())
         verdict = _verdict(report, form)
     except Doubt as doubt:
         return Misread(storable(str(doubt)))
     try:
         _refuse_faults(faults)
-        findings = report_findings(validator, report, verdict, form)
+        listed = report_findings(validator, report, verdict, form)
         score = _score(report, form)
-        _refuse_counts(report, findings, form)
+        findings = [*listed, *still_open(validator, report, verdict, listed, form)]
+        _refuse_counts(report, (listed, findings), form)
         _refuse_contradiction(verdict, report, findings, form)
     except Doubt as doubt:
-        last_resort = _in_own_words(validator, report, text, form) if verdict == "fail" else None
-        return Misread(storable(str(doubt)), last_resort)
+        kept = _last_resort(validator, report, text, listed, form) if verdict == "fail" else None
+        return Misread(storable(str(doubt)), kept)
     return answer_with(validator, findings).model_copy(update={"score": score})
 
 
@@ -110,13 +118,14 @@ def _score(report: Report, form: ReportForm) -> float | None:
     return float(said)
 
 
-def _refuse_counts(report: Report, findings: Sequence[Finding], form: ReportForm) -> None:
+def _refuse_counts(report: Report, counted: Sequence[Sequence[Finding]], form: ReportForm) -> None:
+    """A report may count what it lists, or all that is open."""
     counts = ((form.parts.error_count, True), (form.parts.warning_count, False))
     for path, rejects in counts:
-        number = sum(finding.blocking == rejects for finding in findings)
+        numbers = [sum(f.blocking == rejects for f in findings) for findings in counted]
         said = part(report, path)
-        if said is not MISSING and (isinstance(said, bool) or said != number):
-            raise Doubt(f"{quoted(path)} is {shown(said)}, but there are {number} of them.")
+        if said is not MISSING and (isinstance(said, bool) or said not in numbers):
+            raise Doubt(f"{quoted(path)} is {shown(said)}, but there are {numbers[-1]} of them.")
 
 
 def _refuse_contradiction(
@@ -158,6 +167,22 @@ def _to_agree(form: ReportForm) -> str:
     return f"Make {', or '.join(ways) or 'them agree'}."
 
 
+def _last_resort(
+    validator: str, report: Report, text: str, listed: Sequence[Finding] | None, form: ReportForm
+) -> Answer:
+    """A rejection that could not be used as it was.
+
+    What was open and is not called resolved stays so. What the report lists counts where nothing
+    but its answers to that was wrong; else the judge's own words stand for it.
+    """
+    known = not_resolved(validator, report, form)
+    found = [*(listed or ()), *known]
+    if form.known and listed is not None and any(finding.blocking for finding in found):
+        return answer_with(validator, found)
+    own = _in_own_words(validator, report, text, form)
+    return with_findings(own, [*own.findings, *known])
+
+
 def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -> Answer:
     """A fail that names nothing that has to be corrected, as one finding.
 
@@ -169,9 +194,8 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     named = _named_in_own(report, form) if form.is_own else _named_by_map(report, form)
     said = _joined(named) or " ".join(around.replace("```", "").split())
     message = storable(said or SAYS_NOTHING)[:WORDS_LIMIT]
-    [identity] = finding_ids(validator, [(RULE, "", message)])
     finding = Finding(
-        id=identity,
+        id=finding_id(validator, RULE, "", message),
         message=message,
         severity=form.levels.ungraded,
         validator=validator,
@@ -194,7 +218,7 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _named_in_own(report: Report, form: ReportForm) -> Iterator[str]:
-    yield from _words(report, {form.verdict, form.severity, form.parts.code})
+    yield from _words(report, {form.verdict, form.severity, form.parts.code, KNOWN, "key"})
 
 
 def _named_by_map(report: Report, form: ReportForm) -> Iterator[str]:

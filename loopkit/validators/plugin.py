@@ -116,5 +116,6 @@ def _fault(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
         line=finding.line,
         severity=finding.severity,
         code=setting.redact(one_line(finding.code)),
+        key=setting.redact(one_line(finding.key)),
         value=message,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopkit.definition.machine import NO_FINDING
 from loopkit.findings import Finding
 from loopkit.validators.answer import storable
-from loopkit.validators.identity import finding_ids
+from loopkit.validators.identity import Defect, finding_ids
 from loopkit.validators.only_report import Report
 from loopkit.validators.report_form import (
     MISSING,
@@ -36,7 +36,10 @@ def report_findings(
     listed = enumerate(_listed(report, verdict, form), 1)
     read = [_read(item, f" of finding {number}", verdict, form) for number, item in listed]
     kept = [one for one in read if one["severity"] != NO_FINDING]
-    defects = [(RULE, str(one["location"]), str(one["message"])) for one in kept]
+    defects = [
+        Defect(RULE, str(one["location"]), str(one["message"]), str(one["key"])) for one in kept
+    ]
+    ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
     return [
         Finding.model_validate(
             {
@@ -47,7 +50,7 @@ def report_findings(
                 **one,
             }
         )
-        for identity, one in zip(finding_ids(validator, defects), kept, strict=True)
+        for identity, one in zip(ids, kept, strict=True)
     ]
 
 
@@ -65,7 +68,7 @@ def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> li
 def _read(
     item: object, at: str, verdict: VerdictWord | None, form: ReportForm
 ) -> dict[str, object]:
-    if isinstance(item, str) and not form.is_own:
+    if isinstance(item, str) and not form.is_own and form.parts.key is None:
         plain = ReportForm(is_own=False, levels=form.levels)
         return _fields({"message": item}, at, verdict, plain)
     if not isinstance(item, dict):
@@ -74,9 +77,10 @@ def _read(
 
 
 def _wanted(form: ReportForm) -> str:
-    keys = (form.parts.message, form.severity) if form.has_severity else (form.parts.message,)
+    severity = form.severity if form.has_severity else None
+    keys = [key for key in (form.parts.message, severity, form.parts.key) if key is not None]
     wanted = f"an object with {' and '.join(map(quoted, keys))}"
-    return wanted if form.is_own else f"a text, or {wanted}"
+    return wanted if form.is_own or form.parts.key is not None else f"a text, or {wanted}"
 
 
 def _fields(
@@ -90,6 +94,7 @@ def _fields(
         "message": message,
         "severity": _severity(item, at, verdict, form),
         "code": _code(item, at, form),
+        "key": _key(item, at, form),
         "location": _text(item, form.parts.location, at, form),
         "line": _line(item, at, form),
     }
@@ -108,6 +113,17 @@ def _code(item: Report, at: str, form: ReportForm) -> str:
     if said is MISSING or said is None or not form.parts.codes:
         return _text(item, form.parts.code, at, form)
     return meaning(said, form.parts.codes, f"{quoted(form.parts.code)}{at}")
+
+
+def _key(item: Report, at: str, form: ReportForm) -> str:
+    """What the finding is called in every round; where a `map` says where that stands, it must."""
+    path = form.parts.key
+    if path is None:
+        return _text(item, "key", at, form) if form.is_own else ""
+    key = _text(item, path, at, form)
+    if not key:
+        raise Doubt(f"{quoted(path)}{at} is missing. It tells the finding from others.")
+    return key
 
 
 def _text(item: Report, path: str, at: str, form: ReportForm) -> str:

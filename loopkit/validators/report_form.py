@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
 from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import Agent, JudgeRule, ReportMap, Score
+from loopkit.findings import Finding
 from loopkit.severities import Severities
 from loopkit.validators.json_text import canonical
 
@@ -45,6 +46,10 @@ class ReportForm:
     """What a report has to give as a number, if it scores."""
     cap: str | None = None
     """The most that its findings count, whatever it calls them."""
+    known: Sequence[Finding] = ()
+    """The findings of before of which a report in our form says whether each is still open."""
+    shares_keys: bool = False
+    """Whether one key is one finding, whichever judge of a panel names it."""
 
     @property
     def verdict(self) -> str:

@@ -31,7 +31,7 @@ from loopkit.findings import Finding, Report
 from loopkit.runner.active import Stored
 from loopkit.text import one_line, or_empty, plural
 from loopkit.views.amounts import took, until
-from loopkit.views.history import weight
+from loopkit.views.history import found_by, weight
 from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 
 NAME_WIDTH = 14
@@ -197,7 +197,7 @@ def _report(before: Progress, report: Report, cost: str) -> Iterator[Line]:
 
 def _finding(finding: Finding) -> str:
     mark = "" if finding.status == "new" else f" ({finding.status})"
-    return f"- {weight(finding)}{one_line(finding.message)}{mark}"
+    return f"- {weight(finding)}{one_line(finding.message)}{found_by(finding)}{mark}"
 
 
 def _decided(event: Decided, *_: object) -> Iterator[Line]:

@@ -37,6 +37,11 @@ def weight(finding: Finding) -> str:
     return f"{finding.severity}: "
 
 
+def found_by(finding: Finding) -> str:
+    """Who named a finding that several reviewers share."""
+    return f" (found by {', '.join(finding.reviewers)})" if finding.reviewers else ""
+
+
 def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
     """The verdict of each attempt that the state of a report judged, where there were several."""
     rounds = rounds_of(run, report.state) if report else []

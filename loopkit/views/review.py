@@ -14,6 +14,7 @@ from loopkit.text import indented, or_empty, printable
 from loopkit.views.history import (
     change_lines,
     counted,
+    found_by,
     past,
     resolved_lines,
     round_lines,
@@ -88,7 +89,7 @@ def _finding(finding: Finding, history: str = "") -> str:
     line = f"line {finding.line}" if finding.line else ""
     places = [place for place in (finding.location, line) if place]
     where = f" [{', '.join(places)}]" if places else ""
-    return indented(f"- {kind}{finding.message}{where}{status}", "  ")
+    return indented(f"- {kind}{finding.message}{where}{found_by(finding)}{status}", "  ")
 
 
 def _way(engine: Engine, run: RunState) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from loopkit.events import Failed, Replied
 from loopkit.testing import load_suite
+from loopkit.validators.identity import finding_id
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
 from tests.providers.openai_mock import OpenAIMock
@@ -162,3 +163,35 @@ class TestARunOverHttp:
         assert_same(taped(durable, played), played)
         (failed,) = played.of(Failed)
         assert (failed.usage.cost_usd or 0) > 0
+
+
+class TestAJudgeThatIsAskedAboutWhatWasOpen:
+    ID = finding_id("quality", "judge", "", "Which drink?")
+
+    @pytest.fixture
+    def judged(self, openai_server: OpenAIMock, durable: Desk, provider_key: str) -> Played:
+        """A run whose judge names the finding anew, is asked again, and calls it open then."""
+        new = '{"message": "Drink which?", "severity": "error"}'
+        reworded = f'{{"verdict": "fail", "findings": [{new}]}}'
+        still = f'{{"verdict": "fail", "known": {{"{self.ID}": "open"}}, "findings": []}}'
+        openai_server.say("a", NOT_SOUND, "b", reworded, still, "c", SOUND)
+        return durable.play(loop(openai_server), inputs={"topic": "tea"})
+
+    def test_gets_the_open_findings_and_is_heard_by_their_ids(
+        self, judged: Played, openai_server: OpenAIMock
+    ) -> None:
+        """S2.28: by what the server received."""
+        asked = [r for r in openai_server.requests() if "Review `text`" in str(r.body)]
+        assert [self.ID in received.prompt for received in asked] == [False, True, True, True]
+        assert '"message": "Which drink?"' in asked[1].prompt
+        assert f'"known" does not say of "{self.ID}"' in asked[2].prompt
+        statuses = [[f.status for f in report.findings] for report in judged.reports]
+        assert statuses == [["new"], ["recurring"], []]
+        assert [len(report.resolved) for report in judged.reports] == [0, 0, 1]
+
+    def test_is_recorded_so_that_what_could_not_be_used_is_no_use_in_the_case(
+        self, judged: Played, durable: Desk
+    ) -> None:
+        made = taped(durable, judged)
+        assert_same(made, judged)
+        assert made.path.read_text().count("recorded: true") == 1

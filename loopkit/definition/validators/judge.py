@@ -53,6 +53,8 @@ class ReportMap(Noun):
     """The kind of defect."""
     codes: dict[str, str] = {}
     """The codes of findings by the report's words for them; without it these are the codes."""
+    key: PartPath | None = None
+    """What each finding is called in every round, however it is worded: with it, its id."""
     location: PartPath = "location"
     """The heading or field that it concerns."""
     line: PartPath = "line"
@@ -108,3 +110,8 @@ class JudgeRule(RuleBase):
     """Whether the samples vote, or one that fails is enough."""
     confirm: Literal["fail"] | None = None
     """A fail counts only if it fails again when it is asked once more, anew."""
+
+    @property
+    def is_own_form(self) -> bool:
+        """Whether it gives a report in our form."""
+        return self.map is None and self.verdict is None

@@ -29,7 +29,8 @@ class VerdictReading(Noun):
     words: dict[str, Literal["pass", "warn", "fail"]] = {}
     """What the words mean, capitals aside; default is PASS, WARN and FAIL."""
     findings: str | None = None
-    """The line of a finding, with the group `message`; default reads `- [FAIL] text`."""
+    """The line of a finding, with the group `message`; default reads `- [FAIL] text`. A group
+    `key` is what the finding is called in every round."""
     take: Take = "last"
     """Which of several verdicts counts; with `unique` all have to say the same."""
     counts: VerdictCounts | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from loopkit.agents.port import Request
@@ -39,6 +40,10 @@ class Judge:
     """The state whose work it judges; the judge climbs its ladder with that."""
     levels: Severities
     """As the state counts them."""
+    known: Sequence[Finding] = ()
+    """What its validator has found before and is open."""
+    shares_keys: bool = False
+    """Whether one key is one finding of the whole panel."""
     number: int = 1
     """Which of its opinions this is: those after its samples are second ones."""
 
@@ -50,8 +55,13 @@ class Judge:
     def form(self) -> AnswerForm:
         if self.rule.verdict is not None:
             patterns = self.active.program.machine.patterns
-            return VerdictForm(self.rule.verdict, patterns, self.levels, self.rule.severity)
-        return form_of(self.rule, self.agent, self.levels)
+            return VerdictForm(
+                self.rule.verdict, patterns, self.levels, self.rule.severity, self.shares_keys
+            )
+        form = replace(form_of(self.rule, self.agent, self.levels), shares_keys=self.shares_keys)
+        # A second opinion is one only if it does not know the first.
+        is_asked = form.is_own and self.number <= self.rule.samples
+        return replace(form, known=self.known) if is_asked else form
 
     @cached_property
     def model(self) -> str:
@@ -128,7 +138,7 @@ class Judge:
             prompts = [exchange.prompt for exchange in told]
             said = reply.said or messages_of(reply.text)
             return read_spoken(self.validator, said, self.form, echoes=prompts)
-        return read_judgement(self.validator, reply.text, self.form)
+        return read_judgement(self.validator, reply.text, self.form, is_played=reply.played)
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:
@@ -194,8 +204,6 @@ def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
     findings: list[Finding] = []
     for finding in answer.findings:
         level = severities.capped(finding.severity, rule.severity)
-        code, blocks = finding.code or rule.code, severities.blocks(level)
-        findings.append(
-            finding.model_copy(update={"code": code, "severity": level, "blocking": blocks})
-        )
+        coded = finding.model_copy(update={"code": finding.code or rule.code})
+        findings.append(coded.counted_at(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)

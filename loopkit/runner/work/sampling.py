@@ -28,10 +28,10 @@ async def ask(judge: Judge, subject: Subject, setting: Setting) -> Answer:
         reason = f"guard `{judge.rule.guard}` is false"
         return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
     rule, levels = judge.rule, judge.levels
-    prompt = judge_prompt(rule, subject, setting.names, judge.form)
 
     def numbered(number: int) -> Coroutine[Any, Any, Answer]:
-        return opinion(replace(judge, number=number), prompt)
+        one = replace(judge, number=number)
+        return opinion(one, judge_prompt(rule, subject, setting.names, one.form))
 
     samples = await _together(map(numbered, range(1, rule.samples + 1)))
     answer = voted(samples, rule.combine, levels)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from loopkit import ledger
-from loopkit.definition import JudgeRule, Rule, ValidateState
+from loopkit.definition import JudgeRule, ValidateState
 from loopkit.events import Artifact, Outcome, Ran, Worked
 from loopkit.findings import Answer, Finding, Report
 from loopkit.names import all_names, attempt_of
@@ -16,7 +16,7 @@ from loopkit.runner.work.judge import Judge
 from loopkit.runner.work.judging_commands import result_index, with_commands
 from loopkit.runner.work.place import workspace
 from loopkit.runner.work.sampling import ask_all
-from loopkit.severities import Severities
+from loopkit.runstate import Round
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.identity import OF_ARTIFACT, finding_id
 
@@ -92,7 +92,7 @@ async def _panel(
             break
     # A report without the verdict of a rule is none, whatever a judge was paid to say.
     is_decided = _blocks(answers) or any(answer.verdict in ledger.MISSING for answer in answers)
-    judges = _judges(active, name, validators, artifact.author, setting.severities)
+    judges = _judges(active, name, state, artifact.author, earlier)
     asked = [judge for judge in judges if judge.rule.always or not is_decided]
     return ledger.Panel(tuple(answers), settled(await ask_all(asked, subject, setting)))
 
@@ -132,13 +132,23 @@ def _setting(active: ActiveRun, state: ValidateState) -> Setting:
 def _judges(
     active: ActiveRun,
     name: str,
-    validators: Mapping[str, Sequence[Rule]],
+    state: ValidateState,
     author: str,
-    levels: Severities,
+    earlier: Sequence[Round],
 ) -> list[Judge]:
     return [
-        Judge(active, name, validator, index, rule, author, levels)
-        for validator, rules in validators.items()
+        Judge(
+            active,
+            name,
+            validator,
+            index,
+            rule,
+            author,
+            levels=active.program.machine.levels.counted_from(state.block),
+            known=ledger.open_of(validator, earlier),
+            shares_keys=state.merge == "key",
+        )
+        for validator, rules in active.program.validators_of(state).items()
         for index, rule in enumerate(rules)
         if isinstance(rule, JudgeRule)
     ]

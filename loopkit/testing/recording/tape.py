@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.definition import AgentState, CommandRule, CommandState, HumanState, ValidateState
+from loopkit.definition import (
+    AgentState,
+    CommandRule,
+    CommandState,
+    HumanState,
+    JudgeRule,
+    ValidateState,
+)
 from loopkit.events import (
     Baselined,
     Event,
@@ -29,6 +36,7 @@ from loopkit.runner.active import Stored
 from loopkit.runstate import RunState, fold
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
+from loopkit.validators.known import KNOWN
 
 Call = dict[str, Any]
 
@@ -95,6 +103,7 @@ class Tape:
                 self.files[intent.key] = render(self.program, before, written).strip()
         if intent.role != "run":
             self._made_after_all(intent)
+            self._asked_again(before, intent)
             self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
 
     def _made_after_all(self, intent: Intended) -> None:
@@ -102,6 +111,24 @@ class Tape:
         known = self.attempts.get(intent.task)
         if known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
             known.calls.pop()
+
+    def _asked_again(self, before: RunState, intent: Intended) -> None:
+        """Let an answer about what was open, which was no use, be as little use in a scenario."""
+        task, attempt = before.tasks.get(intent.task), self.attempts.get(intent.task)
+        if intent.role != "judge" or not (task and task.exchanges and attempt and attempt.calls):
+            return
+        was_asked = f'"{KNOWN}"' in task.exchanges[0].prompt and self._is_in_our_form(intent)
+        if was_asked and not task.exchanges[-1].reply.played:
+            attempt.calls[-1]["recorded"] = True
+
+    def _is_in_our_form(self, intent: Intended) -> bool:
+        """Whether this is a judge that answers in our own form."""
+        state = self.program.machine.states[intent.state]
+        rules = self.program.validators_of(state) if isinstance(state, ValidateState) else {}
+        return any(
+            isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
+            for rule in rules.get(intent.place, ())
+        )
 
     def _replied(self, intent: Intended, replied: Replied) -> None:
         file = self.files.get(replied.key, "")

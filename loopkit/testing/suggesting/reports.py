@@ -52,7 +52,10 @@ def words(reading: VerdictReading, verdict: str, label: str, patterns: Mapping[s
     message = f"Suggested finding {label}."
     lines = []
     if verdict != "pass":
-        listed = reading.findings and sample(reading.findings, patterns, message=message)
+        listed = reading.findings and (
+            sample(reading.findings, patterns, message=message, key=label)
+            or sample(reading.findings, patterns, message=message)
+        )
         lines.append(listed or f"- [{word}] {message}")
     if reading.counts is not None:
         counted = (reading.counts.met, reading.counts.checked)
@@ -74,6 +77,8 @@ def _item(form: ReportForm, one: Found, datatype: DataType | None, label: str) -
     if form.has_severity:
         _put(item, form.severity, _word(form.severities, one.level))
     _put(item, form.parts.message, message)
+    if form.parts.key is not None:
+        _put(item, form.parts.key, label)
     if one.code:
         _put(item, form.parts.code, _word(form.parts.codes or {one.code: one.code}, one.code))
     return item

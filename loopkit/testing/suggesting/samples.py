@@ -15,19 +15,26 @@ _LETTERS = "aA1 _-.,:#*`'\"/\\()[]{}\n\t"
 _CLASSES = {"digit": r"\d", "not_digit": r"\D", "space": r"\s", "not_space": r"\S",
             "word": r"\w", "not_word": r"\W"}  # fmt: skip
 
+OPTIONAL = "key"
+
 
 def sample(pattern: str, named: Mapping[str, str], **said: str) -> str | None:
     """A text in which the pattern is found, None where none could be made.
 
     `pattern` may be a name in `named`. `said` has what a named group should be; where there is no
-    such group, it is the first one. What stands around a match, such as in a lookahead, is not
-    made; the answer is tried on the real pattern.
+    such group, it is the first one, but for a `key`. What stands around a match, such as in a
+    lookahead, is not made; the answer is tried on the real pattern.
     """
     source = named.get(pattern, pattern)
     try:
         # The only reader of patterns as trees that the standard library has.
         tree = import_module("re._parser").parse(source, re.MULTILINE)
-        wanted = {tree.state.groupdict.get(name, 1): text for name, text in said.items()}
+        groups = tree.state.groupdict
+        wanted = {
+            groups.get(name, 1): text
+            for name, text in said.items()
+            if name != OPTIONAL or name in groups
+        }
         made = _text(tree, _Groups(wanted))
         return made if any(True for _ in occurrences(source, made)) else None
     except (re.error, PatternError, PatternTimeout, _Unmade, RecursionError, OverflowError):

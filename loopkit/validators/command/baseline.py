@@ -8,14 +8,14 @@ from dataclasses import replace
 from loopkit.definition import CommandRule
 from loopkit.severities import Severities
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
-from loopkit.validators.identity import finding_ids
+from loopkit.validators.identity import Defect, finding_ids
 from loopkit.validators.subject import Setting
 
 
 def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[str]:
     """What tells these faults apart, before any work and after it."""
     name = rule.code or setting.place
-    defects = [(name, fault.location, fault.exact or fault.steady) for fault in faults]
+    defects = [Defect(name, f.location, f.exact or f.steady, f.key) for f in faults]
     return finding_ids(setting.validator, defects)
 
 

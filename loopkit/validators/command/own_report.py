@@ -30,6 +30,7 @@ def read_report(text: str, reading: Reading) -> list[Fault]:
                 finding.line,
                 severity=finding.severity,
                 code=finding.code,
+                key=finding.key,
                 identified=finding.identified,
             )
             for finding in answer.findings

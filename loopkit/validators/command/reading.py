@@ -61,6 +61,7 @@ def placed(
     *,
     severity: str = "",
     code: str = "",
+    key: str = "",
     identified: bool = True,
 ) -> Fault:
     """The fault at a place in a file; the same one wherever it moves in that file."""
@@ -74,6 +75,7 @@ def placed(
         line=line,
         severity=severity,
         code=code,
+        key=shortened(key),
         identified=identified,
         value=text,
         item={"file": file, "line": line, "column": column, "code": code, "message": text},

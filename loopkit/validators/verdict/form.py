@@ -60,6 +60,8 @@ class VerdictForm:
     levels: Severities = Severities()
     cap: str | None = None
     """The most that its findings count, whatever it calls them."""
+    shares_keys: bool = False
+    """Whether one key is one finding, whichever judge of a panel names it."""
 
     @property
     def words(self) -> Mapping[str, VerdictWord]:

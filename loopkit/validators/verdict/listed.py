@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regex import Match
 
 MAX_LINE = 2**31
-GROUPS = ("message", "severity", "file", "line", "code")
+GROUPS = ("message", "severity", "file", "line", "code", "key")
 """The groups of a pattern for findings; `message` has to be there."""
 
 
@@ -91,6 +91,7 @@ def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> Liste
         line=line,
         severity=level,
         code=storable(_group(match, "code")),
+        key=storable(_group(match, "key")),
         value=message,
     )
     return Listed(match.start(), fault, meaning)

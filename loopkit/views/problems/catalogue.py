@@ -102,6 +102,7 @@ MEANINGS: Mapping[str, str] = {
     "dead-transition": "Nothing ever takes a transition.",
     "bad-severities": "The severities are not different levels.",
     "no-blocking": "Nothing says which severities block.",
+    "missing-key": "Nothing but its words says which of a reviewer's findings is which.",
     "too-large-quorum": "More judges have to answer than can be asked.",
     "never-binds": "Nothing in a run can reach a limit, a cap or a budget.",
     "unread-verdict": "An artifact is judged, and nothing depends on what comes of it.",

@@ -1,0 +1,65 @@
+"""What compares findings over rounds or judges needs them told apart by more than their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import CommandRule, JudgeRule, Rule
+from loopkit.graph import DocPath
+from loopkit.patterns import PatternError, compile_pattern
+from loopkit.problems import Problem
+from loopkit.rows import PlacedRule
+from loopkit.rows.severity import levels_at, may_block
+
+OF_MAP = "add `key:` with the path to what it calls a finding in every round"
+OF_VERDICT = (
+    "add a group `key` to `verdict.findings`, as in `^- (?P<key>[\\w.-]+): (?P<message>.+)$`"
+)
+
+
+def check_finding_keys(subject: Subject) -> Iterator[Problem]:
+    """`settle_after` and `merge` of each validate state find a key in the reports that need one."""
+    for placed in subject.rules:
+        lacking = _lacking(subject, placed.rule)
+        for name in placed.judged_at if lacking else ():
+            message = _needed(subject, name, placed)
+            if lacking and message:
+                path, remedy = (*placed.path, *lacking[0]), lacking[1]
+                yield subject.source.problem(path, "missing-key", message, help=remedy, key=True)
+
+
+def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
+    """Where a key is missing and how to add one; none where there is one, or no need of it.
+
+    A judge in our own form is asked about what was open, and rules know what they look for.
+    """
+    if not isinstance(rule, JudgeRule | CommandRule):
+        return None
+    if rule.map is not None and rule.map.key is None:
+        return ("map",), OF_MAP
+    if rule.verdict is None:
+        return None
+    written = rule.verdict.findings
+    if written is None:
+        return ("verdict",), OF_VERDICT
+    return None if _has_key(subject, written) else (("verdict", "findings"), OF_VERDICT)
+
+
+def _has_key(subject: Subject, written: str) -> bool:
+    """Whether a pattern has the group; one that can't be read is told elsewhere."""
+    try:
+        pattern = compile_pattern(subject.machine.patterns.get(written, written))
+    except PatternError:
+        return True
+    return "key" in pattern.groupindex
+
+
+def _needed(subject: Subject, name: str, placed: PlacedRule) -> str:
+    """What a state needs a key of this rule's findings for; empty where it needs none."""
+    state = subject.judges[name]
+    if state.merge is not None and isinstance(placed.rule, JudgeRule):
+        return f"`merge` of `{name}` puts findings with one key together, and these have none"
+    if state.settle_after is not None and may_block(placed.rule, levels_at(subject.machine, state)):
+        return f"`settle_after` of `{name}` can tell what is new by the words of findings only"
+    return ""

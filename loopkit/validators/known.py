@@ -1,0 +1,142 @@
+"""The findings that were open: what a judge is asked about them, and what it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from loopkit.findings import Finding
+from loopkit.template import parse
+from loopkit.validators.only_report import Report
+from loopkit.validators.report_form import (
+    MISSING,
+    Doubt,
+    ReportForm,
+    VerdictWord,
+    folded,
+    meaning,
+    part,
+    quoted,
+    shown,
+)
+
+KNOWN = "known"
+"""The key of a report in our form under which the findings stand that were open, by their ids."""
+Standing = Literal["open", "resolved"]
+STANDINGS: Mapping[str, Standing] = {"open": "open", "resolved": "resolved"}
+
+OF_KNOWN = """\
+"known" says of each finding that was open, by its id, whether it is still "open" in this version \
+or "resolved". "findings" holds only what is not among them."""
+
+BESIDE = 'Write it beside "verdict", as {"ID": "open"}.'
+
+_ASKED = """\
+You have judged an earlier version of it. These findings of yours were open then, each with its id:
+
+{{ known | untrusted }}"""
+
+
+def asked_of(known: Sequence[Finding]) -> str:
+    """The findings as a prompt shows them, fenced; empty where there are none."""
+    # JSON, because no message can look like the line of another finding in it.
+    lines = [json.dumps(_shown(finding), ensure_ascii=False) for finding in known]
+    return parse(_ASKED).render({"known": "\n".join(lines)}) if lines else ""
+
+
+def _shown(finding: Finding) -> dict[str, object]:
+    parts = {
+        "id": finding.id,
+        "severity": finding.graded or finding.severity,
+        "code": finding.code,
+        "location": finding.location,
+        "line": finding.line,
+        "message": finding.message,
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def still_open(
+    validator: str,
+    report: Report,
+    verdict: VerdictWord | None,
+    listed: Sequence[Finding],
+    form: ReportForm,
+) -> list[Finding]:
+    """The findings of before that are still open, besides those that the report lists anew.
+
+    Each has to be answered by its id, unless the verdict is `pass`: what that leaves out is
+    resolved. Raises Doubt where one is left out, unknown, answered with another word, or
+    contradicts the rest of the report.
+    """
+    if not form.known:
+        return []
+    said, repeated = _said(report, form), {finding.id for finding in listed}
+    _refuse_resolved(said, listed)
+    left_out = [f.id for f in form.known if f.id not in said and f.id not in repeated]
+    if left_out and verdict != "pass":
+        raise Doubt(
+            f"{quoted(KNOWN)} does not say of {_ids(left_out)} whether it is "
+            f"{' or '.join(map(quoted, STANDINGS))}."
+        )
+    found = [_again(f, validator, form) for f in form.known if said.get(f.id) == "open"]
+    severe = [f.id for f in found if form.levels.rejects(f.severity, form.cap)]
+    if severe and verdict != "fail":
+        raise Doubt(
+            f"The verdict is {shown(part(report, form.verdict))}, but {quoted(KNOWN)} says that "
+            f"{_ids(severe)} is open, which has to be corrected. Make them agree."
+        )
+    return [finding for finding in found if finding.id not in repeated]
+
+
+def not_resolved(validator: str, report: Report, form: ReportForm) -> list[Finding]:
+    """The findings of before that a report which can't be used does not call resolved."""
+    said = part(report, KNOWN)
+    answers = said.items() if isinstance(said, Mapping) else ()
+    resolved = {i for i, word in answers if isinstance(word, str) and folded(word) == "resolved"}
+    return [_again(f, validator, form) for f in form.known if f.id not in resolved]
+
+
+def _said(report: Report, form: ReportForm) -> dict[str, Standing]:
+    said = part(report, KNOWN)
+    if said is MISSING or said is None:
+        return {}
+    if not isinstance(said, Mapping):
+        raise Doubt(f"{quoted(KNOWN)} must be an object with an answer for each id.")
+    unknown = [identity for identity in said if identity not in {f.id for f in form.known}]
+    if unknown:
+        raise Doubt(f"{quoted(KNOWN)} has {_ids(unknown)}, and no such finding was open.")
+    return {
+        identity: meaning(word, STANDINGS, f"{quoted(identity)} of {quoted(KNOWN)}")
+        for identity, word in said.items()
+    }
+
+
+def _refuse_resolved(said: Mapping[str, Standing], listed: Sequence[Finding]) -> None:
+    for finding in listed:
+        if said.get(finding.id) == "resolved":
+            raise Doubt(
+                f"{quoted(KNOWN)} says that {quoted(finding.id)} is resolved, and a finding says "
+                "the same again. Make them agree."
+            )
+
+
+def _again(finding: Finding, validator: str, form: ReportForm) -> Finding:
+    """A finding of before as this judge gives it again, at the level that it was given."""
+    level = finding.graded or finding.severity
+    return finding.model_copy(
+        update={
+            "severity": level,
+            "graded": "",
+            "blocking": form.levels.is_severe(level),
+            "validator": validator,
+            "reviewers": (),
+            "status": "new",
+            "identified": True,
+        }
+    )
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return ", ".join(map(quoted, ids))
