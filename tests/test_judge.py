@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from loopkit.agents.model.request import is_closed
 from loopkit.datatypes import schema_faults
@@ -499,9 +500,9 @@ def test_what_breaks_the_schema_of_a_mapped_report_is_misread_at_its_place():
     assert "score" in typed(assessment("PASS", score=1)).reason
 
 
-def test_a_schema_that_refers_to_nothing_is_told_and_no_crash():
-    its_form = form({"schema": {"issues": {"$ref": "#/nowhere"}}}, findings="issues")
-    assert "leads nowhere" in read_judgement("quality", '{"issues": []}', its_form).reason
+def test_a_schema_that_refers_to_nothing_is_refused_where_it_stands():
+    with pytest.raises(ValidationError, match="leads nowhere"):
+        form({"schema": {"issues": {"$ref": "#/nowhere"}}}, findings="issues")
 
 
 def test_the_schema_of_an_agent_counts_beside_a_map_only():
