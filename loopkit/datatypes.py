@@ -102,7 +102,9 @@ def described(datatype: DataType) -> str:
 def is_field_mapping(notation: object) -> bool:
     """Whether a mapping is `{field: T}` rather than a described type or JSON Schema."""
     return (
-        isinstance(notation, Mapping) and not _is_described(notation) and not _is_schema(notation)
+        isinstance(notation, Mapping)
+        and not _is_described(notation)
+        and not is_json_schema(notation)
     )
 
 
@@ -137,7 +139,7 @@ def _choice_of(words: tuple[str, ...], text: str) -> DataType:
 def _from_mapping(notation: Mapping[str, Any]) -> DataType:
     if _is_described(notation):
         return _described(notation)
-    if _is_schema(notation):
+    if is_json_schema(notation):
         return _from_schema(notation)
     return _object_of(notation)
 
@@ -166,7 +168,7 @@ def _is_json_type(word: object) -> bool:
     return isinstance(word, str) and word in JSON_TYPES
 
 
-def _is_schema(notation: Mapping[str, Any]) -> bool:
+def is_json_schema(notation: Mapping[str, Any]) -> bool:
     kind = notation.get("type")
     if isinstance(kind, str) and kind in JSON_TYPES:
         return True

@@ -12,7 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from loopkit.bundling import bundle_schemas
 from loopkit.definition import Machine, PythonRule, Rule, ValidateState
+from loopkit.inclusion import CannotInclude, Included, read_included
 from loopkit.mistakes import explain
 from loopkit.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.source import Document, read, read_file
@@ -23,16 +25,6 @@ INCLUDING = frozenset(
 )
 KNOWN_IN = "in"
 """The key of a lookup whose file holds data."""
-MAX_INCLUDED_BYTES = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Included:
-    """A text that `{file: PATH}` brought in."""
-
-    file: str
-    text: str
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -112,7 +104,9 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
     included, faults = include(plain, folder, document, INCLUDING)
-    source = Source(document, included)
+    in_schemas, dead = bundle_schemas(plain, folder, document)
+    source = Source(document, {**included, **in_schemas})
+    faults += dead
     if faults:
         raise ProblemsFound(faults)
     try:
@@ -199,8 +193,8 @@ def include(
     for path, holder, key in list(_inclusions(plain, at, keys)):
         relative = holder[key]["file"]
         try:
-            text = _read_included(folder, relative)
-        except _CannotInclude as error:
+            text = read_included(folder, relative)
+        except CannotInclude as error:
             span, also = document.places((*path, "file"))
             dotted = ".".join(map(str, path))
             faults.append(
@@ -239,36 +233,6 @@ def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
     words = [step for step in path if isinstance(step, str)]
     is_known = path[0] in ("validators", "states") and words[-2:] == ["lookup", KNOWN_IN]
     return named or is_known or (len(path) > 1 and words[-1] in keys)
-
-
-class _CannotInclude(Exception):
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.remedy = remedy
-
-
-def _read_included(folder: Path, relative: str) -> str:
-    root = folder.resolve()
-    path = (root / relative).resolve()
-    if not path.is_relative_to(root):
-        raise _CannotInclude(
-            f"`{relative}` lies outside the folder of the machine file",
-            "move it beside the machine file, or below",
-        )
-    try:
-        data = path.read_bytes() if path.is_file() else None
-    except OSError as error:
-        raise _CannotInclude(f"`{relative}` can't be read: {error.strerror}", "") from error
-    if data is None:
-        raise _CannotInclude(
-            f"there is no file `{relative}`", "paths start at the folder of this file"
-        )
-    if len(data) > MAX_INCLUDED_BYTES:
-        raise _CannotInclude(f"`{relative}` is larger than 1 MB", "split it")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _CannotInclude(f"`{relative}` is not UTF-8 text", "save it as UTF-8") from error
 
 
 __all__ = [

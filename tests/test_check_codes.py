@@ -19,8 +19,8 @@ from tests.test_docs import page, rows
 
 CASES = ROOT / "tests/cases/err"
 ROOMS = (
-    "bounds", "checks", "definition", "guard", "load", "mistakes", "patterns", "rows", "source",
-    "template",
+    "bounds", "bundling", "checks", "definition", "guard", "load", "mistakes", "patterns", "rows",
+    "source", "template",
 )  # fmt: skip
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)+")
 NO_CODES = frozenset({"utf-8", "utf-16", "utf-8-sig"})
@@ -32,6 +32,7 @@ MADERS = {
     "TemplateError",
     "Refusal",
     "fault",
+    "_problem",
     "problem",
     "problem_inside",
 }

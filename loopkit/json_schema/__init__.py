@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from loopkit.json_schema.judging import Flaw, NotJudged
@@ -39,8 +41,13 @@ def fits(value: object, schema: Mapping[str, Any]) -> bool:
 
 def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
     """Why a mapping is no JSON Schema that can be used."""
+    return next(iter(schema_problems(schema)), None)
+
+
+def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
+    """The first things for which a mapping is no JSON Schema that can be used."""
     # A notation is read again wherever it is needed.
-    return _problem_of(json.dumps(schema, default=str))
+    return _problems_of(json.dumps(schema, default=str))
 
 
 def location_of(path: Sequence[str | int]) -> str:
@@ -50,15 +57,23 @@ def location_of(path: Sequence[str | int]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _problem_of(text: str) -> Flaw | None:
+def _problems_of(text: str) -> tuple[Flaw, ...]:
     from loopkit.json_schema.soundness import flaws  # noqa: PLC0415 - as above
 
-    flaw = next(flaws(json.loads(text)), None)
-    return None if flaw is None else Flaw(_shortened(flaw.message), flaw.path, flaw.reference)
+    found = islice(flaws(json.loads(text)), MAX_FAULTS)
+    return tuple(replace(flaw, message=_shortened(flaw.message)) for flaw in found)
 
 
 def _shortened(message: str, limit: int = 300) -> str:
     return message if len(message) <= limit else f"{message[: limit - 1]}…"
 
 
-__all__ = ["Flaw", "NotJudged", "fits", "location_of", "schema_faults", "schema_problem"]
+__all__ = [
+    "Flaw",
+    "NotJudged",
+    "fits",
+    "location_of",
+    "schema_faults",
+    "schema_problem",
+    "schema_problems",
+]

@@ -28,8 +28,9 @@ class Flaw:
 
     message: str
     path: tuple[str | int, ...] = ()
-    reference: str | None = None
-    """The `$ref` that leads nowhere, where it is one."""
+    remedy: str = ""
+    leads_nowhere: bool = False
+    """Whether it is a `$ref` that leads to no schema."""
 
     def __str__(self) -> str:
         return self.message

@@ -5,7 +5,7 @@ Nothing is ever read or fetched here. Files that a schema refers to are parts of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -17,19 +17,6 @@ from referencing.jsonschema import DRAFT202012
 from loopkit.json_schema.judging import NotJudged, judging
 from loopkit.json_schema.words import shown
 
-REFERENCES = ("$ref", "$dynamicRef")
-IN_VALUE = frozenset(
-    {
-        "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
-        "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
-    }
-)  # fmt: skip
-IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-IN_MAPPING = frozenset(
-    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
-)
-
-Path = tuple[str | int, ...]
 Resolver = Any
 """The library's, of a type with many parameters."""
 
@@ -82,17 +69,6 @@ def is_metaschema(resolver: Resolver) -> bool:
 def within(resolver: Resolver, schema: Mapping[str, Any]) -> Resolver:
     """The resolver in an inner schema, which may have an address of its own."""
     return resolver.in_subresource(DRAFT202012.create_resource(schema))
-
-
-def inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """The schemas that stand in one as the values of its keywords, each with the way to it."""
-    for word, value in schema.items():
-        if word in IN_VALUE:
-            yield (word,), value
-        elif word in IN_LIST and isinstance(value, list | tuple):
-            yield from (((word, index), inner) for index, inner in enumerate(value))
-        elif word in IN_MAPPING and isinstance(value, Mapping):
-            yield from (((word, name), inner) for name, inner in value.items())
 
 
 @lru_cache(maxsize=1)

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.json_schema.judging import Flaw, NotJudged
+from loopkit.json_schema.layout import REFERENCES, Path, inner_schemas
 from loopkit.json_schema.references import (
-    REFERENCES,
     LeadsNowhere,
-    Path,
     found,
-    inner_schemas,
     is_metaschema,
     resolver_of,
     within,
@@ -41,9 +39,15 @@ def _inner_flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:
                 try:
                     targets.append(((*path, word), found(resolver, inner[word])))
                 except LeadsNowhere as error:
-                    yield Flaw(str(error), (*path, word), inner[word])
+                    yield Flaw(str(error), (*path, word), _remedy(inner[word]), leads_nowhere=True)
     for path, target in targets:
         yield from _target_flaws(path, target, seen)
+
+
+def _remedy(reference: str) -> str:
+    if ":" in reference.partition("#")[0]:
+        return "nothing is fetched: save it beside the machine file, and name it by its path"
+    return "name a part of this schema, such as `#/$defs/name`, or a file beside the machine file"
 
 
 def _standing_in(schema: Any, resolver: Any, seen: set[int]) -> Iterator[tuple[Path, Any, Any]]:

@@ -53,6 +53,7 @@ MEANINGS: Mapping[str, str] = {
     "bad-id": "A name is no id.",
     "bad-duration": "A time has no unit, or an unknown one.",
     "bad-bound": "This is no number of revisions.",
+    "dead-reference": "A `$ref` of a JSON Schema leads nowhere.",
     "bad-type": "A type cannot be read.",
     "bad-pattern": "A regular expression is wrong.",
     "bad-path": "A path does not lead to a part of a report.",

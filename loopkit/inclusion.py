@@ -1,0 +1,51 @@
+"""Texts from files that stand beside a machine file, or below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_INCLUDED_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """A text that a file brought in."""
+
+    file: str
+    text: str
+    digest: str
+
+
+class CannotInclude(Exception):
+    """A file that brings in no text; the message is a sentence about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+def read_included(folder: Path, relative: str) -> str:
+    """The text of a file in a folder, symlinks resolved; raises CannotInclude."""
+    root = folder.resolve()
+    try:
+        path = (root / relative).resolve()
+        data = path.read_bytes() if path.is_relative_to(root) and path.is_file() else None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
+    if not path.is_relative_to(root):
+        raise CannotInclude(
+            f"`{relative}` lies outside the folder of the machine file",
+            "move it beside the machine file, or below",
+        )
+    if data is None:
+        raise CannotInclude(
+            f"there is no file `{relative}`", "paths start at the folder of this file"
+        )
+    if len(data) > MAX_INCLUDED_BYTES:
+        raise CannotInclude(f"`{relative}` is larger than 1 MB", "split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CannotInclude(f"`{relative}` is not UTF-8 text", "save it as UTF-8") from error

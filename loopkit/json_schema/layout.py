@@ -1,0 +1,31 @@
+"""Where in a schema other schemas stand, and what refers to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+REFERENCES = ("$ref", "$dynamicRef")
+IN_VALUE = frozenset(
+    {
+        "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
+        "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+    }
+)  # fmt: skip
+IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+IN_MAPPING = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
+
+Path = tuple[str | int, ...]
+
+
+def inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """The schemas that stand in one as the values of its keywords, each with the way to it."""
+    for word, value in schema.items():
+        if word in IN_VALUE:
+            yield (word,), value
+        elif word in IN_LIST and isinstance(value, list | tuple):
+            yield from (((word, index), inner) for index, inner in enumerate(value))
+        elif word in IN_MAPPING and isinstance(value, Mapping):
+            yield from (((word, name), inner) for name, inner in value.items())
