@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loopkit.compiler import Decider, NoEdge
+from loopkit.datatypes import facts_of, parse_record, single_values
 from loopkit.definition import AgentState, FinalState, HumanState, RenderState, ValidateState
 from loopkit.events import (
     Artifact,
@@ -86,8 +87,9 @@ class Engine:
         counted = {"attempt": self._attempt(run) + looked_at} | self._revisions(run)
         others = {s: f for s, f in run.facts.items() if s != run.state}
         reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
-        known = flat_facts({**others, run.state: own, "reports": reports, "input": run.input})
-        return {**known, **flat_facts(own), **counted}
+        known = flat_facts({**others, run.state: own, "reports": reports})
+        given = facts_of(run.input, self.program.input_type, "input.")
+        return {**known, **given, **flat_facts(own), **counted}
 
     def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
         """Whether an edge can be taken: guard, room, and whether the verdict allows revising."""
@@ -120,7 +122,8 @@ class Engine:
         return "no transition of the state takes this answer"
 
     def _choice(self, run: RunState, state: HumanState, name: str) -> Choice:
-        own = {*state.form, *(f"{run.state}.{field}" for field in state.form)}
+        fields = [field for field, _ in single_values(parse_record(state.form))]
+        own = {*fields, *(f"{run.state}.{field}" for field in fields)}
         facts = {k: v for k, v in self.facts(run, None).items() if k not in own}
         facts |= {"choice": name, f"{run.state}.choice": name}
         closed, takes_comment, needs_comment = "", False, False
@@ -224,7 +227,7 @@ class Engine:
         counter = edge.counters[0]
         reset = 0 if counter in edge.resets else run.counters.get(counter, 0)
         revision, cap = reset + 1, self._cap(run, counter)
-        answer = plain_answer(work.answer) if work.answer else {}
+        answer = plain_answer(self.program, edge.source, work.answer) if work.answer else {}
         extra = {
             **answer,
             "revision": revision,
@@ -309,7 +312,7 @@ class Engine:
         return Finished(
             outcome=name,
             success=state.final == "success",
-            result={n: _plain(plain_artifact(run, a)) for n, a in picked.items()},
+            result={n: _plain(plain_artifact(self.program, run, a)) for n, a in picked.items()},
             picked={
                 n: {"author": a.author, "attempt": a.attempt, "fallback": a.fallback}
                 for n, a in picked.items()

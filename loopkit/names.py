@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from loopkit.datatypes import parse_fields
+from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import AgentState, ValidateState
 from loopkit.events import Artifact, HumanAnswer
 from loopkit.findings import Finding, Report
 from loopkit.graph import artifact_of, cap_value
 from loopkit.program import Program
 from loopkit.runstate import RunState
-from loopkit.template import FieldedText, Template
+from loopkit.template import FieldedText, Record, Template
 
 PLAIN_FINDING = (
     *("id", "message", "severity", "code", "validator", "rule"),
@@ -53,25 +53,39 @@ _ABSENT = object()
 
 def _build(program: Program, run: RunState, name: str) -> object:
     if name in run.artifacts:
-        return plain_artifact(run, run.artifacts[name])
+        return plain_artifact(program, run, run.artifacts[name])
     if name in run.answers:
-        return plain_answer(run.answers[name])
+        return plain_answer(program, name, run.answers[name])
     if name in run.facts and name in program.graph.states:
         return dict(run.facts[name])
     builder = BUILDERS.get(name)
     return _ABSENT if builder is None else builder(program, run)
 
 
-def plain_artifact(run: RunState, artifact: Artifact) -> object:
+def plain_artifact(program: Program, run: RunState, artifact: Artifact) -> object:
     """An artifact as templates see it: its data, or its text with fields."""
     if artifact.is_data:
-        return artifact.data
+        return readable(artifact.data, program.type_from(artifact.author))
     facts = run.facts.get(artifact.author, {}) if artifact.name == artifact.author else {}
     return FieldedText(artifact.text, {**facts, **artifact.fields})
 
 
-def plain_answer(answer: HumanAnswer) -> dict[str, object]:
-    return {**answer.form, "choice": answer.choice, "comment": answer.comment, "by": answer.by}
+def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str, object]:
+    form = program.type_from(state)
+    left_out = dict.fromkeys(form.fields or {}) if form is not None else {}
+    said = {name: readable(value, form and form.field(name)) for name, value in answer.form.items()}
+    plain = {"choice": answer.choice, "comment": answer.comment, "by": answer.by}
+    return {**left_out, **said, **plain}
+
+
+def readable(value: object, datatype: DataType | None) -> object:
+    """Data of a type for templates: what it may leave out, and does, reads as none."""
+    if isinstance(value, Mapping) and datatype is not None and datatype.fields is not None:
+        known = {name: readable(inner, datatype.field(name)) for name, inner in value.items()}
+        return Record(known, datatype.fields.keys() - known.keys())
+    if isinstance(value, list) and datatype is not None and datatype.items is not None:
+        return [readable(item, datatype.items) for item in value]
+    return value
 
 
 def plain_finding(finding: Finding) -> dict[str, object]:
@@ -112,10 +126,10 @@ def previous(program: Program, run: RunState) -> object:
     state = program.machine.states[run.state]
     if isinstance(state, ValidateState):
         judged = [r.judged for r in run.rounds if r.report.state == run.state]
-        return plain_artifact(run, judged[-1]) if judged else ""
+        return plain_artifact(program, run, judged[-1]) if judged else ""
     name = artifact_of(program.machine, run.state)
     artifact = run.artifacts.get(name) if name else None
-    return plain_artifact(run, artifact) if artifact else ""
+    return plain_artifact(program, run, artifact) if artifact else ""
 
 
 def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
@@ -156,7 +170,7 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
             "attempt": r.report.attempt,
             "verdict": r.report.verdict,
             "findings": [plain_finding(finding) for finding in r.report.findings],
-            "artifact": plain_artifact(run, r.judged),
+            "artifact": plain_artifact(program, run, r.judged),
         }
         for r in run.rounds
         if name is None or r.report.artifact == name
@@ -180,7 +194,7 @@ def _of_report(key: str) -> Callable[[Program, RunState], object]:
 
 
 BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
-    "input": lambda _, run: run.input,
+    "input": lambda program, run: readable(run.input, program.input_type),
     "report": _report,
     "reports": _reports,
     "findings": open_findings,

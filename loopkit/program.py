@@ -8,7 +8,8 @@ from typing import Any
 
 from loopkit import guard as guards
 from loopkit import template as templates
-from loopkit.definition import Machine, Rule, ValidateState, rules_of
+from loopkit.datatypes import DataType, facts_of, parse_fields, parse_record
+from loopkit.definition import AgentState, HumanState, Machine, Rule, ValidateState, rules_of
 from loopkit.graph import Edge, Graph
 
 Predicate = Callable[[Mapping[str, object]], bool]
@@ -27,6 +28,26 @@ class Program:
     def limits(self) -> dict[str, Any]:
         """The limits as the machine declares them, by name."""
         return self.machine.limits.model_dump()
+
+    @cached_property
+    def input_type(self) -> DataType:
+        return parse_record(self.machine.input)
+
+    def type_from(self, state: str) -> DataType | None:
+        """The type of the data that a state leaves: an answer's or a form's; none for texts."""
+        return self._types.get(state)
+
+    @cached_property
+    def _types(self) -> dict[str, DataType]:
+        types: dict[str, DataType] = {}
+        for name, state in self.machine.states.items():
+            match state:
+                case AgentState(agent=agent):
+                    schema = self.machine.agents[agent].schema_
+                    types |= {name: parse_fields(schema)} if schema is not None else {}
+                case HumanState(form=form):
+                    types[name] = parse_record(form)
+        return types
 
     @cached_property
     def named_guards(self) -> dict[str, guards.Guard]:
@@ -68,7 +89,7 @@ class Program:
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
         """What the guards of rules read: the input, the attempt, and named guards over these."""
-        facts = {**flat_facts({"input": inputs}), "attempt": attempt}
+        facts = {**facts_of(inputs, self.input_type, "input."), "attempt": attempt}
         for name, guard in self.named_guards.items():
             known = guards.expand(guard, self.named_guards)
             if known.names <= facts.keys():

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
+from typing import cast
 
 from loopkit.codes import codes_at
-from loopkit.datatypes import DataType, parse_fields
+from loopkit.datatypes import DataType, parse_fields, parse_record, single_values
 from loopkit.definition import (
     AgentState,
     CommandState,
@@ -23,6 +25,7 @@ from loopkit.definition.states import ExtractAll
 from loopkit.flow import ANY_REPORT, Flow, Made
 from loopkit.graph import Edge, Graph, output_of
 from loopkit.guard import GuardType
+from loopkit.guard.rules import Kind
 from loopkit.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
 from loopkit.template.shapes import absent, either
 
@@ -164,10 +167,8 @@ class Scope:
 
     def _authored(self, author: str, *, whole: bool) -> Shape:
         state = self.graph.states[author]
-        if isinstance(state, AgentState):
-            agent = self.graph.machine.agents.get(state.agent)
-            if agent is not None and agent.schema_ is not None:
-                return _weakened(shape_of(parse_fields(agent.schema_)), whole=whole)
+        if (answer := answer_type(self.graph, author)) is not None:
+            return _weakened(shape_of(answer), whole=whole)
         if not isinstance(state, AgentState | CommandState | RenderState):
             return Scalar()
         extracted = output_of(state, author).fields
@@ -195,7 +196,7 @@ class Scope:
 
     @cached_property
     def input(self) -> DataType:
-        return parse_fields(self.graph.machine.input)
+        return parse_record(self.graph.machine.input)
 
     # -- guards ----------------------------------------------------------------------------
 
@@ -221,7 +222,7 @@ class Scope:
 
     def common_names(self, _: str = "") -> dict[str, GuardType]:
         """What every guard may name: `attempt` and the scalars of the input."""
-        return {"attempt": INT, **dict(_scalar_names(self.input, "input"))}
+        return {"attempt": INT, **guard_types(self.input, "input.")}
 
     def _revisions(self, state: str) -> dict[str, GuardType]:
         edges = self.graph.revise_edges[state]
@@ -232,20 +233,26 @@ class Scope:
         return {"cap_reached": BOOL} | (counted if len(edges) == 1 else {})
 
 
+def answer_type(graph: Graph, name: str) -> DataType | None:
+    """The type of the data that a state's agent answers with; none for a text."""
+    state = graph.states[name]
+    agent = graph.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+    return parse_fields(agent.schema_) if agent is not None and agent.schema_ else None
+
+
 def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     """The facts that a state's own work leaves for guards."""
     match graph.states[name]:
-        case AgentState(agent=agent_name):
-            agent = graph.machine.agents.get(agent_name)
-            schema = parse_fields(agent.schema_) if agent and agent.schema_ else None
-            return dict(_required_scalars(schema)) if schema else {}
+        case AgentState():
+            answer = answer_type(graph, name)
+            return guard_types(answer) if answer is not None else {}
         case CommandState():
             return {"exit_code": INT}
         case ValidateState():
             return {**OF_VALIDATE, "codes": _codes(graph, name), **_score(graph, name)}
         case HumanState() as state:
-            form = _scalar_names(parse_fields(state.form), "")
-            return {"choice": GuardType("str", values=state.choices), **dict(form)}
+            form = guard_types(parse_record(state.form))
+            return {"choice": GuardType("str", values=state.choices), **form}
         case _:
             return {}
 
@@ -267,52 +274,35 @@ def _score(graph: Graph, name: str) -> dict[str, GuardType]:
     return {"score": GuardType("num", optional=True, minimum=low, maximum=high)}
 
 
-def guard_type(datatype: DataType) -> GuardType | None:
-    """The type of a scalar in guards; none for lists and mappings."""
-    match datatype.scalar:
-        case "bool" | "int" | "num" | "str" as kind:
-            return GuardType(
-                kind,
-                values=datatype.values,
-                optional=datatype.optional,
-                bounded=datatype.bounded,
-                minimum=datatype.minimum,
-                maximum=datatype.maximum,
-            )
-        case _:
-            return None
+def guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
+    """The single values of data as guards may name them."""
+    return {
+        name: GuardType(
+            cast("Kind", known.scalar),
+            values=known.values,
+            optional=known.optional,
+            bounded=known.bounded,
+            minimum=known.minimum,
+            maximum=known.maximum,
+        )
+        for name, known in single_values(datatype, prefix)
+    }
 
 
 def shape_of(datatype: DataType) -> Shape:
     """What a template may read of data of a type."""
     if datatype.fields is not None:
         fields = {name: shape_of(inner) for name, inner in datatype.fields.items()}
-        return Fields(fields, optional=datatype.optional)
+        others = None if datatype.others is None else absent(shape_of(datatype.others))
+        return Fields(fields, optional=datatype.optional, others=others)
     if datatype.items is not None:
         return Items(shape_of(datatype.items), optional=datatype.optional)
     # A scalar that is none prints as nothing, so it need not be asked for.
     return Scalar() if datatype.scalar else Anything()
 
 
-def _scalar_names(datatype: DataType, prefix: str) -> Iterator[tuple[str, GuardType]]:
-    for name, inner in (datatype.fields or {}).items():
-        dotted = f"{prefix}.{name}" if prefix else name
-        known = guard_type(inner)
-        if known is not None:
-            yield dotted, known
-        elif not inner.optional:
-            yield from _scalar_names(inner, dotted)
-
-
-def _required_scalars(schema: DataType) -> Iterator[tuple[str, GuardType]]:
-    for name, inner in (schema.fields or {}).items():
-        known = guard_type(inner)
-        if known is not None and inner.required:
-            yield name, known
-
-
 def _form_shapes(state: HumanState) -> dict[str, Shape]:
-    return {name: shape_of(t) for name, t in (parse_fields(state.form).fields or {}).items()}
+    return {name: shape_of(t) for name, t in (parse_record(state.form).fields or {}).items()}
 
 
 def _extracted_shape(extract: Extract) -> Shape:
@@ -323,7 +313,8 @@ def _weakened(shape: Shape, *, whole: bool) -> Shape:
     """The shape of an artifact whose fields may not have arrived."""
     if whole or not isinstance(shape, Fields):
         return shape
-    return Fields({name: absent(inner) for name, inner in shape.fields.items()}, shape.open)
+    fields = {name: absent(inner) for name, inner in shape.fields.items()}
+    return replace(shape, fields=fields, optional=False)
 
 
 def _merge(first: Shape, second: Shape) -> Shape:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from loopkit.datatypes import parse_record
 from loopkit.definition import (
     AuthorState,
     CommandRule,
@@ -57,7 +58,9 @@ def judging_machine(
             "limits": machine.limits.model_copy(update={"then": None}),
         }
     )
-    missing = {name: None for name in machine.input if name not in inputs}
+    missing = {
+        name: None for name in parse_record(machine.input).fields or {} if name not in inputs
+    }
     return replace(loaded, machine=judging), {**missing, **inputs, TEXT_INPUT: text}
 
 

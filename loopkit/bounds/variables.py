@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import product
 from typing import Literal, NamedTuple, TypeGuard
 
-from loopkit.datatypes import DataType
 from loopkit.definition import ValidateState
 from loopkit.graph import Edge, artifact_of
 from loopkit.guard import Guard
@@ -225,9 +224,7 @@ class Variables:
     def _of_cap(self, name: str) -> Values:
         if name in self._given:
             return (self._given[name],)
-        datatype: DataType | None = self.anatomy.scope.input
-        for step in name.split(".")[1:]:
-            datatype = (datatype.fields or {}).get(step) if datatype else None
+        datatype = self.anatomy.scope.input.at(name.split(".")[1:])
         if datatype is None or datatype.minimum is None or datatype.maximum is None:
             return (0,)
         return tuple(range(int(datatype.minimum), int(datatype.maximum) + 1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES
+from loopkit.datatypes import field_place, parse_record
 from loopkit.definition import AgentState, AuthorState, CommandState, HumanState, Output
 from loopkit.graph import DocPath, artifact_of, output_of
 from loopkit.guard import KEYWORDS
@@ -69,39 +70,48 @@ def check_fields(subject: Subject) -> Iterator[Problem]:
             case HumanState():
                 yield from _form(subject, name, state)
             case AgentState():
-                own = own_names(subject.graph, name)
-                path: DocPath = ("agents", state.agent, "schema")
-                yield from _shadowing(subject, path, own, OF_EVERY_STATE)
+                yield from _answer(subject, name, state.agent)
             case CommandState() if artifact_of(subject.machine, name) == name:
-                path = ("states", name, "output", "fields")
-                fields = output_of(state, name).fields
-                yield from _shadowing(subject, path, fields, frozenset({"exit_code"}))
+                path: DocPath = ("states", name, "output", "fields")
+                written = {field: (*path, field) for field in output_of(state, name).fields}
+                yield from _shadowing(subject, written, frozenset({"exit_code"}))
 
 
 def _form(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:
     path: DocPath = ("states", name, "form")
-    own = OF_EVERY_STATE | OF_ANSWERS | RESERVED
-    yield from _shadowing(subject, path, state.form, own)
-    for field in state.form:
+    fields = parse_record(state.form).fields or {}
+    written = {field: (*path, *field_place(state.form, field)) for field in fields}
+    yield from _shadowing(subject, written, OF_EVERY_STATE | OF_ANSWERS | RESERVED)
+    for field, place in written.items():
         if field in subject.graph.artifacts or field in subject.machine.states:
             kind = "an artifact" if field in subject.graph.artifacts else "a state"
             message = f"`{field}` is also {kind}: feedback could not tell them apart"
-            yield subject.source.problem(
-                (*path, field), "name-collision", message, help=ANOTHER, key=True
-            )
+            yield subject.source.problem(place, "name-collision", message, help=ANOTHER, key=True)
+
+
+def _answer(subject: Subject, name: str, agent: str) -> Iterator[Problem]:
+    """What guards can name of an answer, at the field of its schema that has it."""
+    schema = subject.machine.agents[agent].schema_ if agent in subject.machine.agents else None
+    path: DocPath = ("agents", agent, "schema")
+    named = own_names(subject.graph, name)
+    heads = dict.fromkeys(fact.partition(".")[0] for fact in named)
+    written = {head: (*path, *field_place(schema or {}, head)) for head in heads}
+    yield from _shadowing(subject, written, OF_EVERY_STATE)
+    for head, place in written.items():
+        if head in subject.machine.states and head not in named:
+            message = f"`{head}` is also a state: guards could not tell their fields apart"
+            yield subject.source.problem(place, "name-collision", message, help=ANOTHER, key=True)
 
 
 def _shadowing(
-    subject: Subject, path: DocPath, fields: Collection[str], built_in: frozenset[str]
+    subject: Subject, written: Mapping[str, DocPath], built_in: frozenset[str]
 ) -> Iterator[Problem]:
-    for field in fields:
+    for field, place in written.items():
         if field in KEYWORDS:
-            yield _reserved(subject, (*path, field), field)
+            yield _reserved(subject, place, field)
         elif field in built_in:
             message = f"the field `{field}` would hide the built-in name `{field}`"
-            yield subject.source.problem(
-                (*path, field), "shadowed-name", message, help=ANOTHER, key=True
-            )
+            yield subject.source.problem(place, "shadowed-name", message, help=ANOTHER, key=True)
 
 
 def check_named_guards(subject: Subject) -> Iterator[Problem]:

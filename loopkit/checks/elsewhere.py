@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from loopkit.checks import ways
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import DataType, parse_fields
-from loopkit.definition import AgentState
+from loopkit.datatypes import DataType
 from loopkit.guard import GuardType
 from loopkit.problems import did_you_mean
-from loopkit.scope import OF_VALIDATE, own_names
+from loopkit.scope import OF_VALIDATE, answer_type, own_names
 
 OF_REVISING = frozenset({"cap_reached", "revisions", "max_revisions"})
 
@@ -29,9 +28,11 @@ def remedy_for(
         return _of_input(subject.scope.input, name)
     if head == "reports":
         head, field = field.partition(".")[0], "verdict"
+    if remedy := _of_this_state(subject, state, name):
+        return remedy
     if field:
         return _of_state(subject, state, head, field)
-    return _of_this_state(subject, state, name) or _of_others(subject, types, name)
+    return _of_others(subject, types, name)
 
 
 def _of_revising(subject: Subject, state: str) -> str:
@@ -64,12 +65,15 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:
-    state = subject.machine.states[name]
-    agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
-    if agent is None or agent.schema_ is None:
+    """What is wrong with the name of a field in the data that the state itself leaves."""
+    datatype = answer_type(subject.graph, name)
+    head, *steps = field.split(".")
+    known = datatype and (datatype.fields or {}).get(head)
+    if not known:
         return ""
-    fields = parse_fields(agent.schema_).fields or {}
-    return "guards know only required fields with a single value" if field in fields else ""
+    if near := did_you_mean(field, own_names(subject.graph, name)) if steps else "":
+        return near
+    return "guards know only single values; `require:` judges lists and mappings"
 
 
 def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> str:

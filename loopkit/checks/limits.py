@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks import ways
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import DataType
+from loopkit.datatypes import DataType, single_values
 from loopkit.definition import AgentState, Bound, JudgeRule, ValidateState
 from loopkit.graph import DocPath
 from loopkit.problems import Problem, did_you_mean
@@ -63,23 +63,18 @@ def _bounds(subject: Subject) -> Iterator[tuple[DocPath, Bound]]:
 
 
 def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
-    datatype = _at(subject.scope.input, bound)
+    datatype = dict(single_values(subject.scope.input, "input.")).get(bound)
     field = bound.rpartition(".")[2]
     remedy = f"declare it as `{field}: {{type: int, default: 2, minimum: 0, maximum: 5}}`"
     if datatype is None:
-        choices = list(_bounded(subject.scope.input, "input"))
+        known = single_values(subject.scope.input, "input.")
+        choices = [name for name, inner in known if not _unfit(inner)]
         near = did_you_mean(bound, choices) if choices else remedy
         message = f"there is no input `{bound}`"
         yield subject.source.problem(path, "unknown-input", message, help=near)
     elif fault := _unfit(datatype):
         message = f"`{bound}` can't bound revising: {fault}"
         yield subject.source.problem(path, "unbounded-input", message, help=remedy)
-
-
-def _at(datatype: DataType | None, dotted: str) -> DataType | None:
-    for step in dotted.split(".")[1:]:
-        datatype = (datatype.fields or {}).get(step) if datatype else None
-    return datatype
 
 
 def _unfit(datatype: DataType) -> str:
@@ -94,12 +89,3 @@ def _unfit(datatype: DataType) -> str:
     if datatype.minimum < 0 or datatype.maximum > MOST_REVISIONS:
         return f"its values must lie between 0 and {MOST_REVISIONS}"
     return ""
-
-
-def _bounded(datatype: DataType, prefix: str) -> Iterator[str]:
-    """The inputs that can bound revising, by their dotted names."""
-    for name, inner in (datatype.fields or {}).items():
-        dotted = f"{prefix}.{name}"
-        if not _unfit(inner):
-            yield dotted
-        yield from _bounded(inner, dotted)

@@ -16,6 +16,7 @@ from loopkit.guard.paths import ITEMS
 from loopkit.problems import Problem, ProblemsFound
 from loopkit.source import read
 from loopkit.template import Anything, Fields, Items, Scalar, Shape
+from loopkit.template.shapes import member
 from loopkit.validators.data import NoData
 from loopkit.validators.lookup import data_in, place
 from loopkit.validators.values import same_as, values_at
@@ -100,7 +101,7 @@ def _shape_at(name: str, names: Mapping[str, Shape]) -> Shape:
     shape: Shape = Fields(names)
     optional = False
     for step in name.split("."):
-        shape = shape.fields[step] if isinstance(shape, Fields) else Anything()
+        shape = member(shape, step) or Anything()
         optional = optional or shape.optional
     return Anything(optional=True) if optional else shape
 
@@ -136,7 +137,7 @@ def _untyped(subject: Subject, path: DocPath, lookup: Lookup, shape: Shape) -> I
                 shape = inside
             case Fields(fields=fields) if step in fields:
                 shape = fields[step]
-            case Fields(open=True) if step != ITEMS:
+            case Fields() if step != ITEMS and member(shape, step) is not None:
                 return
             case _:
                 heads = list(shape.fields) if isinstance(shape, Fields) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import parse_fields
+from loopkit.datatypes import parse_record
 from loopkit.definition import HumanState
 from loopkit.graph import DocPath, Edge
 from loopkit.guard.kleene import truth
@@ -53,7 +53,7 @@ def _absence(subject: Subject, name: str, state: HumanState) -> Iterator[Problem
 def _absent_answer(
     subject: Subject, name: str, state: HumanState, path: DocPath
 ) -> Iterator[Problem]:
-    fields = parse_fields(state.form).fields or {}
+    fields = parse_record(state.form).fields or {}
     required = next((field for field, known in fields.items() if known.required), None)
     if required is not None:
         message = f"nobody fills in the field `{required}` of the form after the timeout"

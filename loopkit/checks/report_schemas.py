@@ -140,9 +140,10 @@ def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
     for step in path.split("."):
         if found.fields is None:
             return None if found.scalar is None and found.items is None else _Unknown(())
-        if step not in found.fields:
+        known = found.field(step)
+        if known is None:
             return _Unknown(tuple(".".join([*before, name]) for name in found.fields))
-        found = found.fields[step]
+        found = known
         before.append(step)
     return found
 

@@ -9,6 +9,7 @@ from loopkit.definition import JudgeRule
 from loopkit.graph import DocPath
 from loopkit.problems import Problem, did_you_mean
 from loopkit.template import Anything, Fields, Shape
+from loopkit.template.shapes import member
 
 
 def check_sees(subject: Subject) -> Iterator[Problem]:
@@ -30,11 +31,12 @@ def unseen(
     for step in seen.split("."):
         if isinstance(shape, Anything):
             return
-        fields = shape.fields if isinstance(shape, Fields) else {}
-        if step not in fields:
+        known = member(shape, step)
+        if known is None:
+            fields = shape.fields if isinstance(shape, Fields) else {}
             yield _unknown(subject, path, seen, ".".join(before), step, fields)
             return
-        shape = fields[step]
+        shape = known
         before.append(step)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from loopkit.checks import texts
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
+from loopkit.datatypes import is_json_schema, parse_fields
 from loopkit.definition import (
     AcyclicRule,
     AgentState,
@@ -28,10 +30,11 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
     result does, whose fields others may read in the events.
     """
     said = _Said(subject)
-    yield from said.unused(("input",), subject.machine.input, "input", "input")
+    yield from said.unused(("input",), _declared(subject.machine.input), "input", "input")
     for name, state in subject.machine.states.items():
         if isinstance(state, HumanState):
-            yield from said.unused(("states", name, "form"), state.form, "field", name)
+            form = _declared(state.form)
+            yield from said.unused(("states", name, "form"), form, "field", name)
         if isinstance(state, AuthorState):
             fields = output_of(state, name).fields
             if output_of(state, name).name not in said.results:
@@ -48,8 +51,15 @@ def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
         if isinstance(state, AgentState) and state.agent == agent
     }
     if not written & said.used_whole:
-        fields = {k: v for k, v in (declared.schema_ or {}).items() if k != declared.infeasible}
+        fields = [field for field in _declared(declared.schema_) if field != declared.infeasible]
         yield from said.unused(("agents", agent, "schema"), fields, "field", None)
+
+
+def _declared(notation: Mapping[str, Any] | None) -> list[str]:
+    """The fields that are declared here for this machine: a JSON Schema may be made for others."""
+    if notation is None or is_json_schema(notation):
+        return []
+    return list(parse_fields(notation).fields or {})
 
 
 def _authors(subject: Subject) -> list[str]:
@@ -77,7 +87,7 @@ class _Said:
         self.used_whole = whole.union(self.results, shown, judged)
 
     def unused(
-        self, path: DocPath, fields: Mapping[str, object], word: str, holder: str | None
+        self, path: DocPath, fields: Iterable[str], word: str, holder: str | None
     ) -> Iterator[Problem]:
         if holder in self.used_whole:
             return

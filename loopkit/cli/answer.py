@@ -12,7 +12,7 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.inputs import given_inputs
-from loopkit.datatypes import parse_fields
+from loopkit.datatypes import parse_record
 from loopkit.definition import HumanState
 from loopkit.events import HumanAnswer
 from loopkit.journal import RunBusy
@@ -76,7 +76,7 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     state = await app.state_of(run)
     machine = await app.machine_of(state)
     asked = machine.states.get(state.state)
-    fields = parse_fields(asked.form if isinstance(asked, HumanState) else {})
+    fields = parse_record(asked.form if isinstance(asked, HumanState) else {})
     return given_inputs(fields, None, form, (), option="--form")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from loopkit.cli.exits import USAGE, Stop
-from loopkit.datatypes import DataType, conform, parse_fields
+from loopkit.datatypes import DataType, conform, parse_record
 from loopkit.definition import Machine
 from loopkit.problems import did_you_mean
 from loopkit.validators.json_text import NoJson, parse_json
@@ -34,7 +34,7 @@ def read_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
-    datatype = parse_fields(machine.input)
+    datatype = parse_record(machine.input)
     given = given_inputs(datatype, input_file, sets, set_json)
     filled, faults = conform(given, datatype)
     if faults:
@@ -46,13 +46,14 @@ def partial_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """What is given of the input, with defaults, where nothing is required; raises Stop."""
-    datatype = parse_fields(machine.input)
-    lenient = replace(datatype, schema={**datatype.schema, "required": []})
+    datatype = parse_record(machine.input)
     given = given_inputs(datatype, input_file, sets, set_json)
-    filled, faults = conform(given, lenient)
-    if faults:
+    filled, faults = conform(given, datatype)
+    # What is told of no single input is that others are missing, or that one is unknown.
+    wrong = [fault for fault in faults if fault[0]]
+    if wrong or _unknown(given, datatype):
         unrequired = {n: replace(t, optional=True) for n, t in (datatype.fields or {}).items()}
-        raise Stop(USAGE, _told(faults, given, replace(datatype, fields=unrequired)))
+        raise Stop(USAGE, _told(wrong, given, replace(datatype, fields=unrequired)))
     return filled if isinstance(filled, dict) else {}
 
 
@@ -68,7 +69,7 @@ def given_inputs(
     for written in sets:
         path, value = _split(written, option)
         text = _file_text(value[1:]) if value.startswith("@") else value
-        _put(given, path, _typed(text, _field(datatype, path)))
+        _put(given, path, _typed(text, datatype.at(path)))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -101,13 +102,6 @@ def _file_text(name: str) -> str:
         raise Stop(USAGE, f"error: `{name}` can't be read: {reason}") from error
 
 
-def _field(datatype: DataType, path: list[str]) -> DataType | None:
-    current: DataType | None = datatype
-    for part in path:
-        current = (current.fields or {}).get(part) if current else None
-    return current
-
-
 def _typed(text: str, datatype: DataType | None) -> object:
     """A text from the command line as its field's type, or as it is for `conform` to tell."""
     if datatype is None or datatype.scalar == "str":
@@ -128,10 +122,13 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
 def _told(faults: list[tuple[str, str]], given: Mapping[str, Any], datatype: DataType) -> str:
     fields = datatype.fields or {}
     missing = [name for name, field in fields.items() if field.required and name not in given]
-    unknown = [name for name in given if name not in fields]
     lines = [f"error: input `{name}` is missing; add `--set {name}=…`" for name in missing]
-    for name in unknown:
+    for name in _unknown(given, datatype):
         hint = did_you_mean(name, fields)
         lines.append(f"error: unknown input `{name}`" + (f"; {hint}" if hint else ""))
     lines += [f"error: input `{where}`: {what}" for where, what in faults if where]
     return "\n".join(lines or [f"error: the input does not fit: {faults[0][1]}"])
+
+
+def _unknown(given: Mapping[str, Any], datatype: DataType) -> list[str]:
+    return [name for name in given if datatype.field(name) is None]

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from loopkit.datatypes import DataType, described, parse_fields
+from loopkit.datatypes import DataType, described, parse_record
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
@@ -56,7 +56,7 @@ class PersonAtTerminal:
         click.echo("\n" + review(engine, run), err=True)
         state = engine.program.machine.states.get(question.state)
         asked = state.form if isinstance(state, HumanState) and question.call is None else {}
-        form = parse_fields(asked)
+        form = parse_record(asked)
         self.is_asking = True
         try:
             return self._ask(engine, run, question, form)

@@ -9,9 +9,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from loopkit.definition.noun import (
     Argv,
     Duration,
-    Fields,
-    Id,
     Noun,
+    Schema,
     Text,
     Texts,
     _one_or_more,
@@ -64,9 +63,9 @@ class Workspace(Noun):
 class _AgentBase(Noun):
     description: str = ""
     """For readers."""
-    schema_: Fields | None = Field(None, alias="schema")
+    schema_: Schema | None = Field(None, alias="schema")
     """The answer is JSON data of this shape instead of text."""
-    infeasible: Id | None = None
+    infeasible: str | None = None
     """A bool field of the schema by which the author declares that it can't be done."""
     session: Annotated[
         Annotated[Session, Tag("<session>")] | Annotated[KeepTurns, Tag("<turns>")],

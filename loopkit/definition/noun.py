@@ -16,10 +16,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from loopkit.datatypes import NotationError, parse_fields, parse_type
+from loopkit.datatypes import NotationError, parse_fields, parse_record, parse_type
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
-INPUT_PATTERN = r"^input(\.[a-z][a-z0-9_]*)+$"
+INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
@@ -77,9 +77,17 @@ def _notation(value: object) -> object:
     return value
 
 
-def _fields(value: dict[str, Any]) -> dict[str, Any]:
+def _schema(value: dict[str, Any]) -> dict[str, Any]:
     try:
         parse_fields(value)
+    except NotationError as error:
+        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+    return value
+
+
+def _record(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        parse_record(value)
     except NotationError as error:
         raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
     return value
@@ -103,7 +111,7 @@ INCLUDED_SCHEMA = {
     "additionalProperties": False,
 }
 TYPE_HELP = (
-    "a type is `str`, `int`, `num`, `bool`, `a|b|c`, `[T]`, `{field: T}`, `optional T`, "
+    "a type is `str`, `int`, `num`, `bool`, `any`, `a|b|c`, `[T]`, `{field: T}`, `optional T`, "
     "a mapping with `type:`, or JSON Schema"
 )
 BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `input.max_revisions`"
@@ -141,8 +149,10 @@ Duration = Annotated[
 """A time in seconds, written `90s`, `10m` or `2h`."""
 Notation = Annotated[Any, AfterValidator(_notation)]
 """A type in the language's notation; see `loopkit.datatypes`."""
-Fields = Annotated[dict[Id, Any], AfterValidator(_fields)]
-"""A mapping from field name to type notation."""
+Schema = Annotated[dict[str, Any], AfterValidator(_schema)]
+"""The type of data at its root: a mapping from field to type notation, or JSON Schema."""
+Fields = Annotated[dict[str, Any], AfterValidator(_record)]
+"""The same for data that is a mapping whatever it is."""
 Bound = Annotated[
     int | str,
     BeforeValidator(_bound),

@@ -47,6 +47,8 @@ class Artifact(BaseModel):
     """Why this is no proper artifact: missing, empty, cut off, not JSON, breaks its schema."""
     fault_code: str = ""
     infeasible: bool = False
+    missing: tuple[str, ...] = ()
+    """Fields of an infeasible answer that it did not fill in as it should; they are empty."""
     fallback: bool = False
     edited: bool = False
     """A person has changed it since the author wrote it."""

@@ -71,10 +71,10 @@ _SLIP = re.compile(
 )
 _WORD = re.compile(
     r"""(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))
-      | (?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
+      | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.]))
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[^\W\d][\w-]*)*)
       | (?P<mark>==|!=|<=|>=|[<>()\[\],-])""",
-    re.ASCII | re.VERBOSE,
+    re.VERBOSE,
 )
 _BLANK = re.compile(r"\s*")
 

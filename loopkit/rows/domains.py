@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from math import floor, inf
 
-from loopkit.datatypes import DataType
+from loopkit.datatypes import DataType, single_values
 from loopkit.guard import Guard, GuardType
 
 Values = tuple[object, ...]
@@ -73,17 +73,15 @@ def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[o
 
 def bounded_inputs(inputs: DataType) -> dict[str, range]:
     """The inputs that are whole numbers with few values, by dotted name."""
-    return dict(_ranges(inputs, "input"))
+    return dict(_ranges(inputs))
 
 
-def _ranges(datatype: DataType, prefix: str) -> Iterator[tuple[str, range]]:
-    for name, inner in (datatype.fields or {}).items():
-        dotted = f"{prefix}.{name}"
-        if inner.bounded and inner.minimum is not None and inner.maximum is not None:
-            values = range(int(inner.minimum), int(inner.maximum) + 1)
+def _ranges(inputs: DataType) -> Iterator[tuple[str, range]]:
+    for dotted, known in single_values(inputs, "input."):
+        if known.bounded and known.minimum is not None and known.maximum is not None:
+            values = range(int(known.minimum), int(known.maximum) + 1)
             if len(values) <= MOST_VALUES:
                 yield dotted, values
-        yield from _ranges(inner, dotted)
 
 
 def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:

@@ -125,7 +125,7 @@ def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
         name = node.id
         if _is_of(name, state):
             name = name.removeprefix("reports.").removeprefix(f"{state}.")
-        elif is_elsewhere and "." not in name:
+        elif is_elsewhere and not name.startswith("input."):
             name = f"{name} elsewhere"
         return at_place_of(node, ast.Name(name, ast.Load()))
 

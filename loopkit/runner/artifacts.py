@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopkit.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
-from loopkit.datatypes import conform, parse_fields
+from loopkit.datatypes import conform, parse_fields, salvaged
 from loopkit.definition import Agent, Output
 from loopkit.events import Artifact, Replied
 from loopkit.extract import body, extract
@@ -61,14 +61,19 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         return plain.model_copy(
             update={"fault": f"the answer is not JSON: {found.reason}", "fault_code": NOT_JSON}
         )
-    data, faults = conform(_storable(found), parse_fields(agent.schema_ or {}))
+    datatype = parse_fields(agent.schema_ or {})
+    data, faults = conform(_storable(found), datatype)
+    if agent.infeasible is not None and _field(data, agent.infeasible) is True:
+        # Who can't do it need not have filled in the rest.
+        data, missing = salvaged(data, faults, datatype)
+        known = {"infeasible": True, "missing": tuple(sorted(missing))}
+        return plain.model_copy(update={"data": data, "is_data": True, **known})
     if faults:
         told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
         return plain.model_copy(
             update={"fault": f"the answer breaks its schema: {told}", "fault_code": BREAKS_SCHEMA}
         )
-    infeasible = agent.infeasible is not None and _field(data, agent.infeasible) is True
-    return plain.model_copy(update={"data": data, "is_data": True, "infeasible": infeasible})
+    return plain.model_copy(update={"data": data, "is_data": True})
 
 
 def _storable(data: object) -> object:
@@ -79,10 +84,3 @@ def _storable(data: object) -> object:
 
 def _field(data: object, name: str) -> Any:
     return data.get(name) if isinstance(data, Mapping) else None
-
-
-def scalar_fields(artifact: Artifact) -> dict[str, Any]:
-    """The scalar fields of a data artifact, which its state's guards may name."""
-    if not isinstance(artifact.data, Mapping):
-        return {}
-    return {k: v for k, v in artifact.data.items() if isinstance(v, str | int | float | bool)}

@@ -8,13 +8,14 @@ from loopkit.template.errors import TemplateError
 from loopkit.template.filters import untrusted
 from loopkit.template.rendering import Template, check, parse
 from loopkit.template.shapes import Anything, Fields, Items, Scalar, Shape
-from loopkit.template.values import FieldedText, printed
+from loopkit.template.values import FieldedText, Record, printed
 
 __all__ = [
     "Anything",
     "FieldedText",
     "Fields",
     "Items",
+    "Record",
     "Scalar",
     "Shape",
     "Template",

@@ -19,6 +19,7 @@ from loopkit.template.shapes import (
     absent,
     either,
     item_of,
+    member,
     present,
 )
 
@@ -294,18 +295,14 @@ class Survey:
         """Return the shape of the last step of `path` in its holder; None after a problem."""
         step, shown = path[-1], ".".join(path[:-1])
         called = f"`{shown}`" if shown else "this"
+        if (found := member(holder, step)) is not None:
+            return found
         match holder:
-            case Anything():
-                return Anything()
-            case Fields(fields=fields, open=is_open):
-                if step in fields:
-                    return fields[step]
-                if is_open:
-                    return Anything()
+            case Fields(fields=fields):
                 remedy = did_you_mean(step, sorted(fields)) or "it has none"
             case Items():
                 remedy = f"it is a list: write `{{% for item in {shown or '…'} %}}`"
-            case Scalar():
+            case _:
                 remedy = "it is a single value"
         message = f"{called} has no field `{step}`"
         self._problem("unknown-field", message, remedy, node, path)

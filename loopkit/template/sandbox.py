@@ -12,7 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from loopkit.template.filters import FILTERS, TESTS
 from loopkit.template.meter import spend
 from loopkit.template.operators import OPERATORS
-from loopkit.template.values import FieldedText, printed
+from loopkit.template.values import FieldedText, Record, printed
 
 _SHOWN = 100
 
@@ -62,6 +62,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(holder, (str, list, tuple, range)) and isinstance(key, int):
             return holder[key] if -len(holder) <= key < len(holder) else self._no_member(key)
         fields = _fields_of(holder)
+        if isinstance(holder, Record) and key in holder.left_out:
+            return None
         return fields[key] if key in fields else self._no_member(key)
 
     def _no_member(self, key: object) -> Undefined:

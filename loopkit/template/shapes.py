@@ -29,6 +29,8 @@ class Fields:
     open: bool = False
     """It may have other fields too."""
     optional: bool = False
+    others: Shape | None = None
+    """What fields that have no name here hold, where there can be some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,17 @@ def present(shape: Shape) -> Shape:
 def absent(shape: Shape) -> Shape:
     """Return the shape of the same data where it may be missing."""
     return shape if shape.optional else replace(shape, optional=True)
+
+
+def member(shape: Shape, name: str) -> Shape | None:
+    """Return the shape of a field; None where there can't be one of this name."""
+    match shape:
+        case Anything():
+            return Anything()
+        case Fields(fields=fields, open=is_open, others=others):
+            return fields.get(name, others or (Anything() if is_open else None))
+        case _:
+            return None
 
 
 def item_of(shape: Shape) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import Self
 
@@ -25,6 +25,19 @@ class FieldedText(str):
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, dict[str, object]]]:
         return type(self), (str(self), dict(self.fields))
+
+
+class Record(dict[str, object]):
+    """Data that prints as it was given; a field that it leaves out reads as none."""
+
+    left_out: Set[str]
+
+    def __init__(self, fields: Mapping[str, object], left_out: Set[str] = frozenset()) -> None:
+        super().__init__(fields)
+        self.left_out = frozenset(left_out)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[str, object], Set[str]]]:
+        return type(self), (dict(self), self.left_out)
 
 
 def printed(value: object) -> str:

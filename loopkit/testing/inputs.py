@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopkit.datatypes import DataType, conform, parse_fields
+from loopkit.datatypes import DataType, conform, parse_record
 from loopkit.definition import Machine
 from loopkit.json_schema import NotJudged
 from loopkit.load import DocPath, include
@@ -20,7 +20,7 @@ def inputs_of(
 
     `{file: PATH}` for an input that is a text is replaced by the text of that file.
     """
-    datatype = parse_fields(machine.input)
+    datatype = parse_record(machine.input)
     given, problems = _given(written, case, datatype)
     try:
         filled, faults = conform(given, datatype)
@@ -68,7 +68,7 @@ def _problems(
         remedy = f"add `input: {{{name}: …}}` to the case, or for all cases at the top"
         message = f"input `{name}` is missing"
         yield written.source.problem(at, "missing-input", message, help=remedy, key=True)
-    for name in (name for name in given if name not in fields):
+    for name in (name for name in given if datatype.field(name) is None):
         remedy = did_you_mean(name, fields) or "the machine takes no input"
         message = f"unknown input `{name}`"
         at = (*_place(case, name in own), name)

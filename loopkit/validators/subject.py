@@ -50,11 +50,11 @@ class Subject:
     def names(self, others: Mapping[str, object]) -> dict[str, object]:
         """The names of a template: the others, the artifact by its name and as `artifact`.
 
-        A text among the others that equals this one is taken instead, with the fields it has.
+        One among the others that equals this one is taken instead, with the fields it has.
         """
         own = self.data if self.is_data else self.text
         known = others.get(self.artifact)
-        value = known if isinstance(known, str) and known == own else own
+        value = known if known == own else own
         return {**others, self.artifact: value, "artifact": value}
 
 

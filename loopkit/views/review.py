@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.datatypes import described, parse_fields
+from loopkit.datatypes import described, parse_record
 from loopkit.engine import Engine
 from loopkit.events import Artifact, Waiting
 from loopkit.findings import Finding, Report
@@ -124,7 +124,7 @@ def _question(question: Waiting) -> Iterator[str]:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
         comment = "  (with a comment)" if choice.takes_comment else ""
         yield f"  {choice.name}{comment}{closed}"
-    for name, field in (parse_fields(question.form).fields or {}).items():
+    for name, field in (parse_record(question.form).fields or {}).items():
         yield f"  --form {name}=…   ({described(field)})"
     if question.edit is not None:
         yield f"  --edit FILE   (your version of {question.edit})"

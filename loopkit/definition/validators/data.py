@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from loopkit.definition.noun import INCLUDED_SCHEMA, Notation, Noun, fault
 from loopkit.definition.validators.rule import FixedRule
 
-NAME_PATTERN = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
+NAME_PATTERN = r"^[a-z][a-z0-9_]*(\.[^\s.]+)*$"
 LOOKS_LIKE_FILE = re.compile(r"/|\.(ya?ml|json)$")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopkit.agents.port import Request
-from loopkit.datatypes import parse_fields
+from loopkit.datatypes import facts_of, parse_fields
 from loopkit.definition import (
     Agent,
     AgentState,
@@ -12,11 +12,11 @@ from loopkit.definition import (
     ModelAgent,
     Output,
 )
-from loopkit.events import Replied, Worked
+from loopkit.events import Artifact, Replied, Worked
 from loopkit.graph import output_of
 from loopkit.names import previous, render, template_names
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.artifacts import authored, faulty, scalar_fields
+from loopkit.runner.artifacts import authored, faulty
 from loopkit.runner.calls import Work, call, conversation, no_files, usable_reply
 from loopkit.runner.ladder import model_for, provider_of
 from loopkit.runner.retries import CallFailed
@@ -39,15 +39,29 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
         artifact = faulty(output, name, attempt, "refused", failed.message)
-    is_caught = artifact.fault and active.program.graph.on(name, "content")
+    error = artifact.fault or _undecided(active, name, artifact)
+    is_caught = error and active.program.graph.on(name, "content")
+    datatype = active.program.type_from(name)
     return Worked(
         state=name,
         visit=active.state.visit,
         outcome="content" if is_caught else "done",
-        facts={} if artifact.fault else scalar_fields(artifact),
+        facts=facts_of(artifact.data, datatype) if datatype and artifact.is_data else {},
         artifact=artifact,
-        error=artifact.fault,
+        error=error,
     )
+
+
+def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
+    """Why the state's own guards can't read an answer that declares that it can't be done."""
+    names = active.program.guard_names
+    read = {
+        fact.removeprefix(f"{name}.").partition(".")[0]
+        for edge in active.program.graph.on(name, "done")
+        for fact in names.get(edge.id, ())
+    }
+    lost = " and ".join(f"`{field}`" for field in artifact.missing if field in read)
+    return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
 async def _reply(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from loopkit.datatypes import facts_of
 from loopkit.definition import CommandRule, JudgeRule, ValidateState
 from loopkit.engine import suspension
 from loopkit.events import Baselined, Event, Ran, Worked
@@ -12,7 +13,6 @@ from loopkit.findings import ErrorClass
 from loopkit.guard import expand, parse
 from loopkit.guard.kleene import truth
 from loopkit.patterns import PatternError, PatternTimeout
-from loopkit.program import flat_facts
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work.judging_commands import with_commands
@@ -71,7 +71,7 @@ def _may_apply(active: ActiveRun, guard: str | None) -> bool:
     """Whether the input alone leaves it open that the rule is asked."""
     if guard is None:
         return True
-    facts = flat_facts({"input": active.state.input})
+    facts = facts_of(active.state.input, active.program.input_type, "input.")
     return truth(expand(parse(guard), active.program.named_guards).tree, facts) is not False
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from loopkit.datatypes import conform, parse_fields
+from collections.abc import Mapping
+
+from loopkit.datatypes import conform, facts_of, parse_record
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Artifact, HumanAnswer, Worked
@@ -22,7 +24,7 @@ def answered(engine: Engine, run: RunState, state: HumanState, answer: HumanAnsw
         state=run.state,
         visit=run.visit,
         outcome="done",
-        facts={**answer.form, "choice": answer.choice},
+        facts=_facts(state, answer.form, answer.choice),
         artifact=_edited(run, state, answer),
         answer=answer,
     )
@@ -38,12 +40,16 @@ def accepted(engine: Engine, run: RunState, state: HumanState, answer: HumanAnsw
     if choice.needs_comment and not answer.comment.strip():
         raise AnswerRefused(f"`{choice.name}` needs a comment, which becomes the feedback")
     form = _form(state, answer)
-    facts: dict[str, object] = {**form, "choice": answer.choice}
-    if closed := engine.leads_to_closed_edge(run, facts):
+    if closed := engine.leads_to_closed_edge(run, _facts(state, form, answer.choice)):
         raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
     if answer.edit is not None and state.edit is None:
         raise AnswerRefused("this question offers nothing to edit")
     return answer.model_copy(update={"form": form})
+
+
+def _facts(state: HumanState, form: Mapping[str, object], choice: str) -> dict[str, object]:
+    """What an answer leaves for guards."""
+    return {**facts_of(form, parse_record(state.form)), "choice": choice}
 
 
 def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
@@ -54,7 +60,7 @@ def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
 
 def _form(state: HumanState, answer: HumanAnswer) -> dict[str, object]:
     try:
-        form, faults = conform(answer.form, parse_fields(state.form))
+        form, faults = conform(answer.form, parse_record(state.form))
     except NotJudged as error:
         raise AnswerRefused(f"the form could not be held against its type: {error}") from error
     if faults:

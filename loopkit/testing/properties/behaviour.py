@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.bounds import Anatomy, Bounds, explore
-from loopkit.datatypes import conform, parse_fields
+from loopkit.datatypes import conform, parse_record
 from loopkit.engine import Engine
 from loopkit.graph import Graph
 from loopkit.load import Loaded
@@ -153,7 +153,7 @@ class Behaviour:
 
     @cached_property
     def _complete(self) -> dict[str, Any]:
-        filled, _ = conform(dict(self._inputs), parse_fields(self._stage.loaded.machine.input))
+        filled, _ = conform(dict(self._inputs), parse_record(self._stage.loaded.machine.input))
         return filled if isinstance(filled, dict) else {}
 
     def _refuse(self, broken: Iterator[Broken], said: Said) -> None:
@@ -186,5 +186,5 @@ def behaviours_on(stage: Stage) -> st.SearchStrategy[Behaviour]:
 
 @st.composite
 def _behaviours(draw: st.DrawFn, stage: Stage) -> Behaviour:
-    fields = parse_fields(stage.loaded.machine.input)
+    fields = parse_record(stage.loaded.machine.input)
     return Behaviour(stage, draw(value_of(fields, ("some text",))), draw(st.data()))

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from loopkit.agents.port import Request
-from loopkit.datatypes import parse_fields
+from loopkit.datatypes import parse_fields, parse_record
 from loopkit.definition import (
     AuthorState,
     CommandRule,
@@ -87,7 +87,7 @@ class Lines:
         if chosen.takes_comment or chosen.needs_comment:
             said["comment"] = draw(st.sampled_from(["Change it.", "Say more."]))
         if state.form:
-            said["form"] = draw(value_of(parse_fields(state.form), self._words))
+            said["form"] = draw(value_of(parse_record(state.form), self._words))
         if state.edit is not None and draw(st.booleans()):
             said["edit"] = f"Edited. {draw(TEXT)}"
         return said

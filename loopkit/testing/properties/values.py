@@ -26,7 +26,7 @@ def value_of(datatype: DataType, words: Sequence[str] = ()) -> st.SearchStrategy
 
 
 def _of(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
-    if datatype.optional and datatype.scalar is not None:
+    if datatype.optional and datatype.scalar is not None and not datatype.is_left_out:
         return st.none() | _scalar(datatype, words)
     if datatype.scalar is not None:
         return _scalar(datatype, words)
@@ -55,7 +55,7 @@ def _scalar(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
             return st.integers(*map(int, _ends(datatype)))
         case "num":
             return st.floats(*_ends(datatype))
-        case _ if datatype.schema.keys() <= {"type", "description", "default", "anyOf"}:
+        case _ if datatype.schema.keys() <= {"type", "title", "description", "default", "anyOf"}:
             return st.sampled_from(words) | TEXT if words else TEXT
         case _:
             return _sampled(datatype, words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from loopkit.datatypes import DataType, conform, parse_fields
+from loopkit.datatypes import DataType, conform, parse_record
 from loopkit.program import Program
 from loopkit.redaction import Redact
 from loopkit.runner.active import Stored
@@ -32,7 +32,7 @@ def recorded(
     tape = taped(program, events)
     done = trace(program.machine, state, [stored.event for stored in events])
     case = {
-        "input": _input(state.input, parse_fields(program.machine.input)),
+        "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
         "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in tape.resumes],
         "agents": _agents(tape.attempts.values()),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from loopkit.datatypes import DataType, parse_fields
+from loopkit.datatypes import DataType, facts_of, parse_fields
 from loopkit.definition import AgentState, JudgeRule, Rule, ValidateState
 from loopkit.graph import artifact_of
 from loopkit.json_schema import fits
 from loopkit.ledger import normalised
-from loopkit.program import Program, flat_facts
+from loopkit.program import Program
 from loopkit.rows import OTHER_TEXT, Row
 from loopkit.runstate import RunState
 from loopkit.testing.suggesting.judged import Bench, version
@@ -142,7 +142,8 @@ class Writing:
         return {**({flag: gives_up} if flag else {}), **self._row}
 
     def _has_facts(self, value: object) -> bool:
-        facts = flat_facts(value) if isinstance(value, dict) else {}
+        datatype = self.datatype
+        facts = facts_of(value, datatype) if datatype is not None else {}
         wanted = self._fixed.items()
         return all(facts.get(name) == fact for name, fact in wanted if fact != OTHER_TEXT)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.datatypes import DataType, conform, parse_fields
+from loopkit.datatypes import DataType, conform, parse_record
 from loopkit.definition import RenderState, ValidateState
 from loopkit.graph import artifact_of
 from loopkit.program import Program
@@ -64,7 +64,7 @@ class Inputs:
 
     @cached_property
     def _datatype(self) -> DataType:
-        return parse_fields(self.program.machine.input)
+        return parse_record(self.program.machine.input)
 
     @property
     def _fields(self) -> Mapping[str, DataType]:
@@ -81,11 +81,20 @@ class Inputs:
     def _set(self, record: dict[str, Any], steps: list[str], value: object) -> None:
         """Put a value that a guard tells apart in; any other text stands for itself."""
         *outer, last = steps
+        datatype: DataType | None = self._datatype
         for step in outer:
-            inner = record.get(step)
-            record[step] = inner if isinstance(inner, dict) else {}
+            datatype = datatype and datatype.field(step)
+            if not isinstance(record.get(step), dict):
+                if value is None:
+                    # What is in something that is not there is none already.
+                    return
+                made = smallest(datatype, Hints("1"), {last: value}) if datatype else None
+                record[step] = made if isinstance(made, dict) else {}
             record = record[step]
-        if value != OTHER_TEXT:
+        known = datatype and datatype.field(last)
+        if value is None and known and known.is_left_out:
+            record.pop(last, None)
+        elif value != OTHER_TEXT:
             record[last] = value
         elif not isinstance(record.get(last), str):
             record[last] = f"Suggested {last.replace('_', ' ')}."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopkit.agents.port import Request
-from loopkit.datatypes import parse_fields
+from loopkit.datatypes import parse_record
 from loopkit.definition import (
     AuthorState,
     CommandRule,
@@ -208,8 +208,8 @@ def answer(engine: Engine, run: RunState, state: HumanState, want: Want, number:
     said: Call = {"choice": choice}
     if any(c.name == choice and c.takes_comment for c in engine.closed_choices(run)):
         said["comment"] = f"Suggested comment {number}."
-    fields = parse_fields(state.form)
-    fixed = {n: v for n, v in want.row.items() if n in state.form and v != OTHER_TEXT}
+    fields = parse_record(state.form)
+    fixed = {n: v for n, v in want.row.items() if n != "choice" and v != OTHER_TEXT}
     form = smallest(fields, Hints(str(number)), fixed)
     known = {} if fields.fields is None else fields.fields
     kept = {n: v for n, v in (form or {}).items() if n in fixed or known[n].required}

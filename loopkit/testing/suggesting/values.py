@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
+from types import MappingProxyType
 from typing import Any
 
 from loopkit.datatypes import DataType
@@ -13,6 +14,9 @@ from loopkit.json_schema import fits
 MOST_VALUES = 150
 """How many values of one type are tried."""
 MOST_FOR_PART = 8
+ABSENT = object()
+"""Stands for a field that is left out."""
+NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +32,8 @@ class Hints:
 
 
 def values(datatype: DataType, hints: Hints, fixed: Mapping[str, object]) -> Iterator[Any]:
-    """Values of the type; `fixed` has those that fields at the root must have."""
-    fields = datatype.fields
-    if fields is None or not fixed:
-        found = _values(datatype, hints)
-    else:
-        parts = {
-            name: [fixed[name]] if name in fixed else list(_some(field, hints, name))
-            for name, field in fields.items()
-        }
-        found = _records(parts)
-    for value in islice(found, MOST_VALUES):
+    """Values of the type; `fixed` has those that fields must have, by dotted name."""
+    for value in islice(_values(datatype, hints, fixed=fixed), MOST_VALUES):
         if fits(value, datatype.schema):
             yield value
 
@@ -48,18 +43,34 @@ def smallest(datatype: DataType, hints: Hints, fixed: Mapping[str, object] | Non
     return next(values(datatype, hints, fixed or {}), None)
 
 
-def _values(datatype: DataType, hints: Hints, name: str = "") -> Iterator[Any]:
+def _values(
+    datatype: DataType, hints: Hints, name: str = "", fixed: Mapping[str, object] = NOTHING
+) -> Iterator[Any]:
     known = datatype.values or datatype.schema.get("enum", ())
-    if datatype.optional:
-        yield None
+    if datatype.optional and not fixed:
+        yield ABSENT if datatype.is_left_out else None
     if known:
         yield from known
     elif datatype.fields is not None:
-        yield from _records({n: list(_some(t, hints, n)) for n, t in datatype.fields.items()})
+        parts = {n: list(_part(t, hints, n, fixed)) for n, t in datatype.fields.items()}
+        yield from _records(parts)
     elif datatype.items is not None:
-        yield from _lists(list(_some(datatype.items, hints, name)))
+        yield from _lists([v for v in _some(datatype.items, hints, name) if v is not ABSENT])
     else:
         yield from _scalars(datatype, hints, name)
+
+
+def _part(
+    datatype: DataType, hints: Hints, name: str, fixed: Mapping[str, object]
+) -> Iterator[Any]:
+    """Values of a field, with what of it must be so."""
+    if name in fixed:
+        return iter([ABSENT if fixed[name] is None and datatype.is_left_out else fixed[name]])
+    head = f"{name}."
+    inner = {key.removeprefix(head): v for key, v in fixed.items() if key.startswith(head)}
+    if all(value is None for value in inner.values()):
+        return _some(datatype, hints, name)
+    return islice(_values(datatype, hints, name, inner), MOST_FOR_PART)
 
 
 def _some(datatype: DataType, hints: Hints, name: str) -> Iterator[Any]:
@@ -71,7 +82,7 @@ def _records(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     names = list(parts)[::-1]
     for chosen in product(*(parts[name] for name in names)):
         record = dict(zip(names, chosen, strict=True))
-        yield {name: record[name] for name in parts}
+        yield {name: record[name] for name in parts if record[name] is not ABSENT}
 
 
 def _lists(items: Sequence[Any]) -> Iterator[list[Any]]:

@@ -1,0 +1,132 @@
+"""What a type is: a JSON Schema for data, and what guards and templates know of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+SCALARS = {"str": "string", "int": "integer", "num": "number", "bool": "boolean"}
+"""The words for single values, and what JSON Schema calls them."""
+PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "num": (int, float),
+    "bool": (bool,),
+}
+
+
+class NotationError(ValueError):
+    """A type that cannot be read; `path` leads to the part that is wrong."""
+
+    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A type as both sides need it: JSON Schema for data, facts for the checks."""
+
+    schema: Mapping[str, Any]
+    """Whole in itself: it needs nothing of what it is a part of."""
+    scalar: str | None = None
+    """`str`, `int`, `num` or `bool`; none for lists, mappings and what may be anything."""
+    values: tuple[str, ...] = ()
+    """The words that there are, where they are known."""
+    optional: bool = False
+    """It may be none, or not there, which reads as none."""
+    is_left_out: bool = False
+    """Where it is not given it stays so, because its schema does not take null."""
+    default: Any = None
+    has_default: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    fields: Mapping[str, DataType] | None = None
+    others: DataType | None = None
+    """What fields besides these may hold; without it there are no others."""
+    items: DataType | None = None
+
+    @property
+    def required(self) -> bool:
+        return not self.optional and not self.has_default
+
+    @property
+    def bounded(self) -> bool:
+        """A whole number with both ends known, so that the proof can try each value."""
+        return self.scalar == "int" and self.minimum is not None and self.maximum is not None
+
+    def field(self, name: str) -> DataType | None:
+        """The type of a field; none where there is no such field, or nothing is known of it."""
+        return (self.fields or {}).get(name, self.others)
+
+    def at(self, steps: Iterator[str] | list[str]) -> DataType | None:
+        """The type at the end of a path of fields."""
+        found: DataType | None = self
+        for step in steps:
+            found = found.field(step) if found is not None else None
+        return found
+
+
+def described(datatype: DataType) -> str:
+    """A type in a few words for a person who fills in a form: `print|web, default web`."""
+    low, high = datatype.minimum, datatype.maximum
+    words = ["|".join(datatype.values) or datatype.scalar or "JSON"]
+    words += [f"at least {low:g}"] if low is not None else []
+    words += [f"at most {high:g}"] if high is not None else []
+    words += [f"default {json.dumps(datatype.default)}"] if datatype.has_default else []
+    words += ["optional"] if datatype.optional else []
+    if about := datatype.schema.get("description"):
+        words.append(str(about))
+    return ", ".join(words)
+
+
+def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, DataType]]:
+    """The single values in data of a type by their dotted names, as guards may read them.
+
+    What lies in a part that may not be there may not be there either.
+    """
+    for name, inner in (datatype.fields or {}).items():
+        if "." in name:
+            # Its dotted name would lead elsewhere.
+            continue
+        if inner.scalar is not None:
+            yield prefix + name, inner
+        for dotted, known in single_values(inner, f"{prefix}{name}."):
+            yield dotted, replace(known, optional=True) if inner.optional else known
+
+
+def facts_of(data: object, datatype: DataType, prefix: str = "") -> dict[str, object]:
+    """The single values of data that conforms to a type, by dotted name; none where one is not."""
+    return {f"{prefix}{name}": _at(data, name) for name, _ in single_values(datatype)}
+
+
+def _at(data: object, dotted: str) -> object:
+    for step in dotted.split("."):
+        data = data.get(step) if isinstance(data, Mapping) else None
+    return data
+
+
+def default_fault(default: object, datatype: DataType) -> str:
+    """Why a default is no single value of a type; told here, so that `check` needs no jsonschema.
+
+    Nothing for what is no single value.
+    """
+    kind = datatype.scalar
+    if kind is None or (default is None and datatype.optional):
+        return ""
+    is_bool = isinstance(default, bool)
+    if not isinstance(default, PYTHON_TYPES[kind]) or is_bool is not (kind == "bool"):
+        return f"`{json.dumps(default, default=str)}` is not of type {kind}"
+    if datatype.values and default not in datatype.values:
+        return f"`{default}` is none of {', '.join(datatype.values)}"
+    return f"{default} is outside its bounds" if _is_outside(default, datatype) else ""
+
+
+def _is_outside(number: object, datatype: DataType) -> bool:
+    if not isinstance(number, int | float):
+        return False
+    low, high = datatype.minimum, datatype.maximum
+    return (low is not None and number < low) or (high is not None and number > high)
