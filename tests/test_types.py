@@ -606,4 +606,4 @@ def test_suggested_cases_leave_out_what_a_guard_wants_to_be_none(
     assert invoke(["test", "--suggest", str(path)]) == 0
     printed = capsys.readouterr().out
     for name in ("way0", "way1", "way2", "rest"):
-        assert f"outcome: {name}" in printed
+        assert f"\n  comes to {name}:\n" in printed
