@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from loopkit.definition.states import (
@@ -34,11 +36,12 @@ def extract(
     A section is its text, a match what `taken` says; both are the field's default, else None,
     where the text has none. `all` is a list of matches in order, each once. `count` is how often
     the pattern matches; its default stands for 0. Patterns see LF line ends, and code as well, but
-    for `all` and `count` where they say `outside_code`.
+    for `all` and `count` where they say `outside_code`. All of them have one time limit together.
     Raises PatternError and PatternTimeout.
     """
     body = with_line_feeds(text)
-    return {name: _value(how, body, patterns) for name, how in fields.items()}
+    found_by = partial(occurrences, named=patterns, since_s=time.monotonic())
+    return {name: _value(how, body, found_by) for name, how in fields.items()}
 
 
 def taken(match: Match[str]) -> str:
@@ -46,7 +49,7 @@ def taken(match: Match[str]) -> str:
     return next((group for group in match.groups() if group is not None), match.group())
 
 
-def _value(how: Extract, text: str, patterns: Mapping[str, str]) -> object:
+def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Match[str]]]) -> object:
     match how:
         case ExtractSection():
             found = section(
@@ -58,12 +61,12 @@ def _value(how: Extract, text: str, patterns: Mapping[str, str]) -> object:
             )
             return how.default if found is None else found
         case ExtractMatch():
-            first = next(occurrences(how.match, text, patterns), None)
+            first = next(found_by(how.match, text), None)
             return how.default if first is None else taken(first)
         case ExtractAll():
             searched = without_code(text) if how.outside_code else text
-            return list(dict.fromkeys(map(taken, occurrences(how.all, searched, patterns))))
+            return list(dict.fromkeys(map(taken, found_by(how.all, searched))))
         case ExtractCount():
             searched = without_code(text) if how.outside_code else text
-            count = sum(1 for _ in occurrences(how.count, searched, patterns))
+            count = sum(1 for _ in found_by(how.count, searched))
             return how.default if count == 0 and how.default is not None else count

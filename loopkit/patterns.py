@@ -69,18 +69,21 @@ def occurrences(
     named: Mapping[str, str] | None = None,
     *,
     limit_s: float = TIME_LIMIT_S,
+    since_s: float | None = None,
 ) -> Iterator[Match[str]]:
     """The matches in order; `pattern` may be a name in `named`.
 
     Raises PatternError, and PatternTimeout when searching takes longer than `limit_s` seconds.
+    Where several patterns have one limit together, `since_s` is when the first of them started.
     """
     source = (named or {}).get(pattern, pattern)
-    deadline_s = time.monotonic() + limit_s
+    until_s = limit_s + (time.monotonic() if since_s is None else since_s)
+    left_s = until_s - time.monotonic()
     try:
-        for match in compile_pattern(source).finditer(text, timeout=limit_s):
+        for match in compile_pattern(source).finditer(text, timeout=max(left_s, 0.001)):
             yield match
             # The limit of the package starts anew with each match.
-            if time.monotonic() > deadline_s:
+            if time.monotonic() > until_s:
                 raise PatternTimeout(source, limit_s)
     except TimeoutError as error:
         raise PatternTimeout(source, limit_s) from error

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from loopkit.definition import Extract
+from loopkit.events import Replied, Suspended
 from loopkit.extract import extract
 from loopkit.patterns import PatternError, PatternTimeout, compile_pattern, occurrences
+from tests.support import scenario
 
 PLANS = Path(__file__).parent / "data" / "plans"
 FIELDS = TypeAdapter(dict[str, Extract])
@@ -138,3 +140,34 @@ def _slowly(matches):
 def test_no_pattern_does_anything_but_match_or_be_refused(pattern, text):
     with suppress(PatternError, PatternTimeout):
         assert all(match.group() in text for match in occurrences(pattern, text, limit_s=0.1))
+
+
+def test_all_patterns_of_a_text_have_one_time_limit_together():
+    """Each of them stays below it; one after the other they would take more than a minute."""
+    slow = {f"f{n}": {"count": rf"^(?:a|aa)+$|{n}"} for n in range(300)}
+    with pytest.raises(PatternTimeout, match="took longer than 2 s"):
+        extract("a" * 27 + "b", FIELDS.validate_python(slow), {})
+
+
+def test_a_reply_whose_fields_take_too_long_is_kept_and_the_run_suspends(desk):
+    machine = """
+loopkit: 1
+agents: {author: {model: some/model}}
+states:
+  draft:
+    agent: author
+    prompt: Write.
+    output: {name: plan, fields: {n: {count: '^(a|aa)+$'}}}
+    on_error: {content: failed}
+    next: done
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+    text = "a" * 100 + "b"
+    played = desk.play(machine, scenario(agents={"author": [text]}))
+    assert played.state.status == "suspended"
+    assert (
+        "a field could not be taken out of the text: the pattern"
+        in played.of(Suspended)[-1].message
+    )
+    assert [event.text for event in played.of(Replied)] == [text]

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-CODE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+# What is never closed reaches to the end, so that it is looked through once.
+CODE = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
+TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)", re.DOTALL)
 PATH = re.compile(r"[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*")
 
 

@@ -20,6 +20,7 @@ from loopkit.definition import (
 from loopkit.engine import suspension
 from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
 from loopkit.json_schema import NotJudged
+from loopkit.patterns import PatternTimeout
 from loopkit.runner.active import ActiveRun, Stopped
 from loopkit.runner.inbox import consume
 from loopkit.runner.limits import LimitReached
@@ -119,6 +120,8 @@ async def turn(active: ActiveRun) -> None:
     except NotJudged as error:
         reason = f"the answer could not be held against its schema: {error}"
         work = _unworked(active, "fatal", reason)
+    except PatternTimeout as error:
+        work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")
     active.stage(*stepped(active, work))
     if not calls_at_once(active):
         await active.append()

@@ -25,7 +25,7 @@ TRANSIENT = frozenset({408, 409, 429})
 TIMED_OUT = frozenset({408, 504, 524})
 """A gateway gave up waiting; the model behind it may have gone on."""
 _KEYLESS = re.compile(
-    r"missing credentials|missing [\w ]*api[ _]key|unable to locate credentials"
+    r"missing credentials|missing [\w ]{0,60}api[ _]key|unable to locate credentials"
     r"|api[ _]key\b[^.]{0,40}\b(must be set|not set|is required)",
     re.IGNORECASE,
 )

@@ -11,6 +11,7 @@ LONGEST_S = 366 * 86_400.0
 """Whoever asks for a longer wait is not believed."""
 _SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_PERIODS = re.compile(f"(?:{_PERIOD.pattern})+", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -52,10 +53,9 @@ def _seconds(text: str) -> float | None:
 
 def _period(text: str) -> float | None:
     """`1m3.5s` or `250ms` in seconds."""
-    parts = _PERIOD.findall(text.strip())
-    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+    if not _PERIODS.fullmatch(text.strip()):
         return None
-    return sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+    return sum(float(number) * _UNIT_S[unit] for number, unit in _PERIOD.findall(text))
 
 
 def _until(text: str, now: datetime) -> float | None:

@@ -10,8 +10,8 @@ from typing import Any
 DEEPEST = 4
 """Levels that servers wrap an error in; who sends more is not followed."""
 _HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
-_TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_WRAPPING = re.compile(r"^\s*(litellm\.)?\w*(Error|Exception|Timeout)( \w*Error)?(:| -)\s*")
+_TITLE = re.compile(r"<title>(.{0,500}?)</title>", re.IGNORECASE | re.DOTALL)
+_WRAPPING = re.compile(r"\s*(litellm\.)?\w*(Error|Exception|Timeout)( \w*Error)?(:| -)\s*")
 _ADVICE = re.compile(
     r"\s*(\. Handle with `litellm|\. To drop these|\. Check the reverse proxy"
     r"|\.? ?Give Feedback / Get Help|Traceback \(most).*"
@@ -63,6 +63,7 @@ def codes(core: object) -> frozenset[str]:
 def unwrapped(text: str) -> str:
     """The text without the class names and the advice that LiteLLM wraps it in."""
     text = text.split("\nTraceback", 1)[0]
-    while (inner := _WRAPPING.sub("", text)) != text:
-        text = inner
-    return _ADVICE.sub("", " ".join(text.split()))
+    start = 0
+    while wrapped := _WRAPPING.match(text, start):
+        start = wrapped.end()
+    return _ADVICE.sub("", " ".join(text[start:].split()))

@@ -17,24 +17,26 @@ DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAI
 
 _MARKS = r"(?:[^\w\n`>\"“?]|_)*+"
 """Bullets, emphasis, colons, signs: what may stand around a verdict. Not `>`, which quotes."""
-_STAMP = r"(?:\[[^\]\n]{1,40}\][ \t]*|\d[\d:.,/TZ+-]*[ \t]+){0,3}"
+_STAMP = r"(?:\[[^\]\n]{1,40}\][ \t]*+|\d[\d:.,/TZ+-]*+[ \t]++){0,3}"
 _BEFORE = (
     r"(?:(?:here(?:[’']s|[ ]is)|the|my|our|this|final|overall|task|review|reviewer(?:[’']s)?"
     r"|validation|validator|verification)[ \t]+){0,4}+"
 )
-_LABEL = rf"^[ \t]*{_STAMP}{_MARKS}{_STAMP}{_BEFORE}verdict\b"
+_LABEL = rf"^[ \t]*+{_STAMP}{_MARKS}{_STAMP}{_BEFORE}verdict\b"
+_SIGN = r"(?:(?:(?:[^\w\n>\"“]|_)*+[\"“])*+(?:[^\w\n>\"“:=]|_)*+[:=]|(?:[^\w\n>]|_)*?[ \t]is\b)"
+"""A colon behind which nothing is quoted, or "is"."""
 LABELLED = (
     rf"(?i){_LABEL}(?:"
-    rf"(?:[^\w\n>]|_)*?(?:[:=]|[ \t]is\b)(?:[^\w\n>\"“]|_)*+(?P<verdict>WORDS|(?>\w+(?:-\w+)*))"
+    rf"{_SIGN}(?:[^\w\n>\"“]|_)*+(?P<verdict>WORDS|(?>\w+(?:-\w+)*))"
     rf"|(?:[^\w\n]|_)*+(?P<verdict>WORDS)"
     rf"|(?:[^\w\n]|_)*+\n\s*+{_MARKS}(?P<verdict>WORDS))"
 )
 """A line of its own with `Verdict` and a word, or such a heading with the word below."""
-BARE = rf"(?i)^(?![ \t]*(?:[-+*•]|\d+[.)])[ \t]){_MARKS}(?P<verdict>WORDS)(?:[^\w\n`\"?]|_)*$"
+BARE = rf"(?i)^(?![ \t]*+(?:[-+*•]|\d+[.)])[ \t]){_MARKS}(?P<verdict>WORDS)(?:[^\w\n`\"?]|_)*$"
 """A line that holds nothing but a word."""
 LISTED = (
-    r"(?i)^[ \t]*(?:\d+[.)][ \t]+)?(?:[^\w\n`>\[|]|_)*\[[*_]*(?P<severity>WORDS)[*_]*\]"
-    r"(?:[^\w\n`\[(/.]|_)*(?P<message>\S.*(?:\n[ \t]{2,}(?![-+*•]|\d+[.)])\S.*)*)$"
+    r"(?i)^[ \t]*+(?:\d+[.)][ \t]++)?(?:[^\w\n`>\[|]|_)*+\[[*_]*(?P<severity>WORDS)[*_]*\]"
+    r"(?:[^\w\n`\[(/.]|_)*(?P<message>\S.*(?:\n[ \t]{2,}+(?![-+*•]|\d+[.)])\S.*)*)$"
 )
 """`- [FAIL] text`; lines that are indented below go on with the text."""
 _BETWEEN = r"(?:[^\w\n/|,\\]|_)*+"
@@ -44,7 +46,7 @@ CHOICE = (
 )
 """What separates words that are offered; a line may end behind its "or" or comma."""
 IN_MESSAGE = (
-    r"(?<![\w/.@-])(?P<file>(?:[\w.@+~-]+[/\\])+[\w.@+-]+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7})"
+    r"(?<![\w/.@+~-])(?P<file>(?:[\w.@+~-]+[/\\])+[\w.@+-]+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7})"
     r":(?P<line>\d{1,9})(?!\w)"
 )
 """A file and a line of it, as in `src/plan.py:12`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopkit.definition.machine import NO_FINDING
-from loopkit.patterns import compile_pattern, occurrences
+from loopkit.patterns import occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.report_form import Doubt, quoted
@@ -116,7 +116,7 @@ def _place(match: Match[str], message: str) -> tuple[str, int | None]:
     """The file and the line that a finding names, in groups or in its message."""
     file, line = _group(match, "file"), _group(match, "line")
     if not file and not line:
-        found = compile_pattern(IN_MESSAGE).search(message)
+        found = next(occurrences(IN_MESSAGE, message), None)
         file, line = (found["file"], found["line"]) if found else ("", "")
     number = int(line) if line.isdecimal() and len(line) < 10 else 0
     return file, number if 1 <= number <= MAX_LINE else None

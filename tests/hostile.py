@@ -1,0 +1,171 @@
+"""What of ours reads text from outside, and texts that are hard to read.
+
+`python -m tests.hostile SIZE SECONDS AROUND NAME…` reads them, with so many of the beginnings and
+ends, and dies in the first one that takes more seconds of the processor; what it printed last says
+which one that was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from loopkit.agents.command import read_stream_json
+from loopkit.agents.model.errors import as_agent_error
+from loopkit.agents.model.retry_after import retry_after_s
+from loopkit.checks.mentions import in_template
+from loopkit.definition import Extract, VerdictReading
+from loopkit.events import Artifact
+from loopkit.extract import extract
+from loopkit.guard import parse as parse_guard
+from loopkit.ledger import normalised
+from loopkit.markdown import code_blocks, section, title_has_text, without_code, without_fences
+from loopkit.severities import Severities
+from loopkit.source import written
+from loopkit.template import parse as parse_template
+from loopkit.template.filters import FILTERS
+from loopkit.template.meter import metered
+from loopkit.text import composed, indented, one_line, printable
+from loopkit.transcript import messages_of
+from loopkit.validators.command.junit import read_junit
+from loopkit.validators.command.lines import read_lines
+from loopkit.validators.command.output import failure
+from loopkit.validators.command.own_report import read_report
+from loopkit.validators.command.reading import Reading
+from loopkit.validators.command.sarif import read_sarif
+from loopkit.validators.identity import finding_id
+from loopkit.validators.json_text import extract_json, parse_json
+from loopkit.validators.judgement import read_judgement
+from loopkit.validators.report_form import ReportForm
+from loopkit.validators.verdict import VerdictForm, read_verdict
+
+UNITS = [
+    " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",
+    "\u0300\u0316", "\u0f73", ".a", "a.", "a.b:1", "line 1", "line 1, ", "at ", "at line ", "on",
+    "Error", "Error: ", "Error ", "missing ", "api key ",
+    "<html><title>", "<!--", "<a ", "<", ">", "> ",
+    "- ", "+ - ", "* a\n", "1. a\n", "  - a\n", "#", "# a\n", "## Goal\n", "Goal:\n", "**", "**a",
+    "*a ", "**a:**\n", "***", "__", "_", "`", "``` \n", "```\na\n", "~~~\n", "~", "    a\n\n",
+    "a\n===\n", "|", "| a ", "[", "]", "[a", "[a]:", "[a]: b\n", "[]", "![", "](", "(", "{", '{"',
+    '{"a":', "[{", "[1,", "{}", "[]\n", '"', "'", "\\", '\\"', '"\\', "\x1b[", "\x1b]", "\x1b[0",
+    "\x00", "\u202e", "{{", "{%", "{#", "}}", "{{ a }}", '{{"', "%", "%s", "&a ", "&", "!", "!!",
+    "? ", ": ", ":", "=", "a: ", "a:", "a: b\n", "a:b\n", "- a:\n", "|\n", "<<<<<<<\n", "https://",
+    "://a:", "/a", "a/", "../", "+", "+~", "Bearer ", "Verdict", "Verdict ", "verdict: ",
+    "Verdict:\n", "## Verdict\n", "PASS", "PASS ", "PASS\n", "PASS or ", "PASS / ", "PASS,",
+    "PASS if ", "PASS FAIL\n", "PASS_", "_PASS", "**PASS** ", "FAIL:", "[FAIL]", "[FAIL] ",
+    "- [FAIL] a\n", "- [FAIL] a\n  b\n", "- [", "[x] ", "the final ", "1 of 2 ", "is ", " is",
+    "not ", "and ", "in ", "not (", "a.b == 1 and ",
+]  # fmt: skip
+"""What a text repeats."""
+AROUND = [
+    ("Verdict: FAIL\n", "x Verdict: FAIL [FAIL] a.b:1x"),
+    ("Verdict", "\nVerdict: FAIL\n- [FAIL] a.b:1\n"),
+    ("Verdict: FAIL\n- [FAIL] a ", ":1x"),
+    ("", ""),
+    ("a", "x"),
+    ('{"a": "', '"}'),
+    ("Received: '<html>", ""),
+]
+"""What stands before and behind."""
+
+READING = Reading("v", Severities(), None, Path("/work"))
+FORM = ReportForm()
+FIELDS = TypeAdapter(dict[str, Extract]).validate_python(
+    {"goal": {"section": "Goal", "or_title": True}}
+)
+
+
+def headers(text: str) -> Mapping[str, str]:
+    reset = {"x-ratelimit-reset-a": text, "x-ratelimit-remaining-a": "0"}
+    return {"retry-after-ms": text, "retry-after": text, **reset}
+
+
+def refused_by_server(text: str) -> None:
+    refused = type("HTTPStatusError", (Exception,), {})(text)
+    refused.response = SimpleNamespace(text=text, status_code=400, headers=headers(text))
+    as_agent_error(refused)
+
+
+def filtered(name: str) -> Callable[[str], object]:
+    def run(text: str) -> object:
+        with metered():
+            return FILTERS[name](text)
+
+    return run
+
+
+def spoken(**reading: Any) -> Callable[[str], object]:
+    form = VerdictForm(VerdictReading(**reading))
+    return lambda text: read_verdict([text], form, echoes=["Review this."])
+
+
+SCANNERS: dict[str, Callable[[str], object]] = {
+    "normalised": lambda text: normalised(Artifact(name="a", author="a", attempt=1, text=text)),
+    "composed": composed,
+    "printable": printable,
+    "one_line": one_line,
+    "indented": lambda text: indented(text, "  "),
+    "finding_id": lambda text: finding_id("v", "r", text, text),
+    "without_code": without_code,
+    "without_fences": without_fences,
+    "section": lambda text: section(text, "Goal", or_title=True),
+    "title": title_has_text,
+    "code_blocks": code_blocks,
+    "fields": lambda text: extract(text, FIELDS, {}),
+    "verdict": spoken(),
+    "strictest_verdict": spoken(take="strictest"),
+    "messages": messages_of,
+    "stream_json": read_stream_json,
+    "json": parse_json,
+    "json_in_text": extract_json,
+    "judgement": lambda text: read_judgement("v", text, FORM),
+    "lines": lambda text: read_lines(text, READING),
+    "junit": lambda text: read_junit(text, READING),
+    "sarif": lambda text: read_sarif(text, READING),
+    "report": lambda text: read_report(text, READING),
+    "failure": lambda text: failure("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
+    "error": lambda text: as_agent_error(RuntimeError(f"litellm.APIError: {text}")),
+    "refused": refused_by_server,
+    "retry_after": lambda text: retry_after_s(headers(text)),
+    "written": lambda text: written({"a": text}),
+    "mentions": lambda text: in_template(f"{{{{ {text} }}}}{text}"),
+    "template": parse_template,
+    "guard": parse_guard,
+    **{
+        f"{name}_filter": filtered(name)
+        for name in ("title", "wordcount", "untrusted", "truncate", "format")
+    },
+}  # type: ignore[arg-type]
+
+
+PARSING = ("without_code", "section", "title", "code_blocks", "fields", "json_in_text")
+"""Those that read Markdown, which takes some microseconds a character."""
+
+
+def texts(size: int, around: int) -> Iterator[tuple[str, str]]:
+    """Hard texts of about this length, each with what tells it."""
+    for before, behind in AROUND[:around]:
+        for unit in UNITS:
+            yield f"{before!r} {unit!r}… {behind!r}", before + unit * (size // len(unit)) + behind
+
+
+def main(size: int, seconds: float, around: int, names: list[str]) -> None:
+    for name in names:
+        for told, text in texts(size, around):
+            print(name, told, flush=True)
+            # Its default is to end the process, also in the middle of a pattern.
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+            with contextlib.suppress(Exception):
+                SCANNERS[name](text)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
