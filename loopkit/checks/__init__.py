@@ -16,6 +16,7 @@ from loopkit.checks.finding_keys import check_finding_keys
 from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.infeasible_success import check_infeasible_success
+from loopkit.checks.judged_before import check_judged_before
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.lookups import check_lookups
 from loopkit.checks.models import check_models
@@ -103,6 +104,7 @@ OF_WHOLE: tuple[Rule, ...] = (
 OF_FAULTLESS: tuple[Rule, ...] = (
     check_never_binds,
     check_unread_verdict,
+    check_judged_before,
     check_infeasible_success,
     check_unused_fields,
 )

@@ -134,10 +134,30 @@ def test_an_author_that_gets_lost_makes_no_round(durable: Desk) -> None:
     assert [stalls(played), played.outcome] == [[False, False], "accepted"]
 
 
-def test_errors_between_rounds_hide_no_repetition(durable: Desk) -> None:
+UNJUDGED = MACHINE.replace(
+    "    transitions:\n      - {guard: valid",
+    "    on_error: {transient: {revise: draft, max: 5, feedback: Once more.}}\n"
+    "    transitions:\n      - {guard: valid",
+).replace("STALL", "2")
+
+
+def test_a_version_that_nobody_judged_may_come_again(desk: Desk) -> None:
+    """X.4: the attempt whose judge was lost for good is no round that could repeat."""
+    agents = {
+        "author": ["one", "two", "two", "three"],
+        "critic": [fails("A"), LOST, fails("B"), PASS],
+    }
+    played = desk.play(UNJUDGED, scenario(agents=agents))
+    assert [report.attempt for report in played.reports] == [1, 2, 3, 4]
+    assert stalls(played) == [False, False]
+    assert played.outcome == "accepted"
+
+
+def test_errors_between_rounds_hide_no_repetition(desk: Desk) -> None:
     """X.4: nor do they keep what repeats from being seen."""
-    critic = [fails("A"), [LOST, fails("B")], [LOST, LOST, fails("A")], [LOST, fails("B")]]
-    played = play(durable, critic)
+    lost = [fails("A"), LOST, fails("B"), LOST, LOST, fails("A"), LOST, fails("B")]
+    plans = [f"plan {number}" for number in range(1, 10)]
+    played = desk.play(UNJUDGED, scenario(agents={"author": plans, "critic": lost}))
     assert played.outcome == "stuck"
     assert stalls(played) == [False, False, False, True]
 

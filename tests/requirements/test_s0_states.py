@@ -352,6 +352,60 @@ def test_a_machine_that_cannot_be_right_is_told_before_it_runs(
     assert all(problem.span is not None for problem in problems)
 
 
+SUBSUMED = """
+loopkit: 1
+patterns: {task: '^### Task'}
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: precheck}
+  precheck:
+    validate: plan
+    by: [{matches: task}]
+    transitions: [{guard: valid, target: between}, {target: failed}]
+  between: {render: Nothing., next: judge}
+  judge:
+    validate: plan
+    by: [{matches: '^### Task', message: There are no tasks.}, {section: Goal}]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_check_that_an_earlier_one_leaves_nothing_to_find_is_told(desk: Desk) -> None:
+    """S0.9: the way back for plans without tasks is dead, because they have failed before it."""
+    [problem] = desk.problems(SUBSUMED)
+    assert (problem.code, problem.path) == ("judged-before", "states.judge.by.0")
+    played = desk.play(SUBSUMED, scenario(agents={"author": ["no tasks"]}))
+    assert played.route == ["draft", "precheck", "failed"]
+    goalless = desk.play(SUBSUMED, scenario(agents={"author": ["### Task 1", "### Task 1"]}))
+    assert [f.message for r in goalless.reports for f in r.findings if r.state == "judge"] == [
+        'no section "Goal": it needs a heading or a label `**Goal:**`, with text under it'
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("{guard: valid, target: between}", "{guard: attempt < 9, target: between}"),
+        ("{guard: valid, target: between}", "{guard: not incomplete, target: between}"),
+        ("by: [{matches: task}]", "by: [{matches: task, severity: warning}, {min_chars: 1}]"),
+        ("by: [{matches: task}]", "by: [{matches: task, guard: attempt > 1}, {min_chars: 1}]"),
+        ("by: [{matches: task}]", "by: [{matches: task, count: {max: 3}}]"),
+        ("by: [{matches: task}]", "settle_after: 1\n    by: [{matches: task}]"),
+        ("{render: Nothing., next", "{render: '{{ plan }}', output: plan, next"),
+        ("task: '^### Task'", "task: '^## Task'"),
+    ],
+    ids=["lets-fails-pass", "lets-some-pass", "only-warns", "not-always", "wants-more", "settles",
+         "written-anew", "another-pattern"],
+)  # fmt: skip
+def test_a_check_that_may_find_something_is_not_told(desk: Desk, old: str, new: str) -> None:
+    """S0.9: nothing that could come to it is taken for impossible."""
+    assert old in SUBSUMED
+    codes = {problem.code for problem in desk.problems(SUBSUMED.replace(old, new))}
+    assert "judged-before" not in codes
+
+
 def test_the_plan_review_machine_has_no_problems(desk: Desk) -> None:
     """S0.9: and a machine that is right is let through."""
     assert desk.problems((ROOT / "machines/plan_review.yaml").read_text(encoding="utf-8")) == []

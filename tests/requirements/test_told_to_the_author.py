@@ -257,7 +257,7 @@ def test_what_a_rule_makes_a_warning_contradicts_no_verdict_that_lets_pass(
         if form == "json"
         else f"- [FAIL] No goal.\nVerdict: {verdict.upper()}"
     )
-    played = play(desk, answer, rule=f"{{judge: critic, severity: warning{reading}}}")
+    played = play(desk, [answer, PASS], rule=f"{{judge: critic, severity: warning{reading}}}")
     assert len(played.prompts("critic")) == 1
     assert played.reports[0].verdict == "warn"
     assert played.outcome == "accepted"
@@ -266,7 +266,7 @@ def test_what_a_rule_makes_a_warning_contradicts_no_verdict_that_lets_pass(
 def test_a_judge_that_only_advises_may_fail_and_name_what_it_likes(desk: Desk) -> None:
     rule = "{judge: critic, severity: warning}"
     answer = {"data": {"verdict": "fail", "findings": warns("Long.")["data"]["findings"]}}
-    played = play(desk, answer, rule=rule)
+    played = play(desk, [answer, PASS], rule=rule)
     assert len(played.prompts("critic")) == 1
     assert (played.reports[0].verdict, messages(played.reports[0])) == ("warn", ["Long."])
 

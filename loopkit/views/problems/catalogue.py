@@ -106,6 +106,7 @@ MEANINGS: Mapping[str, str] = {
     "missing-key": "Nothing but its words says which of a reviewer's findings is which.",
     "too-large-quorum": "More judges have to answer than can be asked.",
     "never-binds": "Nothing in a run can reach a limit, a cap or a budget.",
+    "judged-before": "An earlier state lets nothing pass in which a rule would find something.",
     "unread-verdict": "An artifact is judged, and nothing depends on what comes of it.",
     "infeasible-success": "What its author has declared impossible may end as a success unjudged.",
     "guard-syntax": "A guard cannot be read.",
