@@ -289,7 +289,7 @@ def test_the_gate_works_with_a_person_at_hand_and_with_one_who_comes_later(durab
 def test_a_guard_cannot_read_what_may_be_missing(desk: Desk) -> None:
     """S0.8: a guard over a result that may be missing is told, not silently approved."""
     machine = ROUTED_BY_FIELD.replace("valid: bool", "valid: optional bool")
-    assert "unknown-name" in {problem.code for problem in desk.problems(machine)}
+    assert "guard-type" in {problem.code for problem in desk.problems(machine)}
 
 
 def test_a_missing_input_is_a_branch_of_its_own(desk: Desk) -> None:
