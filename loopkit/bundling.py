@@ -1,4 +1,4 @@
-"""Files that the JSON Schemas of a machine refer to, put into them: each is one document then.
+"""Files with JSON Schemas that a machine names, put into it: each schema is one document then.
 
 As the specification of JSON Schema describes it: a file becomes one of the `$defs`, with its
 address as its `$id`, so that what refers to it stays as it is written.
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import quote, unquote, urldefrag, urljoin
 
-from loopkit.datatypes import is_json_schema
+from loopkit.datatypes import file_places, is_json_schema
 from loopkit.inclusion import CannotInclude, Included, read_included
 from loopkit.json_schema import Flaw, schema_problems
 from loopkit.json_schema.layout import REFERENCES, inner_schemas
@@ -32,6 +32,7 @@ def bundle_schemas(
     """Put what they refer to into all schemas of a machine; what leads nowhere is told."""
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
+    _refer_to_files(plain)
     for path, schema in _schemas(plain):
         if next(_references(schema), None) is not None:
             bundle = _Bundle(schema, path, folder, document)
@@ -41,11 +42,26 @@ def bundle_schemas(
     return included, faults
 
 
+def _refer_to_files(plain: Any) -> None:
+    """Make a reference to its schema of each `{file: PATH}` that stands for a type."""
+    for path, notation in list(_notations(plain)):
+        for place in list(file_places(notation)):
+            *steps, last = (*path, *place)
+            holder = plain
+            for step in steps:
+                holder = holder[step]
+            holder[last] = {"$ref": quote(holder[last]["file"])}
+
+
 def _schemas(plain: Any) -> Iterator[tuple[DocPath, dict[str, Any]]]:
     """Each JSON Schema of a machine, where it stands for a type."""
+    for path, notation in _notations(plain):
+        yield from _roots(notation, path)
+
+
+def _notations(plain: Any) -> Iterator[tuple[DocPath, Any]]:
     for key in ("input", "agents", "validators", "states"):
-        for path, types in _types(plain.get(key) if isinstance(plain, dict) else None, (key,)):
-            yield from _roots(types, path)
+        yield from _types(plain.get(key) if isinstance(plain, dict) else None, (key,))
 
 
 def _types(value: Any, path: DocPath) -> Iterator[tuple[DocPath, Any]]:

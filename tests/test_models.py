@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.pricing import (
@@ -246,6 +247,32 @@ def test_a_schema_is_strict_only_where_every_field_is_required() -> None:
     assert is_closed(parse_fields({"a": {"b": "int"}, "c": ["str"]}).schema)
     assert not is_closed(parse_fields({"a": {"b": "optional int"}}).schema)
     assert not is_closed({"type": "object", "properties": {}})
+    assert is_closed(parse_fields({"properties": "str", "default": "int"}).schema)
+    assert not is_closed(parse_fields({"a": "any"}).schema)
+    assert not is_closed(parse_fields({"a": "str", "...": "any"}).schema)
+
+
+class Tree(BaseModel):
+    kids: list[Tree]
+
+
+def test_the_root_of_a_schema_is_an_object_where_the_provider_is_asked() -> None:
+    schema = parse_fields(Tree.model_json_schema()).schema
+    told = arguments(agent(), request(schema=schema))
+    form = told["response_format"]["json_schema"]
+    assert (form["schema"]["type"], form["strict"]) == ("object", False)
+    assert form["schema"]["properties"] == schema["$defs"]["Tree"]["properties"]
+    assert form["schema"]["$defs"] == schema["$defs"]
+
+
+@pytest.mark.parametrize(
+    "notation", [{"type": "array", "items": {"type": "string"}}, {"tree": Tree.model_json_schema()}]
+)
+def test_a_schema_that_providers_refuse_is_asked_for_in_words(notation: dict[str, Any]) -> None:
+    schema = parse_fields(notation).schema
+    told = arguments(agent(), request(schema=schema))
+    assert "response_format" not in told
+    assert json.dumps(schema, ensure_ascii=False) in told["messages"][0]["content"]
 
 
 def test_params_are_passed_on_and_the_address_and_the_key_with_them(

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from loopkit.cli import invoke
 from loopkit.datatypes import conform, parse_fields, parse_type, single_values
 from loopkit.events import Replied
+from loopkit.runner.work.human import AnswerRefused
 from loopkit.source import written
 from tests.support import Desk, scenario
 
@@ -606,4 +607,86 @@ def test_suggested_cases_leave_out_what_a_guard_wants_to_be_none(
     assert invoke(["test", "--suggest", str(path)]) == 0
     printed = capsys.readouterr().out
     for name in ("way0", "way1", "way2", "rest"):
-        assert f"\n  comes to {name}:\n" in printed
+        assert f"comes to {name}:" in printed
+
+
+# -- schemas in files ------------------------------------------------------------------------------
+
+NODE = """{
+\t"type": "object",
+\t"properties": {"name": {"type": "string"}, "kids": {"type": "array", "items": {"$ref": "#"}}},
+\t"required": ["name"]
+}"""
+
+
+def test_a_schema_from_a_file_stands_for_a_type_and_guards_know_it(desk: Desk) -> None:
+    schema = {**Answer.model_json_schema(), "title": "in a file"}
+    desk.write("types/answer.schema.json", json.dumps(schema))
+    guard = {"guard": "result.ok and score > 3", "target": "yes"}
+    text = asking({"file": "types/answer.schema.json"}, guard)
+    assert desk.problems(text) == []
+    script = scenario(agents={"writer": [{"data": SAID}]})
+    assert desk.play(text, script).outcome == "yes"
+    script = scenario(agents={"writer": [{"data": {**SAID, "size": "l"}}]})
+    assert desk.play(text, script).outcome == "unusable"
+
+
+def test_a_file_refers_to_files_beside_it_and_a_record_holds_several(desk: Desk) -> None:
+    desk.write("types/node.json", NODE)
+    pair = {
+        "type": "object",
+        "properties": {"first": {"$ref": "node.json"}, "n": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "integer"}},
+        "required": ["first", "n"],
+    }
+    desk.write("types/pair of nodes.yaml", written(pair))
+    notation = {"pair": {"file": "types/pair of nodes.yaml"}, "all": [{"file": "types/node.json"}]}
+    guard = {"guard": 'input.pair.first.name == "a" and input.pair.n > 1', "target": "yes"}
+    text = showing(notation, "{{ input.all[0].name }}", guard)
+    given = {"pair": {"first": {"name": "b"}, "n": 2}, "all": [{"name": "x", "kids": []}]}
+    assert desk.problems(text) == []
+    assert desk.play(text, inputs=given).result == {"show": "x"}
+    given["pair"] = {"first": {"name": "a"}, "n": 2}
+    assert desk.play(text, inputs=given).outcome == "yes"
+
+
+def test_a_run_keeps_the_schema_of_a_file(stored: Desk) -> None:
+    form = {
+        "type": "object",
+        "properties": {"why": {"type": "string", "minLength": 3}},
+        "required": ["why"],
+    }
+    path = stored.write("form.schema.json", json.dumps(form))
+    text = machine(
+        states={
+            "ask": {
+                "human": "Why?",
+                "choices": "tell",
+                "form": {"file": "form.schema.json"},
+                "next": "told",
+            },
+            "told": {"render": "{{ ask.why }}", "next": "done"},
+            "done": {"final": "success", "result": "told"},
+        }
+    )
+    played = stored.play(text)
+    path.unlink()
+    with pytest.raises(AnswerRefused, match="too short"):
+        stored.answer(played.state.run, "tell", form={"why": "x"})
+    assert stored.answer(played.state.run, "tell", form={"why": "yes."}).result == {"told": "yes."}
+
+
+def test_a_schema_file_that_is_not_there_or_broken_is_told(desk: Desk) -> None:
+    [problem] = desk.problems(showing({"doc": {"file": "none.json"}}, "x"))
+    assert (problem.code, problem.path) == ("unreadable-file", "input.doc.$ref")
+    assert problem.span is not None
+    desk.write("broken.json", '{"type": "strnig"}')
+    [problem] = desk.problems(showing({"doc": {"file": "broken.json"}}, "x"))
+    assert problem.code == "bad-type"
+    assert problem.span is not None
+    assert problem.span.file.endswith("broken.json")
+
+
+def test_a_record_may_have_a_field_called_file(desk: Desk) -> None:
+    text = showing({"doc": {"file": "str"}}, "{{ input.doc.file }}")
+    assert desk.play(text, inputs={"doc": {"file": "a.json"}}).result == {"show": "a.json"}

@@ -9,7 +9,8 @@ from functools import lru_cache
 # What is never closed reaches to the end, so that it is looked through once.
 CODE = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)", re.DOTALL)
-PATH = re.compile(r"[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*")
+PATH = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*")
+HYPHENED = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ def in_code(text: str) -> Mentions:
     """What an expression mentions: a guard, a condition, a path, the inside of a template."""
     bare = TEXT.sub(" ", text)
     paths = [re.split(r"\s*\.\s*", path) for path in PATH.findall(bare)]
-    quoted = (word for found in TEXT.findall(text) for word in re.findall(r"\w+", found))
-    names = frozenset([*(step for path in paths for step in path), *quoted])
+    texts = [found[1:-1] for found in TEXT.findall(text)]
+    quoted = [*texts, *(word for found in texts for word in re.findall(r"\w+", found))]
+    # In a guard that is a name, in a template it is arithmetic.
+    hyphened = HYPHENED.findall(bare)
+    names = frozenset([*(step for path in paths for step in path), *quoted, *hyphened])
     return Mentions(names, frozenset(path[0] for path in paths if len(path) == 1))

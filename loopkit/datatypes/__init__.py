@@ -22,6 +22,7 @@ from loopkit.datatypes.notation import (
     parse_record,
     parse_type,
 )
+from loopkit.json_schema import schema_faults
 
 __all__ = [
     "DataType",
@@ -36,5 +37,6 @@ __all__ = [
     "parse_record",
     "parse_type",
     "salvaged",
+    "schema_faults",
     "single_values",
 ]

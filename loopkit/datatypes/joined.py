@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from loopkit.datatypes.references import Steps, part_at, steps_of
+from loopkit.json_schema.layout import Path
+from loopkit.json_schema.local import part_at, steps_of
 
 MOST_JOINED = 200
 """How many parts are put together; what more of them say is left out: then less is known."""
@@ -20,7 +21,7 @@ class Part:
     """A schema in another one: where it stands, and what was followed to come there."""
 
     schema: Any
-    steps: Steps = ()
+    steps: Path = ()
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0

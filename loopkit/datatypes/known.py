@@ -11,8 +11,8 @@ from typing import Any
 
 from loopkit.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
 from loopkit.datatypes.joined import Joined, Part
-from loopkit.datatypes.references import moved, refers, standing_alone
 from loopkit.json_schema import NotJudged, schema_faults, schema_problem
+from loopkit.json_schema.local import made_local, moved, refers, standing_alone
 
 MOST_PARTS = 10_000
 """How many parts of a schema are looked at; of those behind them nothing is known."""
@@ -32,7 +32,10 @@ def _read(text: str) -> DataType:
     schema: dict[str, Any] = json.loads(text)
     if problem := schema_problem(schema):
         raise NotationError(f"not a valid JSON Schema: {problem}", problem.path)
-    return replace(_Reader(schema).type_of(Part(schema)), schema=schema)
+    whole = made_local(schema)
+    found = replace(_Reader(whole).type_of(Part(whole)), schema=whole)
+    is_mapping = found.fields is None and _kinds(Joined.of(Part(whole), whole).words) == {"object"}
+    return replace(found, fields={}, others=DataType({})) if is_mapping else found
 
 
 @dataclass

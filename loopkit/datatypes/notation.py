@@ -10,8 +10,8 @@ from typing import Any
 
 from loopkit.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
 from loopkit.datatypes.known import from_schema
-from loopkit.datatypes.references import moved
 from loopkit.json_schema import schema_faults
+from loopkit.json_schema.local import moved
 
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
@@ -46,8 +46,6 @@ def parse_fields(notation: Mapping[str, Any]) -> DataType:
 def parse_record(notation: Mapping[str, Any]) -> DataType:
     """The type at a root that is a mapping whatever it is, as under `input:`."""
     datatype = parse_fields(notation)
-    if datatype.fields is None and notation.get("type") == "object":
-        return replace(datatype, fields={}, others=DataType({}))
     if datatype.fields is None:
         raise NotationError("this JSON Schema is of no mapping: `type: object` has to stand there")
     return datatype

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.schema import is_closed, native_form
 from loopkit.agents.port import Message, Request
 from loopkit.definition import ModelAgent
 
@@ -26,24 +27,25 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
         told["base_url"] = agent.base_url
     if agent.api_key_env is not None:
         told["api_key"] = os.environ.get(agent.api_key_env)
-    if request.schema is not None and is_native(agent, request.model):
-        told["response_format"] = _response_format(request.schema)
+    if (schema := _native(agent, request)) is not None:
+        told["response_format"] = _response_format(schema)
     if len(request.messages) > 2 and _is_anthropic(request.model):
         # A kept session is sent again with each revision; what was sent before costs a tenth.
         told.setdefault("cache_control_injection_points", _cache_points(request.messages))
     return told
 
 
-def is_native(agent: ModelAgent, model: str) -> bool:
-    """Whether a schema is asked for by the provider's own means."""
+def _native(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
+    """The schema that is asked for by the provider's own means; none where words have to do."""
+    form = None if request.schema is None else native_form(request.schema)
     if agent.structured is not None:
-        return agent.structured == "native"
-    known = known_model(model)
-    return known is not None and known.native_schema
+        return form or request.schema if agent.structured == "native" else None
+    known = known_model(request.model)
+    return form if known is not None and known.native_schema else None
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
-    if request.schema is None or is_native(agent, request.model):
+    if request.schema is None or _native(agent, request) is not None:
         return request.messages
     asked = schema_in_words(request.schema)
     first, *rest = request.messages
@@ -68,22 +70,6 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": schema, "strict": is_closed(schema)},
     }
-
-
-def is_closed(schema: object) -> bool:
-    """Whether every object in a schema has all its fields required and no others.
-
-    Only then does OpenAI take it as strict; elsewhere the mark changes nothing.
-    """
-    if isinstance(schema, list):
-        return all(is_closed(item) for item in schema)
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        fields, required = schema.get("properties", {}), schema.get("required", [])
-        if schema.get("additionalProperties") is not False or set(fields) != set(required):
-            return False
-    return all(is_closed(value) for value in schema.values())
 
 
 def _is_anthropic(model: str) -> bool:
