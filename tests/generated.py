@@ -69,6 +69,10 @@ def generated(number: int) -> dict[str, Any]:
     _later_facts(making, raw)
     _scores(random.Random(f"score {number}"), raw)
     _codes(random.Random(f"code {number}"), raw)
+    _guarded_scores(random.Random(f"guarded score {number}"), raw)
+    _quorums(random.Random(f"quorum {number}"), raw)
+    _ratings(random.Random(f"rating {number}"), raw)
+    _many(random.Random(f"many {number}"), raw)
     return raw
 
 
@@ -87,12 +91,104 @@ def _scores(chance: random.Random, raw: dict[str, Any]) -> None:
 
 
 def _codes(chance: random.Random, raw: dict[str, Any]) -> None:
-    """Let a rule give the code that guards of its state look for, if nobody else can."""
+    """Let rules give the codes that guards of their state look for, some of them several."""
     for state in raw["states"].values():
         fixed = [rule for rule in state.get("by", []) if "judge" not in rule]
         names = any("in codes" in edge.get("guard", "") for edge in state.get("transitions", []))
         if names and len(fixed) == len(state["by"]) and not any("code" in rule for rule in fixed):
             chance.choice(fixed)["code"] = "lint"
+        if fixed and chance.random() < 0.2:
+            _told_by_code(chance, state, fixed)
+
+
+def _told_by_code(chance: random.Random, state: dict[str, Any], fixed: list[Any]) -> None:
+    """A state whose rules each have a code, and a judge only such as its `map` knows."""
+    for number, rule in enumerate(fixed):
+        rule.setdefault("code", f"c{number}")
+    if chance.random() < 0.3:
+        state["by"].append({"not_matches": "TODO", "code": "todo"})
+    # What a report of another shape finds anew has to have a key.
+    if chance.random() < 0.8 and "settle_after" not in state:
+        for rule in state["by"]:
+            if "judge" in rule:
+                # All that its state looks for, its own and one of a fixed rule.
+                rule["map"] = {"codes": {"odd": "lint", "long": fixed[0]["code"]}}
+                rule["prompt"] = "Judge {{ artifact }}."
+                del rule["rubric"]
+    codes = [rule["code"] for rule in state["by"] if "code" in rule]
+    wanted = [
+        f'"{codes[0]}" in codes', f'"{codes[-1]}" not in codes and not valid',
+        f'"{codes[0]}" in codes and "{codes[-1]}" in codes',
+        f'"{codes[0]}" in codes and error_count > 1', f'"{codes[-1]}" in codes and valid',
+        f'error_count == 1 and warning_count == 0 and "{codes[0]}" not in codes',
+        "error_count >= 3", "warning_count >= 2 or error_count >= 2",
+    ]  # fmt: skip
+    _added(chance, state, chance.choice(wanted))
+
+
+def _added(chance: random.Random, state: dict[str, Any], guard: str) -> None:
+    """Let some transition of a state that has a guard read something more."""
+    guarded = [edge for edge in state["transitions"] if "guard" in edge]
+    for edge in guarded and [chance.choice(guarded)]:
+        edge["guard"] = f"({edge['guard']}) {chance.choice(['and', 'or'])} ({guard})"
+
+
+def _guarded_scores(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Ask some of the judges that give a score under a condition only."""
+    for state in raw["states"].values():
+        for rule in state.get("by", []):
+            if "score" in rule and chance.random() < 0.5:
+                rule["guard"] = chance.choice(["attempt > 1", "input.flag", "attempt > 9"])
+                _added(chance, state, chance.choice(["score == none", "score != none"]))
+
+
+def _quorums(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let some panels do without one of their judges."""
+    for state in raw["states"].values():
+        judges = [rule for rule in state.get("by", []) if "judge" in rule]
+        if judges and chance.random() < 0.25:
+            more = [{"judge": "critic", "rubric": ["It is short."], "confirm": "fail"}]
+            state["by"] += more * chance.choice([0, 1, 1])
+            judges = [rule for rule in state["by"] if "judge" in rule]
+            state["quorum"] = chance.randint(1, len(judges))
+            _added(chance, state, chance.choice(['verdict == "pass"', 'verdict != "pass"']))
+
+
+def _ratings(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let some people give a number between bounds, and transitions read it."""
+    for state in raw["states"].values():
+        if "human" in state and "choices" in state and chance.random() < 0.5:
+            low = chance.choice([0, 1, 2])
+            rating = {"type": "int", "minimum": low, "maximum": low + chance.choice([0, 2, 3])}
+            state["form"] = {**state.get("form", {}), "rating": rating}
+            wanted = f"rating {chance.choice(['<', '==', '>='])} {chance.randint(0, 4)}"
+            for edge in state["transitions"][1:-1]:
+                if chance.random() < 0.7:
+                    edge["guard"] = f"({edge.get('guard', wanted)}) and {wanted}"
+
+
+def _many(chance: random.Random, raw: dict[str, Any]) -> None:
+    """States with more exit codes, or booleans, than all of whose combinations can be listed."""
+    for name, state in list(raw["states"].items()):
+        ways = [edge["target"] for edge in state.get("transitions", []) if "target" in edge]
+        if "run" in state and ways and chance.random() < 0.25:
+            codes = chance.sample(range(60), 22)
+            more = [
+                {"guard": f"exit_code == {code}", "target": chance.choice(ways)} for code in codes
+            ]
+            state["transitions"] = more + state["transitions"]
+        is_rated = "rating" in state.get("form", {})
+        if "human" in state and ways and not is_rated and chance.random() < 0.4:
+            names = [f"b{number}" for number in range(12)]
+            state["form"] = {**state.get("form", {}), **dict.fromkeys(names, "bool")}
+            more = [
+                {
+                    "guard": f'choice == "{state["choices"][-1]}" and {name}',
+                    "target": chance.choice(ways),
+                }
+                for name in names
+            ]
+            state["transitions"][1:1] = more
 
 
 def _surroundings(making: Making) -> None:
@@ -396,6 +492,10 @@ def features(raw: dict[str, Any]) -> Counter[str]:
     for state in raw["states"].values():
         kind = next((k for k in KINDS if k in state), "choice")
         found[f"kind {kind}"] += 1
+        found["quorum"] += "quorum" in state
+        found["form with bounds"] += "rating" in state.get("form", {})
+        found["a dozen booleans"] += "b11" in state.get("form", {})
+        found["many exit codes"] += repr(state.get("transitions")).count("exit_code ==") > 20
         error = state.get("on_error")
         found["error edge"] += bool(error)
         found["error edge that revises"] += "revise" in repr(error)
@@ -413,6 +513,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
                 "revisions >=",
                 "reports.",
                 "score",
+                "codes",
             ):
                 found[f"guard with {word}"] += word in edge.get("guard", "")
         for rule in state.get("by", []):
@@ -421,6 +522,9 @@ def features(raw: dict[str, Any]) -> Counter[str]:
             found["judge with samples"] += "samples" in rule
             found["judge that confirms"] += "confirm" in rule
             found["judge with score"] += "score" in rule
+            found["score behind a guard"] += "score" in rule and "guard" in rule
+            found["judge with codes of its own"] += "map" in rule
+            found["rule with code"] += "judge" not in rule and "code" in rule
             found["rule with guard"] += "guard" in rule
     found["then"] += "then" in raw["limits"]
     found["total"] += "total_revisions" in raw["limits"]

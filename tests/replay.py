@@ -142,6 +142,7 @@ class Replay:
         self.inputs = parse_fields(machine.input)
         self.codes = sorted({a or b for text in self.texts for a, b in CODES.findall(text)})
         self._counted: dict[Any, set[Found]] = {}
+        self._told: dict[tuple[int, str], list[Found]] = {}
         self.steps_made = 0
         self._ahead: dict[str, tuple[list[str], list[str]]] = {}
 
@@ -218,7 +219,8 @@ class Replay:
             case AgentState():
                 yield from self._of_agent(run, state)
             case CommandState():
-                for code in self.numbers if self._names("exit_code") else (0,):
+                # One below zero is that of a signal.
+                for code in (-1, *self.numbers) if self._names("exit_code") else (0,):
                     yield Option(
                         self._work(
                             run,
@@ -287,13 +289,22 @@ class Replay:
     def _of_human(self, run: RunState, state: HumanState) -> Iterator[Option]:
         form = parse_fields(state.form).fields or {}
         for choice in state.choices:
-            for values in product(*(list(self._of_type(t)) for t in form.values())):
-                filled = dict(zip(form, values, strict=True))
+            for filled in self._filled(form):
                 answer = HumanAnswer(choice=choice, comment="because", form=filled)
                 try:
                     yield Option(answered(self.engine, run, state, answer))
                 except AnswerRefused:
                     continue
+
+    def _filled(self, form: Mapping[str, DataType]) -> Iterator[dict[str, Any]]:
+        """All ways to fill in a form; of a dozen booleans, which guards name one by one, few."""
+        flags = [name for name, datatype in form.items() if datatype.scalar == "bool"]
+        for values in product(*(list(self._of_type(t)) for n, t in form.items() if n not in flags)):
+            others = dict(zip([n for n in form if n not in flags], values, strict=True))
+            some = len(flags) + 1 if len(flags) < 10 else 2
+            for number in (*range(some), *range(len(flags), len(flags) + (some == 2))):
+                for chosen in combinations(flags, number):
+                    yield {n: n in chosen if n in flags else others[n] for n in form}
 
     # -- reports ---------------------------------------------------------------------------
 
@@ -311,7 +322,7 @@ class Replay:
                 yield from self._reported(run, "pass", Found(), everyone, more, scores=scores)
         else:
             yield from self._reported(run, "not_applicable", Found(), ())
-        for found in self._plainest(found for found in mild if found.warnings):
+        for found in self._plainest(mild, "warnings"):
             scores = self._scores(judges)
             yield from self._reported(run, "warn", found, everyone, second, scores=scores)
         yield from self._fails(run, state, applying, judges)
@@ -359,7 +370,7 @@ class Replay:
         always = [judge for judge in judges if judge[0].always]
         found = self._found([*fixed, *(rule for rule, _ in always)], state, wanted=fixed)
         asked, more = _samples(always), _second(always, state)
-        for one in self._plainest(f for f in found if f.is_wanted):
+        for one in self._plainest(found, "is_wanted"):
             scores = self._scores(always)
             yield from self._reported(run, "fail", one, asked, more, scores=scores)
         for judge in judges:
@@ -369,7 +380,7 @@ class Replay:
             mild = self._found(fixed, state, kinds=(False,))
             found = self._found(reviewers, state, wanted=[judge[0]], beside=mild)
             asked, more = _samples(judges) + _second([judge], state), _second(others, state)
-            for one in self._plainest(f for f in found if f.is_wanted):
+            for one in self._plainest(found, "is_wanted"):
                 scores = self._scores(judges)
                 yield from self._reported(run, "fail", one, asked, more, scores=scores)
         for code in self._fault_codes(state.validate_):
@@ -402,9 +413,15 @@ class Replay:
             self._counted[key] = counted_out(finders, limit, beside)
         return self._counted[key]
 
-    def _plainest(self, found: Iterable[Found]) -> list[Found]:
-        counts = ("error_count", "warning_count")
-        return plainest(found, {n: self.numbers for n in counts if self._names(n)}, self.codes)
+    def _plainest(self, found: set[Found], only: str = "") -> list[Found]:
+        """Those that guards tell apart; `only` such as have warnings, or one that is wanted."""
+        key = (id(found), only)
+        if key not in self._told:
+            read = {n: self.numbers for n in ("error_count", "warning_count") if self._names(n)}
+            some = (one for one in found if not only or getattr(one, only))
+            # What was counted out is kept, so that its id stays its own.
+            self._told[key] = plainest(some, read, self.codes)
+        return self._told[key]
 
     def _fault_codes(self, artifact: str) -> Iterator[str]:
         """The codes of what is no artifact, of all its authors."""

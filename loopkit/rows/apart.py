@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from loopkit.guard.kleene import Held, truth
 
@@ -27,6 +28,8 @@ class Split:
 
     dimension: int
     parts: tuple[Dimension, ...]
+    answered: int = 0
+    """How many questions before are answered for all of the region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Region:
     """Of the dimensions that were split, the alternatives that are left."""
     sure: Row
     """What all of its rows agree on, with what surrounds them."""
+    answered: int = 0
+    """The questions that need not be asked of it again."""
 
 
 class Space:
@@ -60,6 +65,9 @@ class Space:
         self._is_possible = is_possible
         self._told_by = told_by
         self._by_value = by_value
+        # By conditions of guards and by alternatives, which live as long as this does.
+        self._named: dict[int, Sequence[str]] = {}
+        self._known: dict[int, Mapping[int, bool | None]] = {}
         self._of: dict[str, list[int]] = {}
         for index, dimension in enumerate(dimensions):
             for fact in dict.fromkeys(fact for row in dimension for fact in row):
@@ -118,7 +126,7 @@ class Space:
         for part in split.parts:
             narrowed = self._narrowed(region, split.dimension, part)
             if self._is_possible(narrowed.sure):
-                yield narrowed
+                yield replace(narrowed, answered=split.answered)
 
     def _of_parts(
         self, values: Iterable[ast.expr], region: Region, *, decisive: bool
@@ -141,13 +149,33 @@ class Space:
         if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
             return Split(index, _one_by_one(left))
         told: dict[bool | None, list[Row]] = {}
+        truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
         for row in left:
-            facts = self._completed(_joined(region.sure, row))
-            told.setdefault(truth(condition, facts), []).append(row)
+            told.setdefault(truth_of(row), []).append(row)
         if len(told) == 1 and index in region.left:
             return next(iter(told))
         # One part only: any of its rows stands for it, but one has to.
         return Split(index, tuple(map(tuple, told.values())))
+
+    def _by_itself(self, condition: ast.expr, index: int) -> Callable[[Row], bool | None] | None:
+        """What a condition says of the alternatives of a dimension that alone decides it."""
+        known = self._known.get(id(condition))
+        if known is None:
+            rows = self._dimensions[index]
+            if any(name in self._told_by or name not in rows[0] for name in self._names(condition)):
+                return None
+            known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
+        return lambda row: known[id(row)]
+
+    def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
+        return truth(condition, self._completed(_joined(region.sure, row)))
+
+    def _names(self, condition: ast.expr) -> Sequence[str]:
+        known = self._named.get(id(condition))
+        if known is None:
+            known = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
+            self._named[id(condition)] = known
+        return known
 
     def _is_open(self, region: Region, index: int) -> bool:
         return len(self._left(region, index)) > 1
@@ -157,8 +185,11 @@ class Space:
 
     def _asked(self, condition: ast.expr) -> list[int]:
         """The dimensions that decide a condition without parts."""
-        names = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
-        facts = [fact for name in names for fact in sorted(self._told_by.get(name, {name}))]
+        facts = [
+            fact
+            for name in self._names(condition)
+            for fact in sorted(self._told_by.get(name, {name}))
+        ]
         indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
         return [index for index in indices if self._tells(index, condition)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from loopkit.graph import Edge
 from loopkit.guard import Guard
@@ -14,6 +14,7 @@ from loopkit.rows.apart import Dimension, Region, Row, Space, Split
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
+Question = Callable[[Region], bool | Split | None]
 OF_VERDICT = ("valid", "infeasible", "incomplete")
 
 
@@ -51,7 +52,7 @@ class Exit:
     def is_enabled(self, row: Row) -> bool | None:
         return truth(self.condition, row)
 
-    @property
+    @cached_property
     def guarded(self) -> ast.expr:
         return _all([]) if self.guard is None else self.guard.tree
 
@@ -153,24 +154,29 @@ class Table:
 
     def _next(self, region: Region) -> Split | None:
         """The next thing that has to be told of a region: in order, up to what is surely taken."""
-        for fact in self.first:
-            if split := self._space.value_of(fact, region):
-                return split
-        for condition in self.also:
-            told = self._space.truth(condition, region)
+        for answered in range(region.answered, len(self._questions)):
+            ask, is_last = self._questions[answered]
+            told = ask(region)
             if isinstance(told, Split):
-                return told
-        return self._by_exits(region)
-
-    def _by_exits(self, region: Region) -> Split | None:
-        for exit_ in self.exits:
-            asked = [exit_.condition, exit_.guarded] if self.is_human else [exit_.condition]
-            for told in (self._space.truth(condition, region) for condition in asked):
-                if isinstance(told, Split):
-                    return told
-                if told:
-                    return None
+                return replace(told, answered=answered)
+            if told and is_last:
+                return None
         return None
+
+    @cached_property
+    def _questions(self) -> Sequence[tuple[Question, bool]]:
+        """What is asked in turn, each with whether nothing is left to ask where it holds."""
+        space = self._space
+        taken = [
+            part
+            for exit_ in self.exits
+            for part in (exit_.condition, *((exit_.guarded,) if self.is_human else ()))
+        ]
+        return [
+            *((partial(space.value_of, fact), False) for fact in self.first),
+            *((partial(space.truth, part), False) for part in self.also),
+            *((partial(space.truth, part), True) for part in taken),
+        ]
 
     def _is_refused(self, exit_: Exit, row: Row) -> bool:
         return self.is_human and exit_.holds(row) is True
