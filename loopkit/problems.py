@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 Severity = Literal["error", "warning", "note"]
@@ -19,6 +21,11 @@ _WINDOW = 120
 _BEFORE_CARET = 40
 _LISTED = 12
 _LONGEST_WORD = 100
+_COMPARED = 300
+_OF_A_KIND = 10
+_SHOWN_OF_MANY = 3
+_LONGEST_TEXT = 1_000
+_PLACES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +76,12 @@ class ProblemsFound(Exception):
 def closest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice that `word` was most likely meant to be, or None where none is near.
 
-    Capitals do not count; a word of more than 100 characters is nobody's typing mistake.
+    Capitals do not count; a word of more than 100 characters is nobody's typing mistake, and of
+    more than 300 choices the first are compared.
     """
     if len(word) > _LONGEST_WORD:
         return None
-    by_folded = {choice.casefold(): choice for choice in choices}
+    by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
     near = difflib.get_close_matches(word.casefold(), by_folded, n=1)
     return by_folded[near[0]] if near else None
 
@@ -95,11 +103,29 @@ def render(problems: Iterable[Problem], sources: Mapping[str, str]) -> str:
     """Return the problems as text for a terminal, by file, line and column, a blank line between.
 
     `sources` maps the files that the spans name to their texts; a place in any other file is
-    shown without its line. Problems without a place come first. No control character of a file
-    or a message is passed through, so nothing here can move the cursor or colour the screen.
+    shown without its line. Problems without a place come first. Of more than ten with one code in
+    one file three are shown, and the others counted. No control character of a file or a message
+    is passed through, so nothing here can move the cursor or colour the screen.
     """
     lines = {file: _lines(text) for file, text in sources.items()}
-    return "\n\n".join(_block(problem, lines) for problem in sorted(problems, key=_order))
+    return "\n\n".join(_blocks(sorted(problems, key=_order), lines))
+
+
+def _blocks(problems: Sequence[Problem], lines: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    found = Counter(map(_kind, problems))
+    shown: Counter[tuple[str, str]] = Counter()
+    for problem in problems:
+        kind = _kind(problem)
+        shown[kind] += 1
+        if found[kind] <= _OF_A_KIND or shown[kind] <= _SHOWN_OF_MANY:
+            yield _block(problem, lines)
+        elif shown[kind] == _SHOWN_OF_MANY + 1:
+            rest = found[kind] - _SHOWN_OF_MANY
+            yield f"… and {rest:,} more {problem.severity}[{problem.code}] in {_printable(kind[0])}"
+
+
+def _kind(problem: Problem) -> tuple[str, str]:
+    return (problem.span.file if problem.span else "", problem.code)
 
 
 def render_one(problem: Problem, sources: Mapping[str, str]) -> str:
@@ -123,16 +149,24 @@ def _block(problem: Problem, lines: Mapping[str, Sequence[str]]) -> str:
     gutter = max((len(str(span.line)) for span in spans), default=1)
     return "\n".join(
         [
-            f"{problem.severity}[{problem.code}]: {_printable(problem.message)}",
+            f"{problem.severity}[{problem.code}]: {_printable(_cut(problem.message))}",
             *_primary(problem, lines, gutter),
-            *(row for label, span in problem.also for row in _further(label, span, lines, gutter)),
-            *_help(problem.help),
+            *(
+                row
+                for label, span in problem.also[:_PLACES]
+                for row in _further(label, span, lines, gutter)
+            ),
+            *_help(_cut(problem.help)),
         ]
     )
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}{_CUT}"
+
+
 def _primary(problem: Problem, lines: Mapping[str, Sequence[str]], gutter: int) -> list[str]:
-    path = f"({_printable(problem.path)})" if problem.path else ""
+    path = f"({_printable(_cut(problem.path))})" if problem.path else ""
     if problem.span is None:
         return [f"  {path}"] if path else []
     arrow = f"  --> {_position(problem.span)}" + (f"   {path}" if path else "")

@@ -49,12 +49,13 @@ NOTHING_KNOWN = frozenset({"syntax"})
 """What YAML's parser refuses for a reason that nobody has met yet."""
 MACHINE = b"loopkit: 1\nstates:\n  a: {render: TEXT, next: b}\n  b: {final: success}\n"
 ROW = b"[%s]\n" % b",".join([b"*x"] * 1000)
-MANY = b"x: &x [1]\ny: &x " + ROW + b"z: " + ROW
+MANY = b"x: &x [1]\ny: &y " + ROW + b"z: " + ROW.replace(b"x", b"y")
 """Aliases of aliases: a few keys that stand for more than a file may have."""
 TOO_BIG_FOR_A_CASE = {
     "not-utf-8": MACHINE.replace(b"TEXT", b"\xff"),
     "too-large": MACHINE + b"#" * MAX_BYTES,
     "too-many-values": MACHINE + MANY,
+    "too-many-problems": b"a: 1\n" * 100,
     "string-too-long": MACHINE.replace(b"TEXT", b"x" * 100_001),
 }
 

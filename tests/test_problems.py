@@ -274,3 +274,21 @@ def test_a_long_list_of_choices_is_cut():
     listed = did_you_mean("zzz", [f"state_{number}" for number in range(40)])
     assert listed.count("`state_") == 12
     assert listed.endswith("`state_11` and 28 more")
+
+
+def test_of_many_problems_of_one_kind_a_few_are_shown_and_the_others_counted() -> None:
+    def repeated(number: int, code: str = "tag") -> list[Problem]:
+        return [Problem(code, "no", Span("a.yaml", n, 1, n, 2)) for n in range(1, number + 1)]
+
+    assert render(repeated(10), {}).count("error[tag]") == 10
+    told = render([*repeated(90_000), *repeated(2, "tab")], {}).split("\n\n")
+    assert told[-1] == "… and 89,997 more error[tag] in a.yaml"
+    assert [block.splitlines()[0] for block in told[:-1]].count("error[tag]: no") == 3
+    assert len(told) == 3 + 2 + 1
+
+
+def test_a_text_without_end_is_cut_wherever_it_stands() -> None:
+    endless = "x" * 1_000_000
+    span = Span("a.yaml", 1, 1, 1, 2)
+    problem = Problem("tag", endless, span, endless, endless, also=((("here", span),) * 90_000))
+    assert len(render([problem], {"a.yaml": endless})) < 8_000

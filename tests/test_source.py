@@ -990,3 +990,51 @@ def test_the_reader_prints_and_warns_nothing(capfd, recwarn):
     read("a: &x 1.\nb: &x 1e5\nc: *x\nd: 010\ne: 2001-01-01\n", "f").plain()
     assert capfd.readouterr() == ("", "")
     assert not recwarn.list
+
+
+# Much that is wrong
+
+LOTS = {
+    "undefined aliases": "- *a\n" * 190_000,
+    "undefined aliases in brackets": "[" + "*a, " * 240_000 + "]",
+    "different undefined aliases": "".join(f"- *b{i}\n" for i in range(90_000)),
+    "tags": "- !a b\n" * 140_000,
+    "one long tag": "!" * 999_999,
+    "one long anchor": "&" * 999_999,
+    "one long alias": "*" * 999_999,
+    "one long directive": "%" * 999_999,
+    "one key": "a: 1\n" * 190_000,
+    "one key in braces": "{" + "a: 1, " * 160_000 + "}",
+    "numbers as keys": "".join(f"{i}: 1\n" for i in range(90_000)),
+    "huge numbers": "- 99999999999999999999999\n" * 38_000,
+    "templates": "a: {{ b }}\n" * 90_000,
+    "templates in brackets": "[" + "{{ b }}, " * 90_000 + "]",
+    "odd quotes": "[" + 'a", ' * 190_000 + "]",
+    "missing spaces": "{" + "a:b, " * 190_000 + "}",
+    "odd blanks": "\u00a0a\u00a0: 1\n" * 70_000,
+    "merge keys": "<<: 1\n" * 140_000,
+    "conflicts": "<<<<<<< a\n" * 90_000,
+    "one conflict": "<<<<<<< a\n" + "|||||||\n" * 90_000,
+    "question marks": "? " * 499_999,
+    "dashes": "- " * 499_999,
+    "braces": "{" * 999_999,
+    "tabs": "\t" * 999_999,
+    "control characters": "\x01" * 999_999,
+}
+
+
+@pytest.mark.parametrize("name", LOTS)
+def test_a_file_with_very_much_wrong_is_told_at_once_and_in_few_words(name: str) -> None:
+    started_s = time.process_time()
+    found = problems(LOTS[name])
+    told = render(found, {"plan.yaml": LOTS[name]})
+    # A few hundredths of a second; reading all of it would take ten and more.
+    assert time.process_time() - started_s < 4
+    assert found
+    assert len(told) < 2_500
+
+
+def test_after_fifty_mistakes_the_rest_of_a_file_is_not_read() -> None:
+    found = problems("a: 1\n" * 1_000)
+    assert [problem.code for problem in found] == ["duplicate-key"] * 50 + ["too-many-problems"]
+    assert problems("a: 1\n" * 51)[-1].code == "duplicate-key"

@@ -8,7 +8,7 @@ aliases grow without bounds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -42,6 +42,7 @@ _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal"
 _PROPERTIES = re.compile(
     r"(?:[&!][^ \t\r\n,\[\]{}]*[ \t\r\n]*(?:(?<=[ \t\r\n])#[^\r\n]*[ \t\r\n]*)*)*"
 )
+_LONG_NAME = re.compile(r"[^ \t\r\n,\[\]{}]{200}")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -75,16 +76,30 @@ class _ParserGaveUp(Exception):
 
 
 class _Scanner(Scanner):
-    """Stops at brackets that are too deep.
+    """Stops at brackets that are too deep, and at names of anchors and tags that are none.
 
     The scanner looks 1,024 characters ahead, at a cost that grows with the square of the open
-    brackets, before the builder sees the first of them.
+    brackets, before the builder sees the first of them. It reads names character by character,
+    and tags at a cost that grows with the square of their length.
     """
 
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
         if self.flow_level >= mistakes.MAX_LEVELS:
             raise ScannerError(None, None, TOO_DEEP, self.reader.get_mark())
         super().fetch_flow_collection_start(TokenClass, to_push)
+
+    def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803
+        self._refuse_long_names("while scanning an anchor")
+        return super().scan_anchor(TokenClass)
+
+    def scan_tag(self) -> Any:
+        self._refuse_long_names("while scanning a tag")
+        return super().scan_tag()
+
+    def _refuse_long_names(self, context: str) -> None:
+        if _LONG_NAME.match(self.reader.buffer, self.reader.pointer):
+            mark = self.reader.get_mark()
+            raise ScannerError(context, mark, "the name is too long", mark)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -168,6 +183,7 @@ class _Builder:
         """Return the value that begins with `event`; a collection there is on `level`."""
         start, end = _offsets(event)
         self._count(1, start, end)
+        self._refuse_more(self.problems)
         if isinstance(event, AliasEvent):
             return self._alias(event.anchor, start, end, level)
         if event.ctag is not None:
@@ -252,17 +268,18 @@ class _Builder:
         items: list[Node] = []
         while not isinstance(item := next(self._events), SequenceEndEvent):
             items.append(self._node(item, level + 1))
-        if event.flow_style:
-            self.problems += slips.in_flow_sequence(items)
+            if _is_stage(len(items)):
+                self._refuse_more([*self.problems, *_slips(event, items)])
+        self.problems += _slips(event, items)
         return self._collection(event, start, item, tuple(items))
 
     def _mapping(self, event: CollectionStartEvent, start: int, level: int) -> Node:
         pairs: list[tuple[Node, Node]] = []
         while not isinstance(key := next(self._events), MappingEndEvent):
             pairs.append((self._node(key, level + 1), self._node(next(self._events), level + 1)))
-        if event.flow_style:
-            self.problems += slips.in_flow_mapping(pairs)
-        fields, problems = fields_of(pairs)
+            if _is_stage(len(pairs)):
+                self._refuse_more([*self.problems, *_fields(event, pairs)[1]])
+        fields, problems = _fields(event, pairs)
         self.problems += problems
         return self._collection(event, start, key, MappingProxyType(fields))
 
@@ -297,8 +314,35 @@ class _Builder:
             place = self._source.span(start, start + 1)
             raise self._refused(mistakes.too_deep(place))
 
+    def _refuse_more(self, problems: list[Problem]) -> None:
+        """Stop where so much is wrong that the rest of the file tells nothing new."""
+        if len(problems) > mistakes.MAX_PROBLEMS:
+            place = self._source.span(self.end, self.end + 1)
+            told = problems[: mistakes.MAX_PROBLEMS]
+            raise ProblemsFound([*told, mistakes.too_many_problems(place)])
+
     def _refused(self, problem: Problem) -> ProblemsFound:
         return ProblemsFound([*self.problems, problem])
+
+
+def _is_stage(count: int) -> bool:
+    """Whether so many items are worth a look before the collection ends: 64, 128, 256, …
+
+    So looking costs no more than a second reading, however long the collection is.
+    """
+    return count >= mistakes.MAX_PROBLEMS and count & (count - 1) == 0
+
+
+def _slips(event: CollectionStartEvent, items: list[Node]) -> Iterable[Problem]:
+    return slips.in_flow_sequence(items) if event.flow_style else ()
+
+
+def _fields(
+    event: CollectionStartEvent, pairs: list[tuple[Node, Node]]
+) -> tuple[dict[str, Entry], list[Problem]]:
+    fields, problems = fields_of(pairs)
+    slipped = slips.in_flow_mapping(pairs) if event.flow_style else ()
+    return fields, [*slipped, *problems]
 
 
 def _offsets(event: Event) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from loopkit.problems import Span
@@ -37,7 +38,7 @@ class Entry:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
     """One file: its text without a byte order mark, and the tree of its values.
 
@@ -47,6 +48,10 @@ class Document:
     file: str
     text: str
     root: Node
+
+    @cached_property
+    def _rows(self) -> list[str]:
+        return lines_of(self.text)
 
     def plain(self) -> Any:
         """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
@@ -97,7 +102,7 @@ class Document:
         literal = node.style == "literal"
         texts = node.value.removesuffix("\n").split("\n") if literal else [node.value]
         at = node.span.line + (line if literal else 0)
-        rows = lines_of(self.text)
+        rows = self._rows
         if not (1 <= line <= len(texts) and at <= len(rows)):
             return None
         text, row = texts[line - 1], rows[at - 1]

@@ -10,6 +10,8 @@ from loopkit.source.text import describe
 MAX_BYTES = 1_000_000
 MAX_LEVELS = 64
 MAX_VALUES = 200_000
+MAX_PROBLEMS = 50
+"""Mistakes in the YAML of one file that are told; behind them it is not read on."""
 _SHOWN = 40
 
 
@@ -138,6 +140,15 @@ def too_many_values(place: Span) -> Problem:
         f"the file has more than {MAX_VALUES:,} keys and values, aliases expanded",
         place,
         help="use fewer aliases, or split the file",
+    )
+
+
+def too_many_problems(place: Span) -> Problem:
+    return Problem(
+        "too-many-problems",
+        f"the file has more than {MAX_PROBLEMS} mistakes in its YAML; from here it was not read",
+        place,
+        help="correct those above first; is this a file of YAML?",
     )
 
 

@@ -18,6 +18,7 @@ _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _REPORTED = 20
+_SHOWN = 40
 _BEFORE_CONTENT = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)|%[^\r\n]*(?:\r\n|\r|\n|\Z))*+")
 _DIRECTIVE = re.compile(r"^%[^\r\n]*", re.MULTILINE)
 _ACCEPTED_DIRECTIVE = re.compile(r"%YAML +1\.2 *(?: #.*)?")
@@ -92,7 +93,7 @@ def _directives(source: SourceText) -> Iterator[Problem]:
         if not _ACCEPTED_DIRECTIVE.fullmatch(found.group().rstrip()):
             yield Problem(
                 "directive",
-                f"the directive `{found.group().split()[0]}` is not supported",
+                f"the directive `{found.group().split()[0][:_SHOWN]}` is not supported",
                 source.span(found.start(), found.end()),
                 help="delete the line; files are read as YAML 1.2, where `yes`, `no` and `on`"
                 " are text",
@@ -106,7 +107,7 @@ def _conflicts(source: SourceText) -> list[Problem]:
     """
     conflicts: list[list[Span]] = []
     inside = False
-    for found in _CONFLICT.finditer(source.text):
+    for found in islice(_CONFLICT.finditer(source.text), _REPORTED):
         mark = found.group()[0]
         if inside and mark != "<":
             conflicts[-1].append(source.span(found.start(), found.end()))

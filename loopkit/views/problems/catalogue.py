@@ -10,6 +10,7 @@ MEANINGS: Mapping[str, str] = {
     "too-large": "A file is larger than 1,000,000 bytes.",
     "too-deep": "More than 64 levels are nested.",
     "too-many-values": "A file has more than 200,000 keys and values, aliases expanded.",
+    "too-many-problems": "A file has more than 50 mistakes in its YAML; the rest was not read.",
     "empty-file": "A file is empty.",
     "not-a-mapping": "The root of a file is no mapping.",
     "several-documents": "A second YAML document starts in a file.",
