@@ -61,6 +61,11 @@ class Edge:
     """The counters that it sets to zero before it counts."""
     emit: str | None = None
 
+    @property
+    def forward(self) -> bool:
+        """Whether it counts for the order of states: not back, and not taken at a limit."""
+        return not self.back and self.event != "limit"
+
 
 class Graph:
     """States and edges of one machine; immutable once made."""
@@ -161,6 +166,27 @@ class Graph:
 
     def _rewrites(self, name: str, artifact: str | None) -> bool:
         return artifact_of(self.machine, name) == artifact
+
+    @cached_property
+    def last_first(self) -> tuple[str, ...]:
+        """The states, each after all that forward edges lead to, where these go in no circle."""
+        order: dict[str, None] = {}
+        seen: set[str] = set()
+        for start in self.states:
+            trail = [(start, self._ahead(start))] if start not in seen else []
+            seen.add(start)
+            while trail:
+                onward = next((name for name in trail[-1][1] if name not in seen), None)
+                if onward is None:
+                    order[trail.pop()[0]] = None
+                else:
+                    seen.add(onward)
+                    trail.append((onward, self._ahead(onward)))
+        return tuple(order)
+
+    def _ahead(self, name: str) -> Iterator[str]:
+        ways = self.outgoing.get(name, ())
+        return (edge.target for edge in ways if edge.forward and edge.target in self.states)
 
     def reachable(self, start: str, *, back: bool = True) -> set[str]:
         """Every state that some path from `start` enters, itself included."""
@@ -276,6 +302,8 @@ def budget_key(name: str) -> str:
 
 
 def _reset_counters(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[str, ...]:
+    if not states:
+        return ()
     counters = (
         counter
         for other_id, other in _revisions(machine)

@@ -607,14 +607,9 @@ class Replay:
             for key, members in found.items()
         ]
 
-    def all_paths(self, most: int) -> Paths:
-        """Every path from every start; raises TooLong above so many."""
-        total = Paths()
-        for run in self.starts():
-            total = total.beside(self._from(run, most, {}))
-            if total.count > most:
-                raise TooLong
-        return total
+    def all_paths(self, run: RunState, most: int) -> Paths:
+        """Every path from one start; raises TooLong above so many."""
+        return self._from(run, most, {})
 
     def _from(self, run: RunState, most: int, known: dict[Any, Paths]) -> Paths:
         if run.status in ("finished", "suspended"):

@@ -105,7 +105,7 @@ def test_the_same_cases_are_suggested_each_time() -> None:
 
 
 def test_of_a_machine_that_is_too_large_the_near_goals_get_a_case() -> None:
-    found = suggested(PLAN_REVIEW, most=60)
+    found = suggested(PLAN_REVIEW, most=20)
     assert found.cases
     told = {reason for _, reason in found.failed}
     assert told == {"the machine has too many configurations, and none of the nearest comes to it"}

@@ -8,7 +8,7 @@ over exactly the rows of facts that the states can produce.
 from loopkit.bounds.expected import NotDetermined
 from loopkit.bounds.exploring import MOST_CONFIGURATIONS, explore
 from loopkit.bounds.extremes import Endless
-from loopkit.bounds.result import Bounds, Budget, Expected, Extreme, Range, Stuck, Taken
+from loopkit.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken
 from loopkit.bounds.work import Price, Work
 from loopkit.rows import Anatomy
 
@@ -16,7 +16,6 @@ __all__ = [
     "MOST_CONFIGURATIONS",
     "Anatomy",
     "Bounds",
-    "Budget",
     "Endless",
     "Expected",
     "Extreme",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loopkit.bounds.contexts import cap_of, number
-from loopkit.bounds.moves import Move, Moves, Ways, merged
-from loopkit.bounds.steps import Step, step_of
-from loopkit.bounds.variables import Values, Variable
-from loopkit.definition import FinalState
-from loopkit.graph import Edge
+from loopkit.bounds.moves import Move
+from loopkit.bounds.packing import TooManyValues
+from loopkit.bounds.plans import Change, Plan, Plans
+from loopkit.bounds.variables import Variable
 from loopkit.rows import Row
 
 END = -1
 """Where a suspended run goes: nowhere."""
-Configuration = tuple[str, Values]
+Configuration = tuple[str, int]
+"""A state, and what is held, packed."""
 Arc = tuple[Move, int]
 """A way out, and the number of the configuration that it leads to, or END."""
 
@@ -33,120 +32,149 @@ class Dead:
     is_sure: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Where a run stands: its state, and the values of what configurations hold of it."""
+
+    state: str
+    values: Mapping[Variable, object] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Explored:
     """The graph of configurations; they are numbered in the order in which they were found."""
 
+    plans: Plans
     found: list[Configuration] = field(default_factory=list)
-    arcs: list[tuple[Arc, ...]] = field(default_factory=list)
+    moves: list[tuple[Move, ...]] = field(default_factory=list)
+    """Of each one that was looked at; equal ones are one and the same tuple, as a rule."""
+    targets: list[Sequence[int]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    dead: list[Dead] = field(default_factory=list)
-    binding: set[str] = field(default_factory=set)
-    spent: dict[str, int] = field(default_factory=dict)
-    """The most that was spent of each counter."""
-    filled: set[str] = field(default_factory=set)
-    """Counters that were used up."""
-    closed: set[str] = field(default_factory=set)
-    """Back edges that had no room when their state decided."""
+    dead: dict[tuple[str, bool], Dead] = field(default_factory=dict)
+    """The first of each state that is surely, and that may be."""
+
+    def arcs(self, index: int) -> tuple[Arc, ...]:
+        """The ways out of a configuration; none of one that was not looked at."""
+        if index >= len(self.moves):
+            return ()
+        return tuple(zip(self.moves[index], self.targets[index], strict=True))
+
+    def values(self, index: int) -> dict[Variable, object]:
+        """What the state of a configuration reads."""
+        return self.plans.values(*self.found[index])
+
+    def every_plan(self) -> Iterator[tuple[Move, ...]]:
+        """The moves that belong together, each of them once."""
+        return iter({id(moves): moves for moves in self.moves}.values())
 
 
 class Explorer:
     """Goes from configuration to configuration, each once."""
 
-    def __init__(self, moves: Moves, most: int) -> None:
-        self._moves = moves
-        self._variables = moves.variables
-        self._graph = moves.variables.graph
+    def __init__(self, plans: Plans, most: int, present: Present | None = None) -> None:
+        """Starts where runs start, unless a `present` is given."""
+        self.plans = plans
+        self._present = present or Present(plans.variables.graph.machine.start)
         self._most = most
-        self._numbers: dict[Configuration, int] = {}
-        self._explored = Explored()
-        self._steps: dict[int, Step] = {}
-        self._merged: dict[tuple[int, ...], Move] = {}
+        self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
+        self._explored = Explored(plans)
+        self._alike: dict[tuple[int, ...], tuple[Move, ...]] = {}
 
     def explored(self) -> Explored:
         """The whole graph; raises TooMany above the number that may be looked at."""
-        start = self._graph.machine.start
-        for values in self._variables.starts():
-            held = tuple(values.get(variable, 0) for variable in self._variables.at[start])
-            self._explored.starts.append(self._number((start, held)))
-        for index, (name, held) in enumerate(self._explored.found):
-            self._explored.arcs.append(tuple(self._arcs(index, name, held)))
-        return self._explored
+        explored = self._explored
+        try:
+            explored.starts = self.starts()
+            for index, _ in enumerate(explored.found):
+                moves, targets = self._look(index)
+                explored.moves.append(moves)
+                explored.targets.append(targets)
+        except TooManyValues:
+            raise TooMany from None
+        return explored
 
     @property
     def so_far(self) -> Explored:
         """What was found before there were too many; the last ones have no ways out in it."""
         return self._explored
 
-    def _number(self, configuration: Configuration) -> int:
-        known = self._numbers.get(configuration)
+    def starts(self) -> list[int]:
+        """The configurations in which runs start."""
+        name = self._present.state
+        held = self.plans.held(name, self._present.values)
+        return [self._number(name, part) for part in self.plans.parts(name, held)]
+
+    def state(self, index: int) -> str:
+        return self._explored.found[index][0]
+
+    def arcs(self, index: int) -> Iterator[Arc]:
+        """The ways out of one configuration."""
+        moves, targets = self._look(index)
+        return zip(moves, targets, strict=True)
+
+    def ways(self, index: int) -> Iterator[tuple[Move, list[int]]]:
+        """The moves out of one configuration, each with the parts into which its target falls."""
+        name, held = self._explored.found[index]
+        plan = self.plans.of(name, held)
+        for move, change in zip(plan.moves, plan.changes, strict=True):
+            parts = self.plans.parts(change.target, _after(held, change)) if change.target else ()
+            yield move, [self._number(change.target, part) for part in parts] or [END]
+
+    def plan(self, index: int) -> Plan:
+        return self.plans.of(*self._explored.found[index])
+
+    def _look(self, index: int) -> tuple[tuple[Move, ...], Sequence[int]]:
+        name, held = self._explored.found[index]
+        plan = self.plans.of(name, held)
+        if plan.ways.stuck is not None:
+            self._note_dead(index, plan)
+        numbers = self._numbers
+        targets: list[int] = []
+        for target, stays, comes, clips, may_split in plan.changes:
+            if not target:
+                targets.append(END)
+                continue
+            after = held & stays | comes
+            for bits, least in clips:
+                if after & bits < least:
+                    after &= ~bits
+            known = numbers[target].get(after)
+            if known is None:
+                if may_split:
+                    return self._look_closer(index, plan)
+                known = self._number(target, after)
+            targets.append(known)
+        return plan.moves, targets
+
+    def _look_closer(self, index: int, plan: Plan) -> tuple[tuple[Move, ...], Sequence[int]]:
+        """The same where targets may fall apart."""
+        arcs = [(move, target) for move, targets in self.ways(index) for target in targets]
+        targets = [target for _, target in arcs]
+        if len(arcs) == len(plan.moves):
+            return plan.moves, targets
+        key = tuple(id(move) for move, _ in arcs)
+        return self._alike.setdefault(key, tuple(move for move, _ in arcs)), targets
+
+    def _number(self, name: str, held: int) -> int:
+        numbers = self._numbers[name]
+        known = numbers.get(held)
         if known is None:
-            known = self._numbers[configuration] = len(self._explored.found)
+            known = numbers[held] = len(self._explored.found)
             if known >= self._most:
                 raise TooMany
-            self._explored.found.append(configuration)
+            self._explored.found.append((name, held))
         return known
 
-    def _arcs(self, index: int, name: str, held: Values) -> Iterator[Arc]:
-        if isinstance(self._graph.states[name], FinalState):
-            return
-        values = dict(zip(self._variables.at[name], held, strict=True))
-        ways = self._moves.of(name, values)
-        if ways.stuck is not None:
-            self._explored.dead.append(Dead(index, ways.stuck, ways.is_surely_stuck))
-        self._explored.binding |= ways.binding
-        self._explored.closed.update(self._closed(name, values, ways))
-        reached: dict[tuple[str, Edge | None, int], list[Move]] = {}
-        for move in ways.moves:
-            for target in self._targets(move, held, values):
-                reached.setdefault((move.event, move.edge, target), []).append(move)
-        for (_, _, target), moves in reached.items():
-            yield self._one(moves), target
+    def _note_dead(self, index: int, plan: Plan) -> None:
+        name, stuck = self._explored.found[index][0], plan.ways.stuck
+        is_sure = plan.ways.is_surely_stuck
+        if stuck is not None and (name, is_sure) not in self._explored.dead:
+            self._explored.dead[name, is_sure] = Dead(index, stuck, is_sure)
 
-    def _closed(self, name: str, values: Mapping[Variable, object], ways: Ways) -> Iterator[str]:
-        """The back edges without room, of those that the state's work can come to."""
-        events = {move.event for move in ways.moves}
-        for edge in self._graph.outgoing[name]:
-            if edge.event in events and not self._has_room(edge, values):
-                yield edge.id
 
-    def _has_room(self, edge: Edge, values: Mapping[Variable, object]) -> bool:
-        return all(
-            number(values[Variable("counter", counter)]) < cap_of(self._variables, counter)(values)
-            for counter in edge.counters
-        )
-
-    def _targets(
-        self, move: Move, held: Values, values: Mapping[Variable, object]
-    ) -> Iterator[int]:
-        if move.edge is None:
-            yield END
-            return
-        self._count(move, values)
-        for target in self._step(move, move.edge).after(held):
-            yield self._number((move.edge.target, target))
-
-    def _one(self, moves: list[Move]) -> Move:
-        """Moves that leave nothing different for later, as one."""
-        if len(moves) == 1:
-            return moves[0]
-        key = tuple(map(id, moves))
-        if key not in self._merged:
-            self._merged[key] = merged(moves)
-        return self._merged[key]
-
-    def _step(self, move: Move, edge: Edge) -> Step:
-        # Moves live as long as the explorer does, so that their ids are theirs alone.
-        known = self._steps.get(id(move))
-        if known is None:
-            known = self._steps[id(move)] = step_of(self._variables, move, edge)
-        return known
-
-    def _count(self, move: Move, values: Mapping[Variable, object]) -> None:
-        """Note how far the counters of a back edge have come."""
-        for counter in move.edge.counters if move.edge else ():
-            reset = move.edge is not None and counter in move.edge.resets
-            spent = 1 if reset else number(values[Variable("counter", counter)]) + 1
-            self._explored.spent[counter] = max(spent, self._explored.spent.get(counter, 0))
-            if spent == cap_of(self._variables, counter)(values):
-                self._explored.filled.add(counter)
+def _after(held: int, change: Change) -> int:
+    after = held & change.stays | change.comes
+    for bits, least in change.clips:
+        if after & bits < least:
+            after &= ~bits
+    return after

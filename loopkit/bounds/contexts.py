@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from loopkit.bounds.variables import THEN, Variable, Variables, granted
+from loopkit.bounds.regions import Region
+from loopkit.bounds.variables import OF_COUNTING, THEN, Values, Variable, Variables
 from loopkit.rows import ROOM
 
-Reading = Callable[[Mapping[Variable, object]], object]
+Reading = Callable[[Values], object]
 """The values of a configuration -> the value of one fact."""
 PROGRESS = "progress "
 """How many earlier attempts were judged completely, up to two."""
 LIMITED = "limited "
 """Whether a limit was reached before."""
-OF_COUNTING = ("revisions", "max_revisions")
 
 
 def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
-    """Each fact of the context of a state, with how it is read from a configuration."""
+    """Each fact of the context of a state, with how it is read from a configuration.
+
+    An input is read as one of its region's values, whatever the state tells apart being split.
+    """
     read, named = variables.read[name], variables.named[name]
     for variable in read:
-        if variable.kind == "counter":
-            yield ROOM + variable.name, _room(variables, variable)
-        elif variable.kind in ("fact", "input") and variable.name in named:
+        if variable.kind in ("counter", "room"):
+            yield ROOM + variable.name, room_of(variables, variable.name)
+        elif variable.kind == "fact" and variable.name in named:
             yield variable.name, _value(variable)
+        elif variable.kind == "input" and variable.name in named:
+            yield variable.name, _stand_in(variable)
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
     if Variable("judged", name) in read:
@@ -31,19 +36,28 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     if THEN in read:
         yield LIMITED, _value(THEN)
     back = variables.graph.revise_edges[name]
-    if len(back) == 1 and not named.isdisjoint(OF_COUNTING):
-        counter = Variable("counter", back[0].counters[0])
-        yield "revisions", _value(counter)
-        yield "max_revisions", cap_of(variables, counter.name)
+    counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(OF_COUNTING) else ""
+    if counter in variables.counted:
+        yield "revisions", _value(Variable("counter", counter))
+        yield "max_revisions", cap_of(variables, counter)
 
 
-def cap_of(variables: Variables, counter: str) -> Callable[[Mapping[Variable, object]], int]:
-    """How the cap of a counter is read from a configuration."""
-    cap = variables.graph.caps[counter]
+def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:
+    """How the least cap that a counter may have is read from a configuration that holds it."""
+    cap = variables.inputs.caps[counter]
     if isinstance(cap, int):
         return lambda _: cap
     bound = Variable("input", cap)
-    return lambda values: granted(values[bound])
+    return lambda values: number(_region(values[bound]).stand_in)
+
+
+def room_of(variables: Variables, counter: str) -> Callable[[Values], bool]:
+    """Whether a counter has room, in a configuration where that is told apart."""
+    if counter in variables.rooms:
+        left = Variable("room", counter)
+        return lambda values: _region(values[left]).low > 0
+    spent, cap = Variable("counter", counter), cap_of(variables, counter)
+    return lambda values: number(values[spent]) < cap(values)
 
 
 def number(value: object) -> int:
@@ -52,13 +66,17 @@ def number(value: object) -> int:
     return value
 
 
+def _region(value: object) -> Region:
+    assert isinstance(value, Region)
+    return value
+
+
 def _value(variable: Variable) -> Reading:
     return lambda values: values[variable]
 
 
-def _room(variables: Variables, counter: Variable) -> Reading:
-    cap = cap_of(variables, counter.name)
-    return lambda values: number(values[counter]) < cap(values)
+def _stand_in(variable: Variable) -> Reading:
+    return lambda values: _region(values[variable]).stand_in
 
 
 def _attempt(variables: Variables, name: str) -> Reading:

@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heappop, heappush
 
-from loopkit.bounds.configurations import END, Arc, Explored
+from loopkit.bounds.configurations import END, Explorer
 from loopkit.bounds.extremes import weight_of
 from loopkit.bounds.linear import Contradiction, Equations
 from loopkit.bounds.moves import Case, Move
@@ -29,6 +30,7 @@ from loopkit.scope import own_names
 
 ENDS = ("transient", "content", "fatal", "limit")
 BLOCKED = "blocked"
+OPEN_INPUT = "the runs depend on the input, which has to be given"
 
 
 class NotDetermined(Exception):
@@ -84,32 +86,71 @@ class _Outcome:
 
 
 def expected(
-    explored: Explored, order: Sequence[int], assumptions: Sequence[Assumption], *, is_priced: bool
+    explorer: Explorer, assumptions: Sequence[Assumption], most: int, *, is_priced: bool
 ) -> Expected:
-    """The means; raises NotDetermined where an assumption is missing or they contradict."""
+    """The means; raises NotDetermined where an assumption is missing or they contradict.
+
+    Runs are followed from the start on, the least revised ones first. After `most` configurations
+    the rest is left out, and how many of all runs that are.
+    """
     chances = _Chances(assumptions)
-    if len(explored.starts) > 1:
-        raise NotDetermined("the runs depend on the input, which has to be given")
-    mass: dict[int, Fraction] = defaultdict(Fraction, {explored.starts[0]: Fraction(1)})
+    front = _Front(explorer)
     outcomes: dict[str, Fraction] = defaultdict(Fraction)
-    runs, calls, cost = Fraction(0), Fraction(0), Fraction(0)
-    for index in reversed(order):
-        name, here = explored.found[index][0], mass.pop(index, Fraction(0))
-        if not here:
-            continue
-        if not explored.arcs[index]:
-            outcomes[name] += here
-        for way, asked, chance in chances.of(name, explored.arcs[index]):
-            move, target = explored.arcs[index][way]
+    runs, cost = Fraction(0), Fraction(0)
+    for revised, index, here in front.each(most):
+        ways = list(explorer.ways(index))
+        if not ways:
+            outcomes[explorer.state(index)] += here
+        for way, asked, chance in chances.of(explorer.state(index), [move for move, _ in ways]):
+            move, (target, *others) = ways[way]
+            if others:
+                raise NotDetermined(OPEN_INPUT)
             share = here * chance
             runs += share * len(asked)
-            calls += share * len(asked)
             cost += share * Fraction(weight_of(asked, "cost", is_worst=False))
             if target == END:
                 outcomes[move.event] += share
             else:
-                mass[target] += share
-    return Expected(runs, calls, cost if is_priced else None, dict(outcomes))
+                is_back = move.edge is not None and move.edge.back
+                front.add(revised + is_back, target, share)
+    return Expected(runs, runs, cost if is_priced else None, dict(outcomes), front.left)
+
+
+class _Front:
+    """The configurations in which runs are, each with what part of all runs that are."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+        order = explorer.plans.variables.graph.last_first
+        self._place = {name: -at for at, name in enumerate(order)}
+        self._mass: dict[tuple[int, int], Fraction] = {}
+        self._waiting: list[tuple[int, int, int]] = []
+        for start in explorer.starts():
+            self.add(0, start, Fraction(1))
+        if len(self._waiting) > 1:
+            raise NotDetermined(OPEN_INPUT)
+
+    def add(self, revised: int, index: int, mass: Fraction) -> None:
+        """Some runs come to a configuration, after so many revisions."""
+        key = (revised, index)
+        if key not in self._mass:
+            self._mass[key] = Fraction(0)
+            place = self._place[self._explorer.state(index)]
+            heappush(self._waiting, (revised, place, index))
+        self._mass[key] += mass
+
+    def each(self, most: int) -> Iterator[tuple[int, int, Fraction]]:
+        """(revisions, configuration, part of all runs), until none is left or `most` were told."""
+        for _ in range(most):
+            if not self._waiting:
+                return
+            revised, _, index = heappop(self._waiting)
+            yield revised, index, self._mass.pop((revised, index))
+
+    @property
+    def left(self) -> Fraction:
+        """The part of all runs that is still on its way."""
+        return sum(self._mass.values(), Fraction(0))
 
 
 class _Chances:
@@ -121,11 +162,11 @@ class _Chances:
             self._of_state[assumption.state].append(assumption)
         self._known: dict[tuple[int, ...], list[tuple[int, Asked, Fraction]]] = {}
 
-    def of(self, name: str, arcs: Sequence[Arc]) -> list[tuple[int, Asked, Fraction]]:
+    def of(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:
         """(way out, who is asked, probability), without those that never happen."""
-        key = tuple(id(move) for move, _ in arcs)
+        key = tuple(map(id, moves))
         if key not in self._known:
-            self._known[key] = self._solved(name, [move for move, _ in arcs]) if arcs else []
+            self._known[key] = self._solved(name, moves) if moves else []
         return self._known[key]
 
     def _solved(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:

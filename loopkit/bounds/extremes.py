@@ -1,12 +1,12 @@
-"""The dearest and the cheapest path through the graph of configurations, and how many there are."""
+"""The dearest path through the whole graph of configurations, and how many paths there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from loopkit.bounds.configurations import END, Arc, Explored
+from loopkit.bounds.configurations import END, Explored
 from loopkit.bounds.moves import Case, Move
 from loopkit.bounds.work import Asked
 from loopkit.definition import FinalState
@@ -25,15 +25,24 @@ class Endless(Exception):
         self.state = state
 
 
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Moves that follow one another, each with the number of the configuration it starts from."""
+
+    steps: tuple[tuple[int, Move], ...]
+    end: int
+    """The last configuration."""
+
+
 def last_first(explored: Explored) -> list[int]:
     """The configurations, each after all that can follow it; raises Endless where none is such.
 
     Their order is the proof that every path is finite.
     """
-    waiting = [len(arcs) for arcs in explored.arcs]
-    before: list[list[int]] = [[] for _ in explored.arcs]
-    for index, arcs in enumerate(explored.arcs):
-        for _, target in arcs:
+    waiting = [len(targets) for targets in explored.targets]
+    before: list[list[int]] = [[] for _ in waiting]
+    for index, targets in enumerate(explored.targets):
+        for target in targets:
             if target == END:
                 waiting[index] -= 1
             else:
@@ -50,12 +59,27 @@ def last_first(explored: Explored) -> list[int]:
     return order
 
 
-def paths(explored: Explored, order: list[int]) -> int:
+def circle(graph: Graph) -> str | None:
+    """A state of a circle that the edges by themselves leave possible, none where they show an end.
+
+    Forward edges go in no circle then, and every edge back spends a counter that is never reset.
+    """
+    place = {name: at for at, name in enumerate(graph.last_first)}
+    reset = {counter for edge in graph.edges for counter in edge.resets}
+    for edge in graph.edges:
+        is_endless = edge.back and reset.issuperset(edge.counters)
+        if is_endless or (edge.forward and place[edge.target] >= place[edge.source]):
+            return edge.target
+    return None
+
+
+def paths(explored: Explored, order: Sequence[int]) -> int:
     """How many paths there are from all the starts together."""
-    counted = [0] * len(explored.arcs)
+    # One more than configurations: where END, which is -1, finds that of a suspended run.
+    counted = [1] * (len(order) + 1)
     for index in order:
-        arcs = explored.arcs[index]
-        counted[index] = sum(1 if to == END else counted[to] for _, to in arcs) if arcs else 1
+        if targets := explored.targets[index]:
+            counted[index] = sum([counted[target] for target in targets])
     return sum(counted[start] for start in explored.starts)
 
 
@@ -69,72 +93,62 @@ def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
     return sum(number * (work.call_usd or 0.0) for number, work in calls)
 
 
-@dataclass(frozen=True, slots=True)
 class Aim:
     """What is looked for: the most that any path can take, or the least that leads to a success."""
 
-    measure: Measure
-    is_worst: bool
+    def __init__(self, measure: Measure, *, is_worst: bool) -> None:
+        self.measure: Measure = measure
+        self.is_worst = is_worst
+        self._known: dict[int, tuple[Move, Number]] = {}
 
     def weight(self, move: Move) -> Number:
         """What the work before a move counts for."""
+        known = self._known.get(id(move))
+        if known is None:
+            # The move is kept with it, so that its id stays its own.
+            known = self._known[id(move)] = (move, self._weight(move))
+        return known[1]
+
+    def _weight(self, move: Move) -> Number:
         # What a limit cuts short is no measure of what a success takes.
         is_cut_short = move.event == "limit" and not self.is_worst
-        return NEVER if is_cut_short else self._weight(self.case(move)[1])
+        return NEVER if is_cut_short else self._weigh(self.case(move)[1])
 
     def case(self, move: Move) -> tuple[Case, Asked]:
         """The row of a move that is meant, and who is asked for it."""
-        choose: Callable[..., Case] = max if self.is_worst else min
-        case = choose(move.cases, key=lambda case: self._weight(self._asked(case)))
+        sign = -1 if self.is_worst else 1
+        case = min(move.cases, key=lambda c: (sign * self._weigh(self._asked(c)), not c.is_sure))
         return case, self._asked(case)
 
     def _asked(self, case: Case) -> Asked:
         return case.spread.most if self.is_worst else case.spread.least
 
-    def _weight(self, asked: Asked) -> Number:
+    def _weigh(self, asked: Asked) -> Number:
         return weight_of(asked, self.measure, is_worst=self.is_worst)
 
 
-class Search:
-    """The extreme from every configuration on, by one topological pass."""
-
-    def __init__(self, explored: Explored, order: list[int], graph: Graph, aim: Aim) -> None:
-        self.aim = aim
-        self._explored = explored
-        self._choose: Callable[..., Any] = max if aim.is_worst else min
-        moves = {id(move): move for arcs in explored.arcs for move, _ in arcs}
-        self._weights = weights = {key: aim.weight(move) for key, move in moves.items()}
-        over: Number = 0 if aim.is_worst else NEVER
-        # One more than configurations: where END, which is -1, finds that of a suspended run.
-        self._totals = totals = [over] * (len(order) + 1)
-        for index in order:
-            if arcs := explored.arcs[index]:
-                totals[index] = self._choose([weights[id(m)] + totals[to] for m, to in arcs])
-            elif _is_success(graph, explored.found[index][0]):
-                totals[index] = 0
-
-    def _through(self, arc: Arc) -> Number:
-        move, target = arc
-        return self._weights[id(move)] + self._totals[target]
-
-    @property
-    def start(self) -> int:
-        start: int = self._choose(self._explored.starts, key=self._totals.__getitem__)
-        return start
-
-    @property
-    def total(self) -> Number:
-        return self._totals[self.start]
-
-    def way(self) -> Iterator[tuple[int, Move]]:
-        """The configurations of the path that is looked for, with the move out of each."""
-        index = self.start
-        while index != END and self._explored.arcs[index]:
-            move, target = self._choose(self._explored.arcs[index], key=self._through)
-            yield index, move
-            index = target
+def dearest(explored: Explored, order: Sequence[int], aim: Aim) -> tuple[Number, Path]:
+    """The most that a path takes, and such a path, by one pass over all configurations."""
+    weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
+    weighed = [weights[id(moves)] for moves in explored.moves]
+    # One more than configurations: where END, which is -1, finds that of a suspended run.
+    totals: list[Number] = [0] * (len(order) + 1)
+    for index in order:
+        if targets := explored.targets[index]:
+            totals[index] = max(
+                [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
+            )
+    index = max(explored.starts, key=totals.__getitem__)
+    total, end, steps = totals[index], index, list[tuple[int, Move]]()
+    while index != END and (targets := explored.targets[index]):
+        through = [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
+        at = through.index(max(through))
+        steps.append((index, explored.moves[index][at]))
+        end, index = index, targets[at]
+    return total, Path(tuple(steps), end if index == END else index)
 
 
-def _is_success(graph: Graph, name: str) -> bool:
+def is_success(graph: Graph, name: str) -> bool:
+    """Whether a state is a final one that counts as a success."""
     state = graph.states[name]
     return isinstance(state, FinalState) and state.final == "success"

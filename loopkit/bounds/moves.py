@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from loopkit.bounds.contexts import LIMITED, OF_COUNTING, PROGRESS, number, readings
-from loopkit.bounds.variables import OF_PROGRESS, Variable, Variables, alike
+from loopkit.bounds.contexts import LIMITED, PROGRESS, number, readings
+from loopkit.bounds.regions import alike
+from loopkit.bounds.variables import OF_PROGRESS, Values, Variable, Variables, owner_of
 from loopkit.bounds.work import Asking, Spread
-from loopkit.definition import AgentState, CommandState, ValidateState
+from loopkit.definition import AgentState, CommandState, FinalState, ValidateState
 from loopkit.graph import Edge, EdgeEvent
 from loopkit.guard import Guard
 from loopkit.guard.kleene import UNKNOWN
 from loopkit.rows import ROOM, Row, Table, faults_of, own_table
 from loopkit.rows.table import of_verdict
 
+MOST_FLAGS = 6
+"""Counters that are not followed, of which a state looks at every combination of room and none."""
 COMPLETE = ("pass", "warn", "fail", "not_applicable")
 Kept = tuple[tuple[Variable, object], ...]
 Way = tuple[EdgeEvent, Edge | None, Kept, bool]
@@ -26,6 +30,8 @@ class Case:
 
     row: Row
     spread: Spread
+    is_sure: bool = True
+    """False where a guard is left open, so that it cannot be told which way the row goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,8 @@ class Ways:
     """A row for which no transition is enabled; of a person's only where no answer is taken."""
     is_surely_stuck: bool = False
     """False where it only cannot be shown that one is enabled."""
-    binding: frozenset[str] = frozenset()
-    """Counters without room that decide something here."""
+    closed: frozenset[str] = frozenset()
+    """Back edges without room, of those that the state's work can come to."""
 
 
 class Moves:
@@ -76,45 +82,73 @@ class Moves:
         self._stand_ins: dict[Variable, Callable[[object], object]] = {}
         self._known: dict[tuple[str, tuple[object, ...]], Ways] = {}
         named = {v for read in variables.read.values() for v in read if v.kind == "fact"}
-        self._left = {name: _left_by(name, named) for name in self._graph.states}
+        self._left: dict[str, list[Variable]] = {name: [] for name in self._graph.states}
+        for variable in sorted(named):
+            self._left[owner_of(variable.name)].append(variable)
 
-    def of(self, name: str, values: Mapping[Variable, object]) -> Ways:
+    def of(self, name: str, values: Values) -> Ways:
         """The ways out of a state in a configuration whose variables have these values."""
         parts = self._readings[name]
         key = (name, tuple([reading(values) for _, reading in parts]))
         known = self._known.get(key)
         if known is None:
             context = {fact: value for (fact, _), value in zip(parts, key[1], strict=True)}
-            known = self._known[key] = self.within(name, context)
+            every = [self._within(name, {**context, **rooms}) for rooms in self._rooms(name)]
+            known = self._known[key] = _joined(every)
         return known
 
-    def within(self, name: str, context: Row) -> Ways:
+    def anything(self, name: str) -> tuple[Move, ...]:
+        """All moves out of a state, whatever a configuration holds, and maybe more."""
+        is_final = isinstance(self._graph.states[name], FinalState)
+        return () if is_final else self._within(name, {}).moves
+
+    def _rooms(self, name: str) -> Iterator[Row]:
+        """Room and no room in the counters of a state that are not followed."""
+        counters = {c for edge in self._graph.outgoing[name] for c in edge.counters}
+        free = sorted(counters - self.variables.counted)
+        if len(free) > MOST_FLAGS:
+            yield {}
+            return
+        caps = self.variables.inputs.cap
+        flags = [(False,) if caps(counter).high == 0 else (True, False) for counter in free]
+        for chosen in product(*flags):
+            yield {ROOM + counter: flag for counter, flag in zip(free, chosen, strict=True)}
+
+    def _within(self, name: str, context: Row) -> Ways:
         """The ways out of a state in a context; what this does not name may be anything."""
         table = self._table(name)
         grouped: dict[Way, list[Case]] = {}
         stuck: Row | None = None
-        binding: set[str] = set()
         for own in self._rows(name, table, context):
             row = self._full(name, table, own, context)
-            cases = [Case(own, spread) for spread in self._spreads(name, row)]
+            taken = [exit_.edge for exit_ in table.taken(row)]
+            is_left = table.is_left(row)
+            is_sure = is_left and len(taken) < 2
+            cases = [Case(own, spread, is_sure) for spread in self._spreads(name, row)]
             if not cases:
                 continue
-            taken = [exit_.edge for exit_ in table.taken(row)]
             kept, is_judged = self._kept(name, row), row.get("verdict") in COMPLETE
             for edge in taken:
                 grouped.setdefault(("done", edge, kept, is_judged), []).extend(cases)
-            if stuck is None and not table.is_left(row):
+            if stuck is None and not is_left:
                 stuck = own
-            binding |= _binding(table, row, taken, self.variables.named[name])
         if table.is_human and not grouped and stuck is None:
             return Ways((), next(table.rows(context), {}), is_surely_stuck=True)
         for caught, broken in self._errors(name, context):
             grouped.setdefault(caught, []).extend(broken)
         moves = tuple(_move(way, cases) for way, cases in grouped.items())
+        closed = frozenset(self._closed(name, moves, context))
         if stuck is None:
-            return Ways(moves, binding=frozenset(binding))
+            return Ways(moves, closed=closed)
         surely = table.is_stuck(self._full(name, table, stuck, context))
-        return Ways(moves, stuck, surely, frozenset(binding))
+        return Ways(moves, stuck, surely, closed)
+
+    def _closed(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
+        events = {move.event for move in moves}
+        for edge in self._graph.outgoing[name]:
+            rooms = [context.get(ROOM + counter) for counter in edge.counters]
+            if edge.event in events and False in rooms:
+                yield edge.id
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -153,8 +187,7 @@ class Moves:
     def _stand_in(self, variable: Variable, value: object) -> object:
         """One of the values that no guard elsewhere tells from this one."""
         if variable not in self._stand_ins:
-            owner = variable.name.removeprefix("reports.").partition(".")[0]
-            guards = self.variables.elsewhere[owner]
+            guards = self.variables.elsewhere[owner_of(variable.name)]
             self._stand_ins[variable] = alike(variable.name, guards)
         return value if value is UNKNOWN else self._stand_ins[variable](value)
 
@@ -201,16 +234,14 @@ class Moves:
         return isinstance(state, AgentState | CommandState) or bool(self.asking.reach(name))
 
 
-def _left_by(name: str, named: Iterable[Variable]) -> tuple[Variable, ...]:
-    prefixes = (f"{name}.", f"reports.{name}.")
-    return tuple(sorted(v for v in named if v.name.startswith(prefixes)))
-
-
 def merged(moves: Sequence[Move]) -> Move:
     """Moves over one edge to one configuration, as one with all their cases."""
-    first = moves[0]
     cases = [case for move in moves for case in move.cases]
-    return _move((first.event, first.edge, first.kept, first.is_judged), cases)
+    return _move(_way(moves[0]), cases)
+
+
+def _way(move: Move) -> Way:
+    return move.event, move.edge, move.kept, move.is_judged
 
 
 def _move(way: Way, cases: list[Case]) -> Move:
@@ -218,14 +249,16 @@ def _move(way: Way, cases: list[Case]) -> Move:
     return Move(*way, tuple(cases), least)
 
 
-def _binding(table: Table, row: Row, taken: list[Edge], named: frozenset[str]) -> set[str]:
-    """The counters without room that make a difference to a row."""
-    full = [fact for fact, value in row.items() if fact.startswith(ROOM) and value is False]
-    if not named.isdisjoint(OF_COUNTING):
-        return {fact.removeprefix(ROOM) for fact in full}
-    plain = {fact: value for fact, value in row.items() if fact != "cap_reached"}
-    return {
-        fact.removeprefix(ROOM)
-        for fact in full
-        if [exit_.edge for exit_ in table.taken({**plain, fact: True})] != taken
-    }
+def _joined(every: Sequence[Ways]) -> Ways:
+    """What can come of a state's work in one of several contexts."""
+    if len(every) == 1:
+        return every[0]
+    alike: dict[Way, dict[Spread, Case]] = {}
+    for move in (move for ways in every for move in ways.moves):
+        # For what it costs, one row with the same work is like another.
+        alike.setdefault(_way(move), {}).update({case.spread: case for case in move.cases})
+    moves = tuple(_move(way, list(cases.values())) for way, cases in alike.items())
+    stuck = next((w for w in every if w.stuck is not None and w.is_surely_stuck), None)
+    stuck = stuck or next((w for w in every if w.stuck is not None), Ways(()))
+    closed = frozenset[str]().union(*(ways.closed for ways in every))
+    return Ways(moves, stuck.stuck, stuck.is_surely_stuck, closed)

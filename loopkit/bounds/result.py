@@ -27,17 +27,24 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The most, or the least, of one measure, and a path that takes it."""
+    """The most, or the least, of one measure, and a path that is known to take it."""
 
     total: float | None
-    """Runs and calls are whole numbers; cost is USD, none where a price is unknown."""
+    """What no run exceeds, or no success undercuts. Runs and calls are whole numbers; cost is USD,
+    none where a price is unknown."""
+    known: float | None
+    """What the way takes: the total, where that is exact; none where no way is known."""
     by_state: Mapping[str, float]
     """What of it falls to each state on the path; states that take none are left out."""
     by_agent: Mapping[str, float]
     way: tuple[Taken, ...]
-    """Empty where the total is unknown or only an upper bound."""
     inputs: Row
-    """The inputs with which the path starts, as far as a limit or a guard uses them."""
+    """The inputs with which the path starts, as far as it makes a difference."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a run is known to take it."""
+        return self.known == self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +57,8 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """How far a counter of revisions can come."""
-
-    most_spent: int
-    is_filled: bool
-    """It can be used up."""
-    binds: bool
-    """Where it is used up, it decides something that no other counter decides as well."""
-
-
-@dataclass(frozen=True, slots=True)
 class Stuck:
-    """A configuration in which no transition is enabled, and how a run comes there."""
+    """A state in which no transition is enabled, and how a run comes there."""
 
     state: str
     facts: Row
@@ -71,6 +67,8 @@ class Stuck:
     way: tuple[Taken, ...]
     is_sure: bool
     """False where the guards leave more open than can be counted out."""
+    is_reached: bool = True
+    """False where it could not be decided whether a run comes there; then there is no way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,8 @@ class Expected:
     """USD, each call at what it costs at most; none where a price is unknown."""
     outcomes: Mapping[str, Fraction]
     """How often each final state is reached; a suspended run counts under its error."""
+    left_out: Fraction = Fraction(0)
+    """The part of all runs that was not followed to its end, so that the means are too low."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class Bounds:
     """Calls to models and to agents that are programs."""
     cost: Range
     configurations: int | None = None
-    """None where there are too many to be looked at: then `worst` is "at most", `best` "at
-    least", and nothing of the following is known."""
+    """None where there are too many to be looked at: then nothing is known of `paths`, `unclosed`
+    and `unfilled`."""
     paths: int | None = None
     stuck: tuple[Stuck, ...] = ()
     """One for each state in which a run can be stuck."""
@@ -105,13 +105,15 @@ class Bounds:
     """Edges that no run takes, those of errors and limits that a state cannot have included."""
     unclosed: tuple[str, ...] = ()
     """Back edges that always have room when their state decides."""
-    budgets: Mapping[str, Budget] = field(default_factory=dict)
-    """By counter: an edge's id, `budget:NAME`, `total`."""
+    unfilled: Mapping[str, int | None] = field(default_factory=dict)
+    """The counters that no run uses up (an edge's id, `budget:NAME`, `total`), each with the most
+    that is spent of it, where that is known."""
     unpriced: tuple[tuple[str, str], ...] = ()
     """(agent, place) of the calls whose price is unknown."""
     expected: Expected | None = None
     """Where probabilities were given."""
 
     @property
-    def is_exact(self) -> bool:
+    def is_whole(self) -> bool:
+        """Whether all configurations were looked at."""
         return self.configurations is not None

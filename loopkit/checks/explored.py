@@ -22,21 +22,19 @@ def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
     """The problems of a machine after a look at all its runs.
 
     Where a run really comes to be stuck, or a person to be left without a choice, the way there is
-    told; a state in which rows of facts are left over that no run produces is no problem.
-    Transitions that no run takes and budgets that no run uses up come on top. A machine with other
-    errors is left as it is.
+    told; a state in which rows of facts are left over that no run produces is no problem. Where it
+    cannot be decided whether a run comes there, it is a warning. Transitions that no run takes and
+    budgets that no run uses up come on top. A machine with other errors is left as it is.
     """
     if any(p.severity == "error" and p.code not in CONFIRMED for p in problems):
         return list(problems)
     try:
-        bounds = explore(subject)
+        bounds = explore(subject, measures=())
     except Endless:
-        return list(problems)
-    if not bounds.is_exact:
         return list(problems)
     known = {(problem.code, problem.span) for problem in problems}
     told = list(_confirmed(bounds, problems))
-    more = list(_dead(subject, bounds))
+    more = [*_more_stuck(subject, bounds, told), *_dead(subject, bounds)]
     if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*told, *more)):
         # Else that would be told again by what follows from it.
         more += _unused(subject, bounds)
@@ -50,8 +48,30 @@ def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]
             yield problem
             continue
         found = stuck.get(problem.path.split(".")[1])
-        if found is not None:
+        if found is not None and found.is_reached:
             yield replace(problem, message=f"{problem.message} ({_reached(found)})")
+        elif found is not None:
+            yield _undecided(problem)
+
+
+def _undecided(problem: Problem) -> Problem:
+    """A warning instead of the error: the machine has too many configurations to look at each."""
+    message = problem.message.replace("` is stuck: no transition is left", "` may be stuck")
+    remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
+    return replace(
+        problem, message=f"could not be decided: {message}", severity="warning", help=remedy
+    )
+
+
+def _more_stuck(subject: Subject, bounds: Bounds, told: Sequence[Problem]) -> Iterator[Problem]:
+    """Where runs are stuck in states whose own rows do not show it."""
+    states = {problem.path.split(".")[1] for problem in told if problem.code in CONFIRMED}
+    for found in bounds.stuck:
+        if found.state not in states and found.is_reached:
+            message = f"`{found.state}` is stuck: no transition is left ({_reached(found)})"
+            remedy = "add `- {target: STATE}` as the last one"
+            path = ("states", found.state, "transitions")
+            yield subject.source.problem(path, STUCK, message, help=remedy, key=True)
 
 
 def _reached(found: Stuck) -> str:
@@ -95,12 +115,13 @@ def _dead(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
 
 def _unused(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
     for path, counter in _written_caps(subject):
-        budget = bounds.budgets.get(counter)
-        if budget is not None and not budget.is_filled:
+        if counter in bounds.unfilled:
+            most = bounds.unfilled[counter]
             yield subject.source.problem(
                 path,
                 "never-binds",
-                f"no run uses it up: {budget.most_spent} revisions are the most",
+                "no run uses it up"
+                + (f": {most} revisions are the most" if most is not None else ""),
                 help="lower it, or delete it",
                 severity="warning",
             )

@@ -47,4 +47,4 @@ def _way_to(name: str, before: Mapping[str, str | None]) -> Way:
 
 def is_forward(edge: Edge) -> bool:
     """Whether an edge counts for the order of states: not back, and not taken at a limit."""
-    return not edge.back and edge.event != "limit"
+    return edge.forward

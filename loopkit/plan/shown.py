@@ -34,7 +34,7 @@ def _head(plan: Plan) -> Iterator[str]:
     machine, bounds = plan.machine, plan.bounds
     yield f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": ")
     if bounds.configurations is None:
-        yield "too many configurations to look at each; what follows holds, but may be too high"
+        yield "too many configurations to look at each; each run ends; what is not exact says so"
     else:
         yield (
             f"{plural(len(machine.states), 'state')}, {bounds.configurations:,} configurations, "
@@ -49,9 +49,9 @@ def _table(plan: Plan) -> Iterator[str]:
     bounds = plan.bounds
     rows = [
         ("", "least", "most", ""),
-        ("agent runs", *_range(bounds.runs, bounds, _count), "an author or a judge at work"),
-        ("calls", *_range(bounds.calls, bounds, _count), "with every retry and re-ask"),
-        ("cost", *_range(bounds.cost, bounds, _usd), _cost_note(plan)),
+        ("agent runs", *_range(bounds.runs, _count), "an author or a judge at work"),
+        ("calls", *_range(bounds.calls, _count), "with every retry and re-ask"),
+        ("cost", *_range(bounds.cost, _usd), _cost_note(plan)),
     ]
     rows += _by("agent", bounds.calls.worst.by_agent) + _by("state", bounds.calls.worst.by_state)
     yield from aligned(rows)
@@ -61,10 +61,19 @@ def _table(plan: Plan) -> Iterator[str]:
     )
 
 
-def _range(found: Range, bounds: Bounds, told: Callable[[float | None], str]) -> tuple[str, str]:
-    least = "never" if found.best is None else told(found.best.total)
-    at_most = "" if bounds.is_exact else "at most "
-    return least, at_most + told(found.worst.total)
+def _range(found: Range, told: Callable[[float | None], str]) -> tuple[str, str]:
+    least = "never" if found.best is None else _edge(found.best, "at least", told)
+    return least, _edge(found.worst, "at most", told)
+
+
+def _edge(extreme: Extreme, how: str, told: Callable[[float | None], str]) -> str:
+    """One end of a range; where it is not exact, between what is known and what is not excluded."""
+    if extreme.is_exact:
+        return told(extreme.total)
+    if extreme.known is None:
+        return f"{how} {told(extreme.total)}"
+    low, high = sorted(told(end) for end in (extreme.known, extreme.total))
+    return f"between {low} and {high}"
 
 
 def _cost_note(plan: Plan) -> str:
@@ -112,13 +121,16 @@ def _expected(bounds: Bounds) -> Iterator[str]:
     yield f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls, {_usd(cost)}"
     for outcome, share in means.outcomes.items():
         yield f"  {outcome}: {float(share):.1%}"
+    if means.left_out:
+        yield f"  {float(means.left_out):.2%} of all runs are left out, so the means are too low"
 
 
 def _worst_way(bounds: Bounds) -> Iterator[str]:
-    way = bounds.calls.worst.way
-    if not way or not bounds.calls.worst.total:
+    worst = bounds.calls.worst
+    if not worst.way or not worst.known:
         return
-    yield f"The way that takes the most calls ({_count(bounds.calls.worst.total)}):"
+    is_known = "" if worst.is_exact else " that is known"
+    yield f"The way{is_known} that takes the most calls ({_count(worst.known)}):"
     yield from (f"  {line}" for line in _steps(bounds.calls.worst))
 
 

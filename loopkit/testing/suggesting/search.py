@@ -66,7 +66,7 @@ class _Search:
         machine = suite.machine
         anatomy = Anatomy.of_machine(machine.machine)
         goals = goals_of(machine)
-        impossible = impossible_goals(machine, goals, explore(anatomy, most=most))
+        impossible = impossible_goals(machine, goals, explore(anatomy, most=most, measures=()))
         self._wanted = [
             goal
             for goal in goals

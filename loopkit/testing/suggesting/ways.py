@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
 from loopkit.bounds.configurations import END, Arc, Explorer, TooMany
-from loopkit.bounds.contexts import cap_of, number
+from loopkit.bounds.contexts import room_of
 from loopkit.bounds.moves import Move, Moves
-from loopkit.bounds.variables import Variable, Variables, alike
+from loopkit.bounds.plans import Plans
+from loopkit.bounds.regions import Region, alike
+from loopkit.bounds.variables import Variables
 from loopkit.bounds.work import Asking
 from loopkit.definition import AgentState, CommandState, FinalState
 from loopkit.graph import Edge
@@ -48,7 +50,7 @@ class Way:
     """A path from the start to a final state, or to where an error suspends the run."""
 
     inputs: Mapping[str, object]
-    """By dotted name, those that guards and caps read."""
+    """By dotted name, those that have to be another than the usual one."""
     steps: tuple[Step, ...]
 
 
@@ -71,20 +73,22 @@ class Ways:
         At `most` so many configurations are looked at, those near the start.
         """
         self.graph = anatomy.graph
-        self._variables = Variables(anatomy, {})
+        self._variables = Variables(anatomy, {}, keeps_inputs=True)
         self._moves = Moves(self._variables, Asking(anatomy, lambda _agent, _place: None))
-        explorer = Explorer(self._moves, most)
+        explorer = Explorer(Plans(self._moves), most)
         self.is_whole = True
         try:
             explored = explorer.explored()
         except TooMany:
             explored, self.is_whole = explorer.so_far, False
+        self._explored = explored
         self._found, self._starts = explored.found, explored.starts
         self._arcs: list[tuple[Arc, ...]] = [
-            tuple(arc for arc in arcs if self._is_possible(arc[0])) for arcs in explored.arcs
+            tuple(arc for arc in explored.arcs(at) if self._is_possible(arc[0]))
+            for at in range(len(self._found))
         ]
-        self._arcs += [()] * (len(self._found) - len(self._arcs))
         self._usual = usual
+        self._stand_ins: dict[str, Callable[[object], object]] = {}
         self._distances: _Distances | None = None
         self._failed: set[tuple[int, int]] = set()
         self._wanted: frozenset[str] = frozenset()
@@ -131,7 +135,7 @@ class Ways:
             for arc in self._open(at):
                 if self._reaches(goal, arc[0]):
                     onward = 0 if arc[1] == END else far.to_end[arc[1]]
-                    yield here + self._cost(arc[0]) + onward, at, arc
+                    yield here + self._cost(at, arc) + onward, at, arc
 
     def _reaches(self, goal: Goal, move: Move) -> bool:
         """Whether a move is over an edge of the goal, or for a cap decides without it."""
@@ -147,18 +151,11 @@ class Ways:
         )
 
     def _has_room(self, edge: Edge, at: int) -> bool:
-        values = self._values(at)
-        return all(
-            number(values[Variable("counter", counter)]) < cap_of(self._variables, counter)(values)
-            for counter in edge.counters
-        )
+        values = self._explored.values(at)
+        return all(room_of(self._variables, counter)(values) for counter in edge.counters)
 
     def _by_id(self, edge: str) -> Edge:
         return self.graph.by_id[edge]
-
-    def _values(self, at: int) -> dict[Variable, object]:
-        name, held = self._found[at]
-        return dict(zip(self._variables.at[name], held, strict=True))
 
     # -- paths -----------------------------------------------------------------------------
 
@@ -176,8 +173,14 @@ class Ways:
             move, following = far.behind[at]
             steps.append(self._step(at, move))
             at = following
-        inputs = {v.name: value for v, value in self._values(start).items() if v.kind == "input"}
-        return Way(inputs, tuple(steps))
+        return Way(self._unusual([*(step.at for step in steps), at]), tuple(steps))
+
+    def _unusual(self, way: Iterable[int]) -> dict[str, object]:
+        """The inputs that have to be another than the usual one for a way to be taken."""
+        narrowest: dict[str, Region] = {}
+        for at in way:
+            narrowest |= self._regions(at)
+        return {n: r.stand_in for n, r in narrowest.items() if not self._has_usual(n, r)}
 
     def _step(self, at: int, move: Move) -> Step:
         return Step(at, self._found[at][0], move)
@@ -191,7 +194,7 @@ class Ways:
     def _measured(self) -> _Distances:
         count = len(self._found)
         far = _Distances([inf] * count, [inf] * count)
-        starts = {at: self._cost_of_inputs(at) for at in self._starts}
+        starts = {at: self._cost_of_inputs({}, at) for at in self._starts}
         for at, far.from_start[at], by in nearest(starts, self._onward):
             if by is not None:
                 far.before[at] = by
@@ -202,7 +205,7 @@ class Ways:
                     into[to].append((at, move))
 
         def backward(to: int) -> Iterator[tuple[int, float, tuple[Move, int]]]:
-            return ((at, self._cost(move), (move, to)) for at, move in into[to])
+            return ((at, self._cost(at, (move, to)), (move, to)) for at, move in into[to])
 
         ends = {at: 0.0 for at, (name, _) in enumerate(self._found) if self._is_final(name)}
         for at, far.to_end[at], follows in nearest(ends, backward):
@@ -212,30 +215,40 @@ class Ways:
 
     def _onward(self, at: int) -> Iterator[tuple[int, float, tuple[int, Move]]]:
         arcs = self._open(at)
-        return ((to, self._cost(move), (at, move)) for move, to in arcs if to != END)
+        return ((to, self._cost(at, (move, to)), (at, move)) for move, to in arcs if to != END)
 
     def _open(self, at: int) -> Iterator[Arc]:
         return (arc for arc in self._arcs[at] if (at, id(arc[0])) not in self._failed)
 
-    def _cost(self, move: Move) -> float:
+    def _cost(self, at: int, arc: Arc) -> float:
+        move, to = arc
         is_new = move.edge is not None and move.edge.id in self._wanted
         is_odd = move.event != "done" or all(case.row.get("stalled") for case in move.cases)
-        return STEP - NEW * is_new + ODD * is_odd
+        inputs = 0 if to == END else self._cost_of_inputs(self._regions(at), to)
+        return STEP - NEW * is_new + ODD * is_odd + inputs
 
-    def _cost_of_inputs(self, at: int) -> float:
-        inputs = {v.name: value for v, value in self._values(at).items() if v.kind == "input"}
-        return OTHER_INPUT * sum(not self.is_usual(name, value) for name, value in inputs.items())
+    def _regions(self, at: int) -> dict[str, Region]:
+        return self._explored.plans.inputs(*self._found[at])
 
-    def is_usual(self, name: str, value: object) -> bool:
-        """Whether a value of an input is the usual one, or one that no guard tells from it."""
-        if name not in self._usual:
-            return value is None
-        usual = self._usual[name]
-        guards = [g for gs in self._variables.guards.values() for g in gs]
-        guards += [g for gs in self._variables.rule_guards.values() for g in gs]
-        stand_in = alike(name, guards)
-        is_cap = name in self.graph.caps.values()
-        return usual == value if is_cap else stand_in(value) == stand_in(usual)
+    def _cost_of_inputs(self, before: Mapping[str, Region], at: int) -> float:
+        """What it costs that inputs can't be the usual ones from a configuration on."""
+        return OTHER_INPUT * sum(
+            not self._has_usual(name, region)
+            and (name not in before or self._has_usual(name, before[name]))
+            for name, region in self._regions(at).items()
+        )
+
+    def _has_usual(self, name: str, region: Region) -> bool:
+        """Whether a region has the usual value of an input, or one that no guard tells from it."""
+        usual = self._usual.get(name)
+        if not isinstance(usual, bool) and region.has_number(usual):
+            return True
+        if name not in self._stand_ins:
+            guards = [g for gs in self._variables.guards.values() for g in gs]
+            guards += [g for gs in self._variables.rule_guards.values() for g in gs]
+            self._stand_ins[name] = alike(name, guards)
+        stand_in = self._stand_ins[name]
+        return stand_in(usual) in map(stand_in, region.others)
 
     def _is_final(self, name: str) -> bool:
         return isinstance(self.graph.states[name], FinalState)

@@ -1,0 +1,338 @@
+"""Machines with more configurations than one would like to look at, each with its exact figures.
+
+They are made here from a few numbers; smaller ones of the same make are replayed on the engine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from loopkit.bounds import Anatomy, Bounds, Stuck, explore
+from loopkit.checks import check
+from loopkit.load import Loaded, load_text
+from loopkit.plan import plan_of, shown
+from loopkit.problems import Problem
+from tests.generated import generated
+from tests.replay import Paths, Replay, price
+
+HERE = Path(__file__).parent
+FORWARD = "{target: failed}"
+
+
+def loaded(states: Sequence[str], inputs: str = "{}", limits: str = "{}") -> Loaded:
+    lines = [
+        "loopkit: 1",
+        f"input: {inputs}",
+        f"limits: {limits}",
+        "agents: {writer: {model: a/writer, retry: {attempts: 1}}}",
+        "states:",
+        *(f"  {state}" for state in states),
+        "  done: {final: success}",
+    ]
+    ends = ["  failed: {final: failure}"] if "failed" in "".join(states) else []
+    return load_text("\n".join([*lines, *ends]) + "\n", "m.yaml", HERE)
+
+
+def loop(number: int, onward: str, *edges: str) -> list[str]:
+    """A draft and its check, whose transitions after `valid` are these."""
+    return [
+        f"d{number}: {{agent: writer, prompt: Write., next: c{number}}}",
+        f"c{number}: {{validate: d{number}, by: [{{not_matches: TODO}}], transitions: ["
+        f"{', '.join([f'{{guard: valid, target: {onward}}}', *edges])}]}}",
+    ]
+
+
+def loops(count: int, cap: int, *, last: str = FORWARD, limits: str = "{}") -> Loaded:
+    """Loops in a row; each check revises its own draft first, then the one before."""
+    states: list[str] = []
+    for number in range(count):
+        onward = f"d{number + 1}" if number + 1 < count else "done"
+        own = f"{{revise: d{number}, max: {cap}}}"
+        before = f"{{revise: d{max(number - 1, 0)}, max: {cap}, feedback: Again.}}"
+        states += loop(number, onward, own, before, last)
+    return loaded(states, limits=limits)
+
+
+def anatomy(machine: Loaded) -> Anatomy:
+    return Anatomy.of_machine(machine.machine)
+
+
+def bounds_of(machine: Loaded, **how: object) -> Bounds:
+    return explore(anatomy(machine), measures=("runs",), **how)  # type: ignore[arg-type]
+
+
+def errors(problems: Sequence[Problem]) -> list[str]:
+    return [problem.code for problem in problems if problem.severity == "error"]
+
+
+def replayed(machine: Loaded, **inputs: object) -> Paths:
+    replay = Replay(machine.machine)
+    if inputs:
+        return replay.all_paths(replay.begun(inputs), 10**9)
+    total = Paths()
+    for run in replay.starts():
+        total = total.beside(replay.all_paths(run, 10**9))
+    return total
+
+
+# -- exact, whether all are looked at or not ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "cap", "worst"), [(2, 1, 7), (2, 2, 12), (3, 1, 11)])
+def test_small_rows_of_loops_take_what_all_their_paths_take(
+    count: int, cap: int, worst: int
+) -> None:
+    machine = loops(count, cap)
+    assert replayed(machine).worst[0] == worst
+    whole, searched = bounds_of(machine), bounds_of(machine, most=1)
+    assert (whole.is_whole, searched.is_whole) == (True, False)
+    for bounds in (whole, searched):
+        assert (bounds.runs.worst.total, bounds.runs.worst.is_exact) == (worst, True)
+        assert bounds.runs.best is not None
+        assert bounds.runs.best.total == count
+
+
+@pytest.mark.parametrize(("count", "cap", "worst"), [(4, 4, 48), (5, 3, 47)])
+def test_larger_rows_of_loops_are_exact(count: int, cap: int, worst: int) -> None:
+    # Each pass takes a run a loop; a revision of its own takes one more, one of that before two.
+    assert worst == count + cap * (3 * count - 1)
+    whole, searched = bounds_of(loops(count, cap)), bounds_of(loops(count, cap), most=1_000)
+    assert whole.runs.worst.total == whole.runs.worst.known == worst
+    assert searched.runs.worst.total == searched.runs.worst.known == worst
+    assert sum(len(step.asked) for step in searched.runs.worst.way) == worst
+
+
+def test_the_dearest_run_of_eleven_to_the_tenth_configurations_is_found() -> None:
+    bounds = bounds_of(loops(10, 5), most=1_000)
+    assert (bounds.runs.worst.total, bounds.runs.worst.known) == (155, 155)
+    assert bounds.runs.best is not None
+    assert (bounds.runs.best.total, bounds.runs.best.known) == (10, 10)
+    assert (bounds.stuck, bounds.untaken) == ((), ())
+
+
+def test_what_a_total_leaves_open_is_told_as_between_two_numbers() -> None:
+    machine = loops(10, 3, limits="{total_revisions: 15}")
+    worst = bounds_of(machine, most=1_000).runs.worst
+    assert worst.known == 31
+    assert worst.total in (31, 32)
+    told = shown(plan_of(machine.machine, {}), {})
+    assert "between 31 and 32" in told or " 31 " in told
+    smaller = loops(3, 1, limits="{total_revisions: 3}")
+    searched = bounds_of(smaller, most=1).runs.worst
+    assert searched.known is not None
+    assert searched.known <= replayed(smaller).worst[0] <= (searched.total or 0)
+
+
+def test_thirty_booleans_in_guards_are_told_apart_in_turn() -> None:
+    names = [f"b{number}" for number in range(30)]
+    edges = [f"{{guard: input.{name}, target: failed}}" for name in names]
+    states = loop(0, "done", *edges, "{revise: d0, max: 2}", FORWARD)
+    machine = loaded(states, inputs="{" + ", ".join(f"{name}: bool" for name in names) + "}")
+    bounds = bounds_of(machine)
+    assert (bounds.configurations or 0) < 200
+    assert bounds.runs.worst.total == 3
+    assert bounds.runs.worst.inputs == dict.fromkeys((f"input.{name}" for name in names), False)
+
+
+# -- inputs of many values ---------------------------------------------------------------------
+
+
+def test_caps_of_three_loops_by_inputs_of_a_thousand_values_are_exact() -> None:
+    states = [
+        state
+        for number, onward in enumerate(("d1", "d2", "done"))
+        for state in loop(number, onward, f"{{revise: d{number}, max: input.n{number}}}", FORWARD)
+    ]
+    inputs = ", ".join(f"n{n}: {{type: int, minimum: 0, maximum: 1000}}" for n in range(3))
+    machine = loaded(states, inputs=f"{{{inputs}}}")
+    bounds = bounds_of(machine)
+    assert bounds.runs.worst.total == 3 * 1001
+    assert bounds.runs.worst.inputs == {f"input.n{n}": 1000 for n in range(3)}
+    assert bounds_of(machine, inputs={"n0": 2, "n1": 0, "n2": 7}).runs.worst.total == 3 + 9
+    assert replayed(machine, n0=2, n1=0, n2=7).worst[0] == 3 + 9
+
+
+BY_INPUT = "{n: {type: int, minimum: 0, maximum: 100}}"
+
+
+def test_a_cap_by_an_input_that_a_guard_names_grants_all_its_values() -> None:
+    guarded = "{guard: input.n > 3, revise: d0}"
+    machine = loaded(loop(0, "done", guarded, FORWARD), BY_INPUT, "{revisions: input.n}")
+    bounds = bounds_of(machine)
+    assert (bounds.runs.worst.total, bounds.runs.worst.inputs) == (101, {"input.n": 100})
+    for given in (0, 3, 4, 5, 100):
+        paths = replayed(machine, n=given)
+        assert bounds_of(machine, inputs={"n": given}).runs.worst.total == paths.worst[0]
+    assert replayed(machine, n=100).worst[0] == 101
+
+
+def test_attempts_are_counted_as_far_as_an_input_they_are_compared_with() -> None:
+    edges = ["{guard: attempt < input.n, revise: d0, max: 200}", FORWARD]
+    machine = loaded(loop(0, "done", *edges), BY_INPUT)
+    assert bounds_of(machine).runs.worst.total == 100
+    for given in (0, 1, 2, 4, 100):
+        paths = replayed(machine, n=given)
+        assert bounds_of(machine, inputs={"n": given}).runs.worst.total == paths.worst[0]
+
+
+def test_a_machine_that_is_stuck_for_large_inputs_only_is_refused() -> None:
+    edges = [
+        "{guard: attempt < 50 and input.n > 3, revise: d0, max: input.n}",
+        "{guard: attempt < 50, target: failed}",
+    ]
+    machine = loaded(loop(0, "done", *edges), BY_INPUT)
+    (problem,) = [p for p in check(machine) if p.severity == "error"]
+    assert problem.code == "stuck"
+    assert "with input.n = 49" in problem.message
+
+
+def test_two_inputs_of_many_values_that_are_compared_are_at_most() -> None:
+    inputs = (
+        "{a: {type: int, minimum: 0, maximum: 9000}, b: {type: int, minimum: 0, maximum: 9000}}"
+    )
+    edges = ["{guard: input.a < input.b, revise: d0, max: 2}", FORWARD]
+    worst = bounds_of(loaded(loop(0, "done", *edges), inputs)).runs.worst
+    assert (worst.total, worst.known) == (3, None)
+
+
+# -- what is said of them ----------------------------------------------------------------------
+
+
+def test_a_machine_that_is_never_stuck_is_accepted_above_the_count_too() -> None:
+    machine = loops(5, 3, last="{guard: cap_reached, target: failed}")
+    assert check(machine) == []
+    searched = bounds_of(machine, most=100)
+    assert (searched.is_whole, searched.stuck) == (False, ())
+
+
+def stuck_at_the_end() -> Loaded:
+    ends = loop(3, "done", "{revise: d3, max: 2}")
+    row = [s for n in range(3) for s in loop(n, f"d{n + 1}", f"{{revise: d{n}, max: 3}}", FORWARD)]
+    return loaded([*row, *ends])
+
+
+def test_stuck_is_said_above_the_count_with_a_run_that_comes_there() -> None:
+    machine = stuck_at_the_end()
+    (stuck,) = bounds_of(machine, most=10).stuck
+    assert (stuck.state, stuck.is_reached, stuck.counters) == ("c3", True, {"c3[1]": 2})
+    replay = Replay(machine.machine)
+    run = next(replay.starts())
+    for step in stuck.way:
+        option = next(
+            option
+            for option in replay.options(run)
+            if replay.taken(run, option)[0].route[-1:] == (step.edge,)
+        )
+        run = replay.taken(run, option)[0]
+    assert (run.state, run.counters["c3[1]"]) == ("c3", 2)
+
+
+def undecided(count: int, cap: int) -> Loaded:
+    """The last check is stuck if its budget is used up before it, and the others never do that."""
+    row = [
+        state
+        for n in range(count)
+        for state in loop(
+            n, f"d{n + 1}",
+            f"{{revise: d{n}, max: {cap}}}",
+            f"{{revise: d{max(n - 1, 0)}, max: {cap}, feedback: Again., budget: all}}",
+            FORWARD,
+        )
+    ]  # fmt: skip
+    last = loop(
+        count, "done",
+        f"{{guard: attempt < 2, revise: d{count}, budget: all}}",
+        "{guard: attempt >= 2, target: failed}",
+    )  # fmt: skip
+    return loaded([*row, *last], limits=f"{{budgets: {{all: {count * cap + 1}}}}}")
+
+
+def test_what_cannot_be_decided_is_said_to_be_undecided() -> None:
+    assert bounds_of(undecided(2, 1)).stuck == ()
+    (stuck,) = bounds_of(undecided(2, 1), most=10).stuck
+    assert isinstance(stuck, Stuck)
+    assert (stuck.state, stuck.is_reached, stuck.way) == ("c2", False, ())
+
+
+def test_a_check_warns_of_what_it_cannot_decide_and_says_no_more_than_it_knows() -> None:
+    problems = check(undecided(9, 4))
+    assert [(p.code, p.severity) for p in problems] == [("stuck", "warning")]
+    assert problems[0].message.startswith("could not be decided: `c9` may be stuck when ")
+
+
+def test_a_transition_that_the_picture_without_counters_never_takes_is_dead() -> None:
+    states = loop(
+        0, "done", "{revise: d0, max: 3}", "{guard: attempt > 9, target: failed}", FORWARD
+    )
+    whole, searched = bounds_of(loaded(states)), bounds_of(loaded(states), most=1)
+    # Only counters show that the tenth attempt is never made.
+    assert whole.untaken == ("c0[2]",)
+    assert searched.untaken == ()
+    never = loop(0, "done", "{revise: d0, max: 3}", "{guard: valid, target: failed}", FORWARD)
+    assert bounds_of(loaded(never), most=1).untaken == ("c0[2]",)
+
+
+def test_means_say_which_part_of_the_runs_was_left_out() -> None:
+    chances = {f"c{number}.valid": Fraction(1, 2) for number in range(4)}
+    machine = anatomy(loops(4, 4))
+    whole, cut = (explore(machine, assume=chances, most=most).expected for most in (500_000, 90))
+    assert whole is not None
+    assert cut is not None
+    assert whole.left_out == 0
+    assert sum(whole.outcomes.values()) == 1
+    assert 0 < cut.left_out < 1
+    assert sum(cut.outcomes.values()) + cut.left_out == 1
+    assert cut.runs < whole.runs
+    assert all(cut.outcomes[name] <= whole.outcomes[name] for name in cut.outcomes)
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_by_prices_generated_machines_take_what_all_their_configurations_say(batch: int) -> None:
+    for number in range(batch * 20, batch * 20 + 20):
+        machine = anatomy(load_text(json.dumps(generated(number)), "m.yaml", HERE))
+        whole, searched = explore(machine, price=price), explore(machine, price=price, most=1)
+        for exact, found in (
+            (whole.runs, searched.runs), (whole.calls, searched.calls), (whole.cost, searched.cost)
+        ):  # fmt: skip
+            assert (found.worst.known, found.worst.total) == (exact.worst.total,) * 2, number
+            assert (found.best is None) == (exact.best is None), number
+            if found.best is not None and exact.best is not None:
+                assert found.best.total == exact.best.total, number
+        assert {*searched.untaken} <= {*whole.untaken}, number
+
+
+LONG = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from loopkit.bounds import Anatomy, explore
+from loopkit.definition import Machine
+raw = {"loopkit": 1, "name": "m", "agents": {"writer": {"model": "a/w"}}, "states": {}}
+count = int(sys.argv[1])
+for n in range(count):
+    onward = f"d{n + 1}" if n + 1 < count else "done"
+    raw["states"][f"d{n}"] = {"agent": "writer", "prompt": "Write.", "next": f"c{n}"}
+    raw["states"][f"c{n}"] = {"validate": f"d{n}", "by": [{"min_chars": 9}], "transitions": [
+        {"guard": "valid", "target": onward}, {"revise": f"d{n}", "max": 1}, {"target": onward}]}
+raw["states"]["done"] = {"final": "success"}
+bounds = explore(Anatomy.of_machine(Machine.model_validate(raw)))
+print(bounds.configurations, bounds.runs.worst.total)
+"""
+
+
+def test_a_chain_of_two_thousand_states_is_explored_at_once() -> None:
+    # 20 seconds of CPU, not of a clock: other tests run beside this one.
+    done = subprocess.run(
+        [sys.executable, "-c", LONG, "1000"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.split() == ["4001", "2000"]
