@@ -7,7 +7,7 @@ out, so that `is defined` answers truly; `scope` says the same before a run.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from loopkit.datatypes import DataType, parse_fields
 from loopkit.definition import AgentState, ValidateState
@@ -41,11 +41,31 @@ def template_names(
     return wanted
 
 
-def all_names(program: Program, run: RunState) -> dict[str, object]:
-    """Every name that exists now, for rules, whose templates come later."""
-    names = {*BUILDERS, *run.artifacts, *run.answers, *run.facts}
-    built = ((name, _build(program, run, name)) for name in names)
-    return {name: value for name, value in built if value is not _ABSENT}
+class AllNames(Mapping[str, object]):
+    """Every name that exists where a run stands, for rules, whose templates come later.
+
+    Each is made when it is asked for first: the history of a long run is long.
+    """
+
+    def __init__(self, program: Program, run: RunState) -> None:
+        self._program = program
+        self._run = run
+        self._known: dict[str, object] = {}
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self._known:
+            self._known[name] = _build(self._program, self._run, name)
+        if self._known[name] is _ABSENT:
+            raise KeyError(name)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        run = self._run
+        names = {*BUILDERS, *run.artifacts, *run.answers, *run.facts}
+        return (name for name in names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 _ABSENT = object()
@@ -125,8 +145,9 @@ def previous(program: Program, run: RunState) -> object:
     """The version before this one: the author's own last one, or what this state judged last."""
     state = program.machine.states[run.state]
     if isinstance(state, ValidateState):
-        judged = [r.judged for r in run.rounds if r.report.state == run.state]
-        return plain_artifact(program, run, judged[-1]) if judged else ""
+        judged = (r.judged for r in reversed(run.rounds) if r.report.state == run.state)
+        last = next(judged, None)
+        return plain_artifact(program, run, last) if last else ""
     name = artifact_of(program.machine, run.state)
     artifact = run.artifacts.get(name) if name else None
     return plain_artifact(program, run, artifact) if artifact else ""

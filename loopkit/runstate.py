@@ -78,6 +78,11 @@ class Round:
     snapshot: Mapping[str, Artifact]
 
     @cached_property
+    def attempt(self) -> tuple[str, int]:
+        """Which attempt was judged: of whom, and its number."""
+        return self.judged.author, self.judged.attempt
+
+    @cached_property
     def ids(self) -> frozenset[str]:
         """Of everything that was found."""
         return frozenset(finding.id for finding in self.report.findings)
@@ -87,9 +92,10 @@ class Round:
         return frozenset(finding.id for finding in self.report.blocking)
 
     @cached_property
-    def is_identified(self) -> bool:
-        """Whether the same ids are the same defects."""
-        return all(finding.identified for finding in self.report.blocking)
+    def blocked_by(self) -> object:
+        """What blocked; equal to nothing else where one id stands for whatever fails."""
+        is_identified = all(finding.identified for finding in self.report.blocking)
+        return self.blocking_ids if is_identified else object()
 
 
 @dataclass(frozen=True)
@@ -214,7 +220,7 @@ def _intended(state: RunState, event: Intended) -> RunState:
 
 def _new_task(state: RunState, event: Intended) -> Task:
     before = [task for task in state.tasks.values() if task.agent == event.agent]
-    here = sum(task.place == event.place for task in before)
+    here = len([task for task in before if task.place == event.place])
     return Task(event.agent, event.place, index=len(before), place_index=here)
 
 

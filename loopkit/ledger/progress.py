@@ -18,27 +18,23 @@ def stalled(earlier: Sequence[Round], now: Round, version: Version, stall: int) 
     same = (entry for entry in earlier if version.digest and entry.report.work == version.digest)
     if any(version.is_whole or entry.blocking_ids <= now.blocking_ids for entry in same):
         return True
-    return _repeats([_set(entry) for entry in (now, *reversed(earlier))], stall)
-
-
-def _set(entry: Round) -> object:
-    """What blocked; equal to nothing else where an id stands for whatever fails."""
-    return entry.blocking_ids if entry.is_identified else object()
+    return _repeats([entry.blocked_by for entry in (now, *reversed(earlier))], stall)
 
 
 def _repeats(sets: Sequence[object], stall: int) -> bool:
     """Whether the first `stall`·p of the sets, the newest first, have period p for some p."""
     common = _common(sets)
-    return any(common[p] >= (stall - 1) * p for p in range(1, len(sets) // stall + 1))
+    return bool([p for p in range(1, len(sets) // stall + 1) if common[p] >= (stall - 1) * p])
 
 
 def _common(sets: Sequence[object]) -> list[int]:
     """How much of the beginning comes again at each place: the Z-function, in linear time."""
-    common = [0] * len(sets)
+    count = len(sets)
+    common = [0] * count
     start = end = 0
-    for at in range(1, len(sets)):
+    for at in range(1, count):
         known = min(end - at, common[at - start]) if at < end else 0
-        while at + known < len(sets) and sets[known] == sets[at + known]:
+        while at + known < count and sets[known] == sets[at + known]:
             known += 1
         common[at] = known
         if at + known > end:

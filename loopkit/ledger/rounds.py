@@ -9,17 +9,16 @@ from loopkit.runstate import Round, RunState
 def rounds_of(run: RunState, state: str) -> list[Round]:
     """One round for each attempt that a validate state judged completely; the last one counts."""
     latest: dict[tuple[str, int], Round] = {}
-    for entry in run.rounds:
-        if entry.report.state == state:
-            latest.pop(_identity(entry.judged), None)
-            latest[_identity(entry.judged)] = entry
-    return list(latest.values())
+    for entry in reversed(run.rounds):
+        if entry.report.state == state and entry.attempt not in latest:
+            latest[entry.attempt] = entry
+    return [*reversed(latest.values())]
 
 
 def earlier_rounds(run: RunState, state: str, artifact: Artifact) -> list[Round]:
     """The rounds before the one that judges this attempt."""
-    own = _identity(artifact)
-    return [entry for entry in rounds_of(run, state) if _identity(entry.judged) != own]
+    own = (artifact.author, artifact.attempt)
+    return [entry for entry in rounds_of(run, state) if entry.attempt != own]
 
 
 def best_round(run: RunState, of: str | None) -> Round | None:
@@ -39,7 +38,3 @@ def _rank(entry: Round) -> tuple[bool, int, int, int, float]:
     score = float("-inf") if report.score is None else report.score
     counts = (deterministic, len(report.blocking), len(report.warnings))
     return (bool(entry.judged.fault), *counts, -score)
-
-
-def _identity(artifact: Artifact) -> tuple[str, int]:
-    return artifact.author, artifact.attempt

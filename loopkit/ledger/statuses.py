@@ -17,7 +17,7 @@ def with_status(findings: Iterable[Finding], earlier: Sequence[Round]) -> tuple[
     """The findings of a round, each with what the rounds before had of it."""
     findings = tuple(findings)
     now = frozenset(finding.id for finding in findings)
-    known = frozenset[str]().union(*(now & entry.ids for entry in earlier))
+    known = frozenset[str]().union(*[now & entry.ids for entry in earlier])
     last = {finding.id for finding in _open(earlier)}
 
     def status(finding: Finding) -> Status:

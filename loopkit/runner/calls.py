@@ -228,7 +228,7 @@ def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
     return replace(
         request,
         task_index=task.index if task else len(same),
-        place_index=task.place_index if task else sum(o.place == work.place for o in same),
+        place_index=task.place_index if task else len([o for o in same if o.place == work.place]),
         call_index=task.settled if task else 0,
         lost_index=task.sent - task.settled - open_calls if task else 0,
     )

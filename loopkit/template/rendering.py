@@ -43,9 +43,10 @@ class Template:
         past 2,000,000 characters, 100,000 rounds of loops, or about a second of work.
         """
         template = _compiled(self.text)
+        used = {name: names[name] for name in self.names if name in names}
         try:
             with metered():
-                return "".join(_pieces(template, names))
+                return "".join(_pieces(template, used))
         # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
         except Exception as error:
             line = _line(template, error.__traceback__)
@@ -91,9 +92,9 @@ def _compiled(text: str) -> jinja2.Template:
     return SANDBOX.template_class.from_code(SANDBOX, code, {})
 
 
-def _pieces(template: jinja2.Template, names: Mapping[str, object]) -> Iterator[str]:
+def _pieces(template: jinja2.Template, names: dict[str, object]) -> Iterator[str]:
     left = MAX_OUTPUT
-    for piece in template.root_render_func(template.new_context(dict(names))):
+    for piece in template.root_render_func(template.new_context(names)):
         left -= len(piece)
         if left < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"

@@ -10,6 +10,7 @@ from loopkit.severities import Severities
 from loopkit.template import parse
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
+from loopkit.validators.subject import over
 
 
 def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:
@@ -111,7 +112,7 @@ def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) 
         return fault.message
     template = parse(rule.message)
     seen = {"item": fault.item, "index": fault.index, "value": fault.value}
-    message = template.render({**names, **seen}).strip()
+    message = template.render(over(seen, names)).strip()
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
     # What a program says is the only trace of the defect, unless the message repeats it.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from loopkit.definition import RequireRule
 from loopkit.guard import parse_requirement, select
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import Fault
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.subject import Setting, Subject, over
 
 
 async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -> list[Fault]:
@@ -25,16 +24,12 @@ async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -
         return [Fault(data.reason, "no data", is_unreadable=True)]
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
-    names = {**setting.names, subject.artifact: data, "artifact": data}
+    names = over({subject.artifact: data, "artifact": data}, setting.names)
     return [
         _fault(rule, location, item, index)
         for index, (location, item) in enumerate(items)
-        if not requirement.holds(item, _with_item(names, item, index))
+        if not requirement.holds(item, over({"item": item, "index": index}, names))
     ]
-
-
-def _with_item(names: Mapping[str, object], item: object, index: int) -> dict[str, object]:
-    return {**names, "item": item, "index": index}
 
 
 def _fault(rule: RequireRule, location: str, item: object, index: int) -> Fault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,7 @@ class Subject:
             return json.dumps(self.data, ensure_ascii=False)
         return with_line_feeds(self.text)
 
-    def names(self, others: Mapping[str, object]) -> dict[str, object]:
+    def names(self, others: Mapping[str, object]) -> Mapping[str, object]:
         """The names of a template: the others, the artifact by its name and as `artifact`.
 
         One among the others that equals this one is taken instead, with the fields it has.
@@ -55,7 +56,13 @@ class Subject:
         own = self.data if self.is_data else self.text
         known = others.get(self.artifact)
         value = known if known == own else own
-        return {**others, self.artifact: value, "artifact": value}
+        return over({self.artifact: value, "artifact": value}, others)
+
+
+def over(own: dict[str, object], others: Mapping[str, object]) -> Mapping[str, object]:
+    """Names over other ones, of which none is made that nobody asks for."""
+    # It could change its first mapping, and nobody does.
+    return ChainMap(own, others)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from loopkit import ledger
 from loopkit.definition import JudgeRule, ValidateState
 from loopkit.events import Artifact, Outcome, Ran, Worked
 from loopkit.findings import Answer, Finding, Report
-from loopkit.names import all_names, attempt_of
+from loopkit.names import AllNames, attempt_of
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.limits import LimitReached
 from loopkit.runner.work.judge import Judge
@@ -118,7 +118,7 @@ def _content_fault(artifact: Artifact, severity: str) -> Answer:
 
 def _setting(active: ActiveRun, state: ValidateState) -> Setting:
     return Setting(
-        names=all_names(active.program, active.state),
+        names=AllNames(active.program, active.state),
         facts=active.program.rule_facts(
             active.state.input, attempt_of(active.program, active.state)
         ),

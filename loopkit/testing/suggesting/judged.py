@@ -11,7 +11,7 @@ from loopkit.events import Artifact
 from loopkit.extract import extract
 from loopkit.findings import Answer, Finding
 from loopkit.graph import output_of
-from loopkit.names import all_names, attempt_of
+from loopkit.names import AllNames, attempt_of
 from loopkit.program import Program
 from loopkit.runstate import RunState
 from loopkit.testing.suggesting.wants import Want
@@ -59,7 +59,7 @@ class Bench:
             state=name, attempts=attempts, artifacts={**self.run.artifacts, artifact.name: artifact}
         )
         setting = Setting(
-            names=all_names(self.program, run),
+            names=AllNames(self.program, run),
             facts=self.program.rule_facts(run.input, attempt_of(self.program, run)),
             patterns=self.program.machine.patterns,
             severities=self.program.machine.levels.counted_from(state.block),
