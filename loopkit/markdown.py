@@ -131,6 +131,8 @@ def title_has_text(text: str) -> bool:
 
 def code_blocks(text: str) -> tuple[tuple[str, str], ...]:
     """The fenced blocks in order, each as (first word of its info string in lower case, code)."""
+    if not any(fence in text for fence in ("```", "~~~")):
+        return ()
     return _outline(with_line_feeds(text)).fences
 
 

@@ -6,6 +6,7 @@ at the ends of the text.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -14,8 +15,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regex import Match, Pattern
 
+MAX_LENGTH = 10_000
+MAX_SIZE = 50_000
+"""How long a pattern may be with its repetitions written out, as it is when it is compiled."""
 TIME_LIMIT_S = 2.0
 """How long a pattern may search one text."""
+
+
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
+"""A character, a set, or a number of repetitions."""
 
 
 class PatternError(ValueError):
@@ -51,6 +59,11 @@ def compile_pattern(pattern: str, *, lines: bool = True) -> Pattern[str]:
     """The compiled pattern, where `^` and `$` match at all `lines` or not; raises PatternError."""
     import regex  # noqa: PLC0415 - costs 40 ms, most commands need none
 
+    if len(pattern) > MAX_LENGTH:
+        raise PatternError(f"{pattern[:40]}…", f"it is longer than {MAX_LENGTH:,} characters")
+    if _size(pattern) > MAX_SIZE:
+        reason = f"with its repetitions it has more than {MAX_SIZE:,} parts; write `*` or `+`"
+        raise PatternError(pattern, reason)
     try:
         return regex.compile(pattern, regex.MULTILINE if lines else 0)
     except regex.error as error:
@@ -61,6 +74,25 @@ def compile_pattern(pattern: str, *, lines: bool = True) -> Pattern[str]:
         raise PatternError(pattern, str(error)) from error
     except RecursionError as error:
         raise PatternError(pattern, "its groups are nested too deep") from error
+
+
+def _size(pattern: str) -> int:
+    """About how many parts a pattern has with all `{n}` written out; nested ones multiply."""
+    groups, last = [0], 0
+    for part in _PART.finditer(pattern):
+        match part[0][0]:
+            case "(":
+                groups[-1] += last
+                groups.append(last := 0)
+            case ")" if len(groups) > 1:
+                last += groups.pop()
+            case "{" if part[1]:
+                # Of zero repetitions one is compiled, too.
+                last *= max(1, int(part[1][:9]))
+            case _:
+                groups[-1] += last
+                last = 1
+    return sum(groups) + last
 
 
 def occurrences(

@@ -11,6 +11,12 @@ from loopkit.guard.grammar import parse
 from loopkit.guard.rules import check_untyped
 from loopkit.guard.tokens import GuardError
 from loopkit.guard.tree import names_in
+from loopkit.json_schema.equality import canonical
+
+FEW = 16
+"""Up to so many items a list is gone through."""
+Known = dict[int, tuple[object, frozenset[object]]]
+"""Longer lists with what they hold, by their identity."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +28,7 @@ class Requirement:
     names: frozenset[str]
     """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
 
-    def holds(self, value: object, names: Mapping[str, object]) -> bool:
+    def holds(self, value: object, names: Mapping[str, object], known: Known | None = None) -> bool:
         """Return whether the requirement is met by `value`: the artifact, or one item of it.
 
         Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
@@ -37,8 +43,10 @@ class Requirement:
         - `x in PATH` holds if a list has an item equal to `x`, a text contains the text `x`, or a
           mapping has the field `x`; `not in` is its opposite, so true of what is missing.
         - `and`, `or`, `not` and the whole take only true for true: `not x` holds for a missing x.
+
+        Who asks about many items of the same data gives one `known` for all of them.
         """
-        return _truth(self.tree, lambda name: _found(name, value, names))
+        return _truth(self.tree, _Data(value, names, {} if known is None else known))
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -53,13 +61,33 @@ def parse_requirement(text: str) -> Requirement:
     return Requirement(text, guard.tree, names_in(guard.tree))
 
 
-def _found(name: str, value: object, names: Mapping[str, object]) -> object:
-    head, *rest = name.split(".")
-    own = isinstance(value, Mapping) and head in value
-    data = _member(value if own else names, head)
-    for step in rest:
-        data = _member(data, step)
-    return data
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """What a requirement is held against."""
+
+    value: object
+    names: Mapping[str, object]
+    known: Known
+
+    def find(self, name: str) -> object:
+        head, *rest = name.split(".")
+        own = isinstance(self.value, Mapping) and head in self.value
+        data = _member(self.value if own else self.names, head)
+        for step in rest:
+            data = _member(data, step)
+        return data
+
+    def is_in(self, value: object, holder: object) -> bool:
+        if isinstance(holder, (list, tuple)):
+            if len(holder) <= FEW:
+                return any(_equal(value, item) for item in holder)
+            if id(holder) not in self.known:
+                # With the list itself, or another one could get its identity.
+                self.known[id(holder)] = holder, frozenset(map(_same_as, holder))
+            return _kind(value) is not None and _same_as(value) in self.known[id(holder)][1]
+        if isinstance(holder, (str, Mapping)):
+            return isinstance(value, str) and value in holder
+        return False
 
 
 def _member(data: object, step: str) -> object:
@@ -78,42 +106,42 @@ _ORDERS: dict[type[ast.cmpop], Callable[..., bool]] = {
 }
 
 
-def _truth(node: ast.expr, find: Callable[[str], object]) -> bool:
+def _truth(node: ast.expr, data: _Data) -> bool:
     match node:
         case ast.UnaryOp(operand=operand):
-            return not _truth(operand, find)
+            return not _truth(operand, data)
         case ast.BoolOp(op=ast.And(), values=values):
-            return all(_truth(value, find) for value in values)
+            return all(_truth(value, data) for value in values)
         case ast.BoolOp(values=values):
-            return any(_truth(value, find) for value in values)
+            return any(_truth(value, data) for value in values)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compared(_operand(left, find), op, _operand(right, find))
+            return _compared(_operand(left, data), op, _operand(right, data), data)
         case _:
-            return _operand(node, find) is True
+            return _operand(node, data) is True
 
 
-def _operand(node: ast.expr, find: Callable[[str], object]) -> object:
+def _operand(node: ast.expr, data: _Data) -> object:
     match node:
         case ast.Name(id=name):
-            return find(name)
+            return data.find(name)
         case ast.Constant(value=value):
             return value
         case ast.List(elts=items):
-            return [_operand(item, find) for item in items]
+            return [_operand(item, data) for item in items]
         case _:
-            return _truth(node, find)
+            return _truth(node, data)
 
 
-def _compared(left: object, op: ast.cmpop, right: object) -> bool:
+def _compared(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
     match op:
         case ast.Eq():
             return _equal(left, right)
         case ast.NotEq():
             return not _equal(left, right)
         case ast.In():
-            return _contained(left, right)
+            return data.is_in(left, right)
         case ast.NotIn():
-            return not _contained(left, right)
+            return not data.is_in(left, right)
         case _:
             alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
             return alike and _ORDERS[type(op)](left, right)
@@ -133,9 +161,8 @@ def _equal(left: object, right: object) -> bool:
     return kind is not None and kind is _kind(right) and left == right
 
 
-def _contained(value: object, holder: object) -> bool:
-    if isinstance(holder, (list, tuple)):
-        return any(_equal(value, item) for item in holder)
-    if isinstance(holder, (str, Mapping)):
-        return isinstance(value, str) and value in holder
-    return False
+def _same_as(value: object) -> object:
+    """What equal single values have in common; nothing else has it."""
+    kind = _kind(value)
+    # Large numbers may share one hash; as texts they do not.
+    return None if kind is None else (kind, canonical(value) if kind is float else value)

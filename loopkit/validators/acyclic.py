@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from loopkit.definition import Acyclic, AcyclicRule
@@ -13,8 +13,10 @@ from loopkit.validators.cycles import shortest_cycles
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
 from loopkit.validators.subject import Setting, Subject
-from loopkit.validators.values import Same, same_as, unknown, values_at, word
+from loopkit.validators.values import MAX_HINTS, Same, choices, same_as, unknown, values_at, word
 
+MAX_TOLD = 50
+"""How many nodes of a circle are named."""
 PAIR = "write it as [FROM, TO] or {from: FROM, to: TO}"
 ENDS = (("from", "to"), ("source", "target"))
 """How the ends of an edge are called that is written by itself."""
@@ -57,8 +59,9 @@ async def check_acyclic(rule: AcyclicRule, subject: Subject, _setting: Setting) 
         return [Fault(data.reason, "no data", is_unreadable=True)]
     graph = Graph()
     _add_nodes(graph, rule.acyclic, data)
+    words = choices(node_id for _, node_id in graph.leads)
     for edge in _edges(graph, rule.acyclic, data):
-        _add_edge(graph, edge)
+        _add_edge(graph, edge, words)
     return [*graph.faults, *_cycles(graph)][:MAX_FAULTS]
 
 
@@ -119,7 +122,7 @@ def _pair(graph: Graph, location: str, value: object) -> Iterator[Edge]:
     graph.fault(location, "no edge", f"`{word(value)}` is no edge; {PAIR}", value)
 
 
-def _add_edge(graph: Graph, edge: Edge) -> None:
+def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
     start, end = same_as(edge.start), same_as(edge.end)
     if start in graph.leads and end in graph.leads:
         graph.leads[start].add(end)
@@ -127,12 +130,14 @@ def _add_edge(graph: Graph, edge: Edge) -> None:
     for value, node in ((edge.start, start), (edge.end, end)):
         if node not in graph.leads and not graph.is_full:
             message = f"there is no node `{word(value)}`"
-            known = (node_id for _, node_id in graph.leads)
+            known = words if len(graph.faults) < MAX_HINTS else ()
             graph.fault(edge.location, "no node", unknown(message, value, known), value)
 
 
 def _cycles(graph: Graph) -> Iterator[Fault]:
-    for cycle in shortest_cycles(graph.leads):
+    for cycle in shortest_cycles(graph.leads, MAX_FAULTS):
         ids = [value for _, value in cycle]
-        told = " → ".join(word(value) for value in (*ids, ids[0]))
+        told = " → ".join(word(value) for value in (*ids[:MAX_TOLD], ids[0]))
+        if len(ids) > MAX_TOLD:
+            told += f", through {len(ids) - MAX_TOLD:,} more behind the first {MAX_TOLD}"
         yield Fault(f"the nodes lead in a circle: {told}", f"circle {told}", value=ids)

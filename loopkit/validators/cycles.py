@@ -9,27 +9,28 @@ Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
 
 MAX_STEPS = 300_000
-"""How many edges of a large knot are looked at for a cycle that is shorter than the first."""
+"""How many edges of all knots are looked at for cycles that are shorter than the first ones."""
 
 
-def shortest_cycles(leads: Leads[Node]) -> list[list[Node]]:
-    """One shortest cycle of each knot, from its least node on, knots by that node.
+def shortest_cycles(leads: Leads[Node], most: int) -> list[list[Node]]:
+    """One shortest cycle of each knot, from its least node on, knots by their least nodes.
 
-    Every node is a key of `leads`. In a knot of many thousand edges the least nodes are tried
-    alone, so that a cycle without them may be a shorter one. The order of keys and of what they
-    lead to makes no difference.
+    Every node is a key of `leads`. Of more than `most` knots those with the least nodes
+    count. In a knot of many thousand edges the least nodes are tried alone, so that a cycle without
+    them may be a shorter one. The order of keys and of what they lead to makes no difference.
     """
-    return sorted(_shortest(knot, leads) for knot in _knots(leads) if _turns(knot, leads))
+    turning = sorted((knot for knot in _knots(leads) if _turns(knot, leads)), key=min)[:most]
+    return sorted(_shortest(knot, leads, MAX_STEPS // len(turning)) for knot in turning)
 
 
 def _turns(knot: Collection[Node], leads: Leads[Node]) -> bool:
     return len(knot) > 1 or any(node in leads[node] for node in knot)
 
 
-def _shortest(knot: set[Node], leads: Leads[Node]) -> list[Node]:
+def _shortest(knot: set[Node], leads: Leads[Node], steps: int) -> list[Node]:
     inside = {node: sorted(knot.intersection(leads[node])) for node in sorted(knot)}
     size = sum(map(len, inside.values()))
-    tried = list(inside)[: max(1, MAX_STEPS // size)]
+    tried = list(inside)[: max(1, steps // size)]
     cycles = (_from_least(_through(node, inside)) for node in tried)
     return min(cycles, key=lambda cycle: (len(cycle), cycle))
 

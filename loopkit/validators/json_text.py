@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from loopkit.markdown import code_blocks
+from loopkit.text import one_line
 
 MAX_DEPTH = 64
 """How deep lists and objects may be nested; a machine file has the same limit."""
@@ -21,6 +22,8 @@ MAX_OPENINGS = 10_000
 _OPENING = re.compile(r"[{\[]")
 # What starts like this is meant as JSON, whether or not it can be read.
 _MEANT = re.compile(r"\{\s*[\"']|\[\s*[{\"]")
+_WINDOW = 65_536
+"""So many characters before a value are looked at again where it is broken."""
 _FAR = 20
 """Characters that were read as JSON before an error, from which on it is meant as JSON."""
 
@@ -53,7 +56,7 @@ def parse_json(text: str) -> object | NoJson:
     try:
         value = _DECODER.decode(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        return _at_its_place(error)
+        return _placed(error.msg, error.lineno, error.colno)
     except (ValueError, RecursionError) as error:
         return NoJson(_limit(error))
     return _bounded(value)
@@ -85,13 +88,13 @@ def json_in(text: str) -> JsonInText:
     alone: list[bool] = []
     spans: list[tuple[int, int]] = []
     broken: list[NoJson] = []
-    at = 0
+    window, at = _Window(text), 0
     for _ in range(MAX_OPENINGS):
         opening = _OPENING.search(text, at)
         if opening is None:
             return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
         start = opening.start()
-        read, at = _read_at(text, start)
+        read, at = window.read(start)
         if not isinstance(read, NoJson):
             values.append(read)
             alone.append(_is_alone(text, start, at))
@@ -102,22 +105,55 @@ def json_in(text: str) -> JsonInText:
     return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
 
 
-def _read_at(text: str, start: int) -> tuple[object | NoJson, int]:
-    """The value that starts there, and where reading goes on after it."""
-    try:
-        value, end = _DECODER.raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        return _at_its_place(error), max(error.pos, start + 1)
-    except (ValueError, RecursionError) as error:
-        # It does not say where: what follows may be a part of this, and must not be taken.
-        return NoJson(_limit(error)), len(text)
-    return _bounded(value), end
+@dataclass(slots=True)
+class _Window:
+    """A text of which a value after the other is read.
+
+    Python counts all lines before an error. Without what is far before the value these are few.
+    """
+
+    text: str
+    rest: str = ""
+    """The text from `offset` on."""
+    offset: int = 0
+    line: int = 1
+    """The line of the text that the rest starts in."""
+    column: int = 1
+
+    def __post_init__(self) -> None:
+        self.rest = self.text
+
+    def read(self, start: int) -> tuple[object | NoJson, int]:
+        """The value that starts there, and where reading goes on after it."""
+        if start - self.offset > _WINDOW:
+            self._move(start)
+        try:
+            value, end = _DECODER.raw_decode(self.rest, start - self.offset)
+        except json.JSONDecodeError as error:
+            return self._at_its_place(error), max(error.pos + self.offset, start + 1)
+        except (ValueError, RecursionError) as error:
+            # It does not say where: what follows may be a part of this, and must not be taken.
+            return NoJson(_limit(error)), len(self.text)
+        return _bounded(value), end + self.offset
+
+    def _move(self, start: int) -> None:
+        self.line += self.text.count("\n", self.offset, start)
+        self.column = start - self.text.rfind("\n", 0, start)
+        self.rest, self.offset = self.text[start:], start
+
+    def _at_its_place(self, error: json.JSONDecodeError) -> NoJson:
+        first = error.lineno == 1
+        column = error.colno + (self.column - 1 if first else 0)
+        return _placed(error.msg, error.lineno + self.line - 1, column)
 
 
 def _is_alone(text: str, start: int, end: int) -> bool:
-    line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
-    after = text[end:] if line_end < 0 else text[end:line_end]
-    return not text[line_start:start].strip() and not after.strip()
+    before, after = start - 1, end
+    while before >= 0 and text[before] != "\n" and text[before].isspace():
+        before -= 1
+    while after < len(text) and text[after] != "\n" and text[after].isspace():
+        after += 1
+    return (before < 0 or text[before] == "\n") and text[after : after + 1] in ("", "\n")
 
 
 def _holds_object(value: object) -> bool:
@@ -141,14 +177,14 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise _Refused(f'an object has the key "{twice}" twice')
+        raise _Refused(f'an object has the key "{one_line(twice)}" twice')
     return mapping
 
 
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise _Refused(f"{number} is too large a number")
+        raise _Refused(f"{one_line(number)} is too large a number")
     return value
 
 
@@ -157,9 +193,8 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _at_its_place(error: json.JSONDecodeError) -> NoJson:
-    cause = f"{error.msg[:1].lower()}{error.msg[1:]}"
-    return NoJson(f"{cause} at line {error.lineno}, column {error.colno}")
+def _placed(message: str, line: int, column: int) -> NoJson:
+    return NoJson(f"{message[:1].lower()}{message[1:]} at line {line}, column {column}")
 
 
 def _limit(error: ValueError | RecursionError) -> str:

@@ -11,7 +11,7 @@ from loopkit.guard import parse_path, select
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
 from loopkit.validators.subject import Setting, Subject
-from loopkit.validators.values import same_as, unknown, values_at, word
+from loopkit.validators.values import MAX_HINTS, choices, same_as, unknown, values_at, word
 
 
 async def check_lookup(rule: LookupRule, subject: Subject, setting: Setting) -> list[Fault]:
@@ -63,10 +63,16 @@ def data_in(file: DataFile) -> object | NoData:
 
 def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
     kinds = {same_as(value) for value in known} - {None}
+    words, hints = choices(known), MAX_HINTS
     for index, (location, value) in enumerate(values_at(lookup.path, data)):
         if same_as(value) not in kinds:
+            hints -= 1
             message = f"`{word(value)}` is not known in {place(lookup)}"
-            told = unknown(f"{location}: {message}" if location else message, value, known)
+            told = unknown(
+                f"{location}: {message}" if location else message,
+                value,
+                words if hints >= 0 else (),
+            )
             steady = f"unknown {word(value)}"
             yield Fault(told, steady, location, value=value, item=value, index=index)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 
 from loopkit.definition import RequireRule
 from loopkit.guard import parse_requirement, select
+from loopkit.guard.requirement import Known
 from loopkit.validators.data import NoData, data_of
-from loopkit.validators.fault import Fault
+from loopkit.validators.fault import MAX_FAULTS, Fault
 from loopkit.validators.subject import Setting, Subject, over
 
 
@@ -25,11 +27,13 @@ async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
     names = over({subject.artifact: data, "artifact": data}, setting.names)
-    return [
+    known: Known = {}
+    faults = (
         _fault(rule, location, item, index)
         for index, (location, item) in enumerate(items)
-        if not requirement.holds(item, over({"item": item, "index": index}, names))
-    ]
+        if not requirement.holds(item, over({"item": item, "index": index}, names), known)
+    )
+    return list(islice(faults, MAX_FAULTS))
 
 
 def _fault(rule: RequireRule, location: str, item: object, index: int) -> Fault:

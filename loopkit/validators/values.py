@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.guard import select
 from loopkit.guard.paths import ITEMS
+from loopkit.json_schema.equality import canonical
 from loopkit.problems import did_you_mean
 from loopkit.text import one_line
 
-MAX_CHOICES = 1_000
-"""Among how many known values one is looked for that was meant."""
+MAX_HINTS = 10
+"""For how many unknown values it is said what may have been meant."""
+CHOICES_CHARS = 3_000
+"""In how many characters of known values one is looked for that was meant."""
+LARGE = sys.hash_info.modulus
+"""From here on different numbers may have one hash, and a table of such is searched through."""
 Same = tuple[str, Any]
 """A kind and a value; of one kind all have an order."""
 
@@ -42,8 +47,10 @@ def same_as(value: object) -> Same | None:
     match value:
         case bool():
             return "truth", value
-        case int() | float():
+        case int() | float() if abs(value) < LARGE:
             return "number", value
+        case int() | float():
+            return "large number", canonical(value)
         case str():
             return "text", value
         case _:
@@ -55,7 +62,19 @@ def word(value: object) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def unknown(message: str, value: object, known: Iterable[object]) -> str:
+def choices(known: Iterable[object]) -> list[str]:
+    """The words for the first of the known values."""
+    words: list[str] = []
+    left = CHOICES_CHARS
+    for value in known:
+        words.append(word(value))
+        left -= len(words[-1])
+        if left < 0:
+            break
+    return words
+
+
+def unknown(message: str, value: object, known: Sequence[str]) -> str:
     """The message about a value that is none of the known ones, with what may have been meant."""
-    remedy = did_you_mean(word(value), map(word, islice(known, MAX_CHOICES)))
+    remedy = did_you_mean(word(value), known)
     return f"{message}; {remedy}" if remedy else message

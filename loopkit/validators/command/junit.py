@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 from xml.parsers import expat
 
 from loopkit.text import plural
 from loopkit.validators.command.reading import (
+    MAX_READ,
     MESSAGE_CHARS,
+    TOO_MANY,
     Reading,
     Unreadable,
-    counted_in,
     local,
     shortened,
 )
@@ -31,11 +33,10 @@ def read_junit(text: str, reading: Reading) -> list[Fault]:
     XML that is broken, nested deeper than 64 levels or no test report, a report without a single
     test case, and one that counts failures and shows none.
     """
-    if _has_doctype(text):
-        raise Unreadable("it has a document type, which no report of tests needs")
     cases = _Cases(reading)
     parser = expat.ParserCreate()
     parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse_doctype
     parser.StartElementHandler = cases.start
     parser.EndElementHandler = cases.end
     parser.CharacterDataHandler = cases.text
@@ -43,16 +44,12 @@ def read_junit(text: str, reading: Reading) -> list[Fault]:
         parser.Parse(text.removeprefix("\ufeff").encode(errors="replace"), True)
     except expat.ExpatError as error:
         raise Unreadable(f"it is no XML: {error}") from error
-    return counted_in(cases.complete())
+    return cases.complete()
 
 
-def _has_doctype(text: str) -> bool:
-    """Whether one stands before the root, the only place where it can."""
-    rest = text.removeprefix("\ufeff").lstrip()
-    while rest.startswith(("<?", "<!--")):
-        _, _, rest = rest.partition("?>" if rest.startswith("<?") else "-->")
-        rest = rest.lstrip()
-    return rest.startswith("<!DOCTYPE")
+def _refuse_doctype(*_: object) -> NoReturn:
+    # It comes before the entities that would blow the report up.
+    raise Unreadable("it has a document type, which no report of tests needs")
 
 
 @dataclass
@@ -141,6 +138,8 @@ class _Cases:
         text += f"\n{trace}" if trace and trace not in said else ""
         item = {"name": test.name, "file": test.file, "kind": test.kind, "message": said}
         # The test by its name: it is the same one whatever it fails with.
+        if len(self.faults) == MAX_READ:
+            raise Unreadable(TOO_MANY)
         self.faults.append(Fault(text, test.name, location=test.file, value=said, item=item))
 
 

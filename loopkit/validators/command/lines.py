@@ -28,7 +28,7 @@ def read_lines(text: str, reading: Reading) -> list[Fault]:
     after `note` and the like it is none. All other lines say nothing.
     """
     lines = printable(text).split("\n")
-    return counted_in([found for line in lines if (found := _fault(line, reading))])
+    return counted_in(found for line in lines if (found := _fault(line, reading)))
 
 
 def _fault(line: str, reading: Reading) -> Fault | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from loopkit.definition import ReportMap
@@ -16,6 +17,8 @@ MESSAGE_CHARS = 1_000
 
 MAX_READ = 10_000
 """Findings of one report that are read."""
+
+TOO_MANY = f"it has more than {MAX_READ:,} findings, and no more are read"
 
 
 class Unreadable(Exception):
@@ -40,11 +43,12 @@ Reader = Callable[[str, Reading], list[Fault]]
 """Text of a report → its defects; raises Unreadable."""
 
 
-def counted_in(faults: list[Fault]) -> list[Fault]:
+def counted_in(faults: Iterable[Fault]) -> list[Fault]:
     """The faults, if they are not too many to be told apart later; raises Unreadable."""
-    if len(faults) > MAX_READ:
-        raise Unreadable(f"it has {len(faults):,} findings, and at most {MAX_READ:,} are read")
-    return faults
+    read = list(islice(faults, MAX_READ + 1))
+    if len(read) > MAX_READ:
+        raise Unreadable(TOO_MANY)
+    return read
 
 
 def shortened(text: str) -> str:

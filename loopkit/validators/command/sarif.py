@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,27 +30,38 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
     runs = _record(log).get("runs")
     if not isinstance(runs, list) or not runs:
         raise Unreadable("it is no SARIF: it has no `runs`")
-    return counted_in([found for run in runs for found in _of_run(_record(run), reading)])
+    return counted_in(found for run in runs for found in _of_run(_record(run), reading))
 
 
-def _of_run(run: Record, reading: Reading) -> list[Fault]:
+def _of_run(run: Record, reading: Reading) -> Iterator[Fault]:
     results = run.get("results")
     if not isinstance(results, list):
         raise Unreadable("it is no complete SARIF: a run of it has no `results`")
     for invocation in _list(run.get("invocations")):
         if _record(invocation).get("executionSuccessful") is False:
             raise Unreadable("its tool says that it did not succeed (`executionSuccessful`)")
-    rules = _rules(run)
-    found = (_fault(_record(result), rules, reading) for result in results)
-    return [fault for fault in found if fault is not None]
+    rules = _Rules.of(run)
+    for result in results:
+        if (fault := _fault(_record(result), rules, reading)) is not None:
+            yield fault
 
 
-def _rules(run: Record) -> list[Record]:
-    driver = _record(_record(run.get("tool")).get("driver"))
-    return [_record(rule) for rule in _list(driver.get("rules"))]
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules of a run, in their order and by id."""
+
+    listed: Sequence[Record]
+    by_id: Mapping[str, Record]
+
+    @classmethod
+    def of(cls, run: Record) -> _Rules:
+        driver = _record(_record(run.get("tool")).get("driver"))
+        listed = [_record(rule) for rule in _list(driver.get("rules"))]
+        # Of two rules with one id the first counts.
+        return cls(listed, {_text(rule.get("id")): rule for rule in reversed(listed)})
 
 
-def _fault(result: Record, rules: list[Record], reading: Reading) -> Fault | None:
+def _fault(result: Record, rules: _Rules, reading: Reading) -> Fault | None:
     rule = _rule_of(result, rules)
     level = result.get("level") or _default_level(rule)
     is_none = level == "none" or result.get("kind", "fail") != "fail"
@@ -61,13 +73,13 @@ def _fault(result: Record, rules: list[Record], reading: Reading) -> Fault | Non
     return placed(_message(result, rule, code), file, line, column, code=code, severity=severity)
 
 
-def _rule_of(result: Record, rules: list[Record]) -> Record:
+def _rule_of(result: Record, rules: _Rules) -> Record:
     reference = _record(result.get("rule"))
     index = result.get("ruleIndex", reference.get("index"))
-    if isinstance(index, int) and 0 <= index < len(rules):
-        return rules[index]
-    name = result.get("ruleId", reference.get("id"))
-    return next((rule for rule in rules if name is not None and rule.get("id") == name), NOTHING)
+    if isinstance(index, int) and 0 <= index < len(rules.listed):
+        return rules.listed[index]
+    name = _text(result.get("ruleId", reference.get("id")))
+    return rules.by_id.get(name, NOTHING) if name else NOTHING
 
 
 def _default_level(rule: Record) -> object:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.hostile import PARSING, SCANNERS
+from tests.hostile.scanners import PARSING, SCANNERS
 from tests.support import ROOT
 
 QUICK = [name for name in SCANNERS if name not in PARSING]
@@ -18,7 +18,7 @@ def refuse_slow(names: list[str] | tuple[str, ...], size: int, seconds: float, a
     """Read hard texts in another process, which no pattern can keep from ending."""
     arguments = [str(size), str(seconds), str(around), *names]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile", *arguments],
+        [sys.executable, "-m", "tests.hostile.scanners", *arguments],
         cwd=ROOT, capture_output=True, encoding="utf-8", check=False,
     )  # fmt: skip
     last = done.stdout.splitlines()[-1:]

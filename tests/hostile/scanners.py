@@ -1,8 +1,8 @@
 """What of ours reads text from outside, and texts that are hard to read.
 
-`python -m tests.hostile SIZE SECONDS AROUND NAME…` reads them, with so many of the beginnings and
-ends, and dies in the first one that takes more seconds of the processor; what it printed last says
-which one that was.
+`python -m tests.hostile.scanners SIZE SECONDS AROUND NAME…` reads them, with so many of the
+beginnings and ends, and dies in the first one that takes more seconds of the processor; what it
+printed last says which one that was.
 """
 
 from __future__ import annotations

@@ -1,0 +1,6 @@
+"""Hostile input for every command: text, data, schemas, reports and files.
+
+`python -m tests.hostile --count 20000` makes so many inputs, plays each in a forked process, and
+tells of each that took more than two seconds of work, ended with exit code 70, or said more than
+its input explains. A generator of one's own goes into the list in `generators.py`.
+"""
