@@ -1,0 +1,239 @@
+"""What makes hostile inputs; a colleague's generator is one more function in the list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from tests.hostile.data import graph, reply, value
+from tests.hostile.played import Hostile
+from tests.hostile.reports import report
+from tests.hostile.schemas import REFERENCES, schema, usable
+from tests.hostile.texts import mutated, text
+from tests.support import ROOT, scenario
+
+MACHINES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
+RUN = ("run", "m.yaml", "--script", "s.yaml", "--output", "plain")
+AFTER = (("runs", "show", "RUN"), ("runs", "logs", "RUN"), ("resume", "RUN"))
+"""What is called after a run, whatever came of it."""
+
+
+def machine(rules: Sequence[Any], *, agent: Any = None, inputs: Any = None) -> str:
+    """A loop in which `writer` writes what the rules judge."""
+    whole: dict[str, Any] = {
+        "loopkit": 1,
+        "input": inputs or {},
+        "agents": {"writer": {"model": "openai/gpt-5-mini", **(agent or {})}},
+        "limits": {"revisions": 1},
+        "validators": {"all": list(rules)},
+        "states": {
+            "draft": {"agent": "writer", "prompt": "Write.", "output": "plan", "next": "check"},
+            "check": {
+                "validate": "plan",
+                "by": ["all"],
+                "transitions": [
+                    {"guard": "valid", "target": "done"},
+                    {"guard": "incomplete", "target": "failed"},
+                    {"revise": "draft"},
+                    {"target": "failed"},
+                ],
+            },
+            "done": {"final": "success", "result": "plan"},
+            "failed": {"final": "failure", "result": "plan"},
+        },
+    }
+    return json.dumps(whole)
+
+
+def says(*answers: str) -> str:
+    """A scenario in which `writer` says this."""
+    return scenario(agents={"writer": [answers[0], answers[-1]]})
+
+
+def texts_under_rules(random: Random) -> Hostile:
+    """A hostile text, judged by all that looks at text, then revised."""
+    rules = [
+        {"section": random.choice(("Goal", "A", text(random, 30).strip() or "x"))},
+        {"matches": random.choice(("^### Task", "\\S+$", "^(a|aa)+$", "x*$"))},
+        {"not_matches": random.choice(("\\s+$", "(\\w+\\s?)+$", "TODO")), "outside_code": True},
+        {"min_chars": 3},
+        {"max_chars": 4_000},
+    ]
+    files = {"m.yaml": machine(rules), "s.yaml": says(text(random), text(random))}
+    return Hostile("text", files, (RUN, *AFTER))
+
+
+def data_under_rules(random: Random) -> Hostile:
+    """A hostile reply, where data is expected of an agent or of a text."""
+    rules = [
+        {"schema": {"type": "object", "properties": {"a": {"type": "integer"}}}, "tolerant": True},
+        {"require": "a in b and nodes.count > 3"},
+        {"require": "id in artifact.nodes", "each": "nodes[]"},
+    ]
+    form = {"schema": {"a": "int", "b": "optional [str]"}} if random.random() < 0.5 else {}
+    files = {"m.yaml": machine(rules, agent=form), "s.yaml": says(reply(random), reply(random))}
+    calls = (RUN, *AFTER) if random.random() < 0.5 else ((*RUN[:4], "--output", "jsonl"), *AFTER)
+    return Hostile("data", files, calls)
+
+
+def graphs(random: Random) -> Hostile:
+    """A graph, for the rules that go along its edges or look its values up."""
+    rules = [
+        {"acyclic": {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}},
+        {"lookup": {"path": "nodes[].needs[]", "in": "artifact", "at": "known[]"}},
+        {"require": "id not in artifact.known", "each": "nodes[]"},
+        {"schema": {"type": "object", "properties": {"nodes": {"uniqueItems": True}}}},
+    ]
+    data = json.dumps(graph(random))
+    files = {"m.yaml": machine(rules), "s.yaml": says(data), "data.json": data}
+    return Hostile("graph", files, (("validate", "m.yaml", "all", "data.json"), RUN))
+
+
+def any_schema(random: Random) -> Hostile:
+    """A schema that is wrong, or hostile to whoever judges by it, at each place for types."""
+    made = schema(random) if random.random() < 0.6 else usable(random)
+    place = random.choice(("rule", "agent", "input", "file"))
+    rules: list[Any] = [{"schema": made if place == "rule" else {"type": "object"}}]
+    if place == "file":
+        rules = [{"schema": {"type": "object", "$ref": random.choice(("other.json", *REFERENCES))}}]
+    said = json.dumps(value(random))
+    files = {
+        "m.yaml": machine(
+            rules,
+            agent={"schema": {"x": made}} if place == "agent" else None,
+            inputs={"x": made} if place == "input" else None,
+        ),
+        "s.yaml": says(random.choice((said, json.dumps("a" * 40 + "!"), f'{{"x": {said}}}'))),
+        "other.json": json.dumps(made),
+        "data.json": said,
+    }
+    calls = [
+        ("check", "m.yaml"),
+        ("validate", "m.yaml", "all", "data.json"),
+        (*RUN, "--set-json", f"x={said}"),
+    ]
+    return Hostile("schema", files, calls[: random.choice((1, 2, 3))])
+
+
+def reports(random: Random) -> Hostile:
+    """The report of a program."""
+    form = random.choice(("junit", "sarif", "lines", "json"))
+    parse = "report" if form == "json" else form
+    rule = {"command": ["cat", "report.txt"], "parse": parse, "timeout": "10s"}
+    files = {"m.yaml": machine([rule]), "report.txt": report(random, form), "plan.md": "A plan."}
+    return Hostile("report", files, (("validate", "m.yaml", "all", "plan.md"),))
+
+
+def inputs(random: Random) -> Hostile:
+    """Input from a file, from standard input and from the command line."""
+    kinds = {"x": random.choice(("str", "int", "[str]", "optional num", "bool", "a|b"))}
+    given = random.choice((json.dumps({"x": value(random)}), text(random, 9_000), reply(random)))
+    one = text(random, 500).replace("\0", "")
+    call = random.choice(
+        (
+            ("-i", "in.yaml"),
+            ("-i", "-"),
+            ("--set", f"x={one}"),
+            ("--set", "x=@in.yaml"),
+            ("--set-json", f"x={given[:5_000]}".replace("\0", "")),
+            ("--set", one),
+        )
+    )
+    files = {
+        "m.yaml": machine([{"min_chars": 1}], inputs=kinds),
+        "s.yaml": says("A text."),
+        "in.yaml": given,
+    }
+    return Hostile("input", files, ((*RUN, *call), ("plan", "m.yaml")), stdin=given)
+
+
+def machine_files(random: Random) -> Hostile:
+    """A sound machine file with some of it replaced."""
+    original = random.choice(MACHINES).read_text(encoding="utf-8")
+    files = {"m.yaml": mutated(random, original), "s.yaml": says("A text.")}
+    return Hostile("machine", files, (("check", "m.yaml"), ("plan", "m.yaml"), RUN))
+
+
+def yaml_floods(random: Random) -> Hostile:
+    """Nothing but one sign or one line, as a machine, a scenario and input."""
+    many = random.choice((1, 100, 20_000))
+    line = random.choice(
+        ("- *a\n", "!", "a: 1\n", "? ", "- ", "{", "[", "a: &a [*a]\n", "&a ", '"', "|\n ", "# x\n")
+    )
+    whole = random.choice(("", "loopkit: 1\nstates:\n")) + line * many
+    calls = (("check", "m.yaml"), ("test", "m.scenario.yaml"), ("run", "m.yaml", "-i", "m.yaml"))
+    return Hostile("yaml", {"m.yaml": whole, "m.scenario.yaml": whole}, calls)
+
+
+def scenarios(random: Random) -> Hostile:
+    """A scenario with cases, some of it replaced."""
+    case = {"input": {}, "agents": {"writer": [text(random, 500)]}, "expect": {"outcome": "done"}}
+    whole = json.dumps({"scenario": 1, "machine": "m.yaml", "cases": {"one": case}}, indent=1)
+    files = {
+        "m.yaml": machine([{"max_chars": 100}]),
+        "m.scenario.yaml": mutated(random, whole) if random.random() < 0.8 else whole,
+    }
+    calls = (("test", "m.scenario.yaml"), ("test", "--coverage", "m.scenario.yaml"))
+    return Hostile("scenario", files, calls[: random.choice((1, 2))])
+
+
+QUESTION = """
+loopkit: 1
+states:
+  note: {render: "A note.", next: ask}
+  ask:
+    human: Go on?
+    show: note
+    edit: note
+    choices: [yes, no]
+    form: {x: TYPE}
+    transitions: [{guard: choice == "yes", target: done}, {target: stopped}]
+  done: {final: success, result: note}
+  stopped: {final: failure}
+"""
+
+
+def answers(random: Random) -> Hostile:
+    """What a person might type, paste or pipe."""
+    kind = random.choice(("str", "int", "[str]", "optional bool", json.dumps(usable(random))))
+    typed = text(random, 500).replace("\0", "")
+    said = random.choice((typed, json.dumps(value(random, 2)).replace("\0", ""), "a" * 60 + "!"))
+    call = ["answer", "RUN", random.choice(("yes", "no", typed)), "--form", f"x={said}"]
+    call += ["--comment", typed] if random.random() < 0.3 else []
+    call += ["--edit", "edit.txt"] if random.random() < 0.3 else []
+    files = {"m.yaml": QUESTION.replace("TYPE", kind), "edit.txt": text(random, 20_000)}
+    return Hostile("answer", files, (("run", "m.yaml"), call, ("runs", "show", "RUN")))
+
+
+def journals(random: Random) -> Hostile:
+    """A stored run, some bytes of which are others now."""
+    noise = bytes(random.choices(range(256), k=random.choice((1, 10, 500))))
+    files = {"m.yaml": machine([{"max_chars": 3}]), "s.yaml": says("A text.", "B")}
+    calls = (RUN, ("runs", "ls"), ("runs", "show", "RUN"), ("runs", "logs", "RUN"))
+    return Hostile("journal", files, calls, spoil={"*.db": noise})
+
+
+GENERATORS: Sequence[Callable[[Random], Hostile]] = (
+    texts_under_rules,
+    data_under_rules,
+    graphs,
+    any_schema,
+    reports,
+    inputs,
+    machine_files,
+    yaml_floods,
+    scenarios,
+    answers,
+    journals,
+)
+
+
+def hostile(seed: int, number: int) -> Hostile:
+    """The input of this number; the same one each time."""
+    random = Random(f"{seed}:{number}")
+    return GENERATORS[number % len(GENERATORS)](random)
+
+
+__all__ = ["GENERATORS", "hostile", "machine", "says"]
