@@ -159,7 +159,7 @@ def _single(kind: str, words: Mapping[str, Any], *, optional: bool) -> DataType:
 
 
 def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float | None]:
-    numbers = [value for value in _listed(words) if value is not None]
+    numbers = [value for value in _listed(words) if _json_name(value) in ("integer", "number")]
     lows = [words["minimum"]] if "minimum" in words else []
     highs = [words["maximum"]] if "maximum" in words else []
     if numbers:
