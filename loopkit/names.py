@@ -102,7 +102,8 @@ def readable(value: object, datatype: DataType | None) -> object:
     """Data of a type for templates: what it may leave out, and does, reads as none."""
     if isinstance(value, Mapping) and datatype is not None and datatype.fields is not None:
         known = {name: readable(inner, datatype.field(name)) for name, inner in value.items()}
-        return Record(known, datatype.fields.keys() - known.keys())
+        optional = {name for name, inner in datatype.fields.items() if not inner.required}
+        return Record(known, optional - known.keys())
     if isinstance(value, list) and datatype is not None and datatype.items is not None:
         return [readable(item, datatype.items) for item in value]
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.problems import Problem
@@ -120,7 +121,8 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
-    rows = [row for row in map(table.completed, table.rows()) if exit_.holds(row) is not False]
+    asked = replace(table, also=(*table.also, exit_.guarded))
+    rows = [row for row in map(table.completed, asked.rows()) if exit_.holds(row) is not False]
     if not rows:
         return "its guard never holds here", "correct the guard, or delete the transition"
     if all(exit_.is_allowed(row) is False for row in rows):
