@@ -143,12 +143,17 @@ class Plans:
         left = self._left_of_total(edge, values)
         live_ahead = (self._forward if left == 0 else self._live)[edge.target]
         for new in changed_by(self.variables, move, edge, values):
-            held = {v: value for v, value in new.items() if v in self.packing}
+            held = {v: value for v, value in new.items() if self._is_new(v, value, values)}
             stays = live_ahead & ~self.packing.mask(held)
             comes = self.packing.packed(held) & live_ahead
             clips = () if left is None else self._clipped(left, live_ahead)
             is_split = self._splitting.reads[edge.target]
             yield Change(edge.target, stays, comes, clips, is_split)
+
+    def _is_new(self, variable: Variable, value: object, values: Values) -> bool:
+        """Whether a move makes a difference to what is held; a count may be at its end."""
+        is_same = variable in values and values[variable] == value
+        return variable in self.packing and not is_same
 
     def _note_filled(self, move: Move, values: Values) -> None:
         for counter in move.edge.counters if move.edge else ():
