@@ -331,6 +331,7 @@ def suspension(state: str, work: Worked) -> Suspended:
         remedy=work.remedy,
         resume_at=work.resume_at,
         commands=work.commands,
+        time_s=work.time_s,
         refused=work.refused,
     )
 

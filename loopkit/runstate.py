@@ -353,7 +353,8 @@ def _waiting(state: RunState, event: Waiting) -> RunState:
 
 
 def _suspended(state: RunState, event: Suspended) -> RunState:
-    return state.evolve(status="suspended", suspended=event)
+    usage = state.usage.plus(Usage(time_s=event.time_s))
+    return state.evolve(status="suspended", suspended=event, usage=usage)
 
 
 def _resumed(state: RunState, event: Resumed) -> RunState:

@@ -47,6 +47,8 @@ class Suspended(Event):
     """Unix time from which it makes sense to go on."""
     commands: tuple[Ran, ...] = ()
     """What the programs of command validators did in the work that came to no end."""
+    time_s: float = 0.0
+    """Seconds of that work that no call accounts for."""
     refused: RefusedCall | None = None
     """With `limit`: the call that was not made."""
 

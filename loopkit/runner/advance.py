@@ -23,7 +23,7 @@ from loopkit.json_schema import NotJudged
 from loopkit.patterns import PatternTimeout
 from loopkit.runner.active import ActiveRun, Stopped
 from loopkit.runner.inbox import consume
-from loopkit.runner.limits import LimitReached
+from loopkit.runner.limits import LimitReached, raising
 from loopkit.runner.questions import answer_events, ask_about_doubt
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work import agent, command, render, validate
@@ -112,9 +112,9 @@ async def turn(active: ActiveRun) -> None:
     except Stopped:
         return
     except LimitReached as reached:
-        higher = f"loopkit resume {active.state.run} --set limits.{reached.name}=…"
-        work = _unworked(active, "limit", str(reached), f"raise it: {higher}")
-        work = work.model_copy(update={"refused": reached.call, "commands": reached.commands})
+        work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
+        cut_off = {"commands": reached.commands, "time_s": reached.time_s}
+        work = work.model_copy(update={"refused": reached.call, **cut_off})
     except TemplateError as error:
         work = _unfilled(active, error)
     except NotJudged as error:

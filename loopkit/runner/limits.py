@@ -20,6 +20,8 @@ class LimitReached(Exception):
         """The call that was not made, where it was one."""
         self.commands: tuple[Ran, ...] = ()
         """What command validators did in the same round."""
+        self.time_s = 0.0
+        """Seconds of the work that came to no end, as far as no call accounts for them."""
         told = f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used"
         if asked is None:
             told += ", and what the next call can cost is not known"
@@ -49,6 +51,11 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
     if committed.time_s >= limit:
         raise LimitReached("time", limit, committed.time_s)
     return float(limit - committed.time_s)
+
+
+def raising(run: str, reached: LimitReached) -> str:
+    """What a person can do about a limit that was reached."""
+    return f"raise it: loopkit resume {run} --set limits.{reached.name}=…"
 
 
 def _plain(number: float) -> str:

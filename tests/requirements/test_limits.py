@@ -198,6 +198,58 @@ def test_no_call_is_made_when_the_time_is_used_up(desk: Desk) -> None:
     assert len(played.of(Intended)) == len(played.requests) == 1
 
 
+def suspending(limit: str, rules: str) -> str:
+    """The machine, judged by these rules, with nothing that leads on from a limit."""
+    machine = THEN.replace("LIMIT", limit).replace(", then: enough", "")
+    machine = machine.replace("  enough: {final: failure, result: plan}\n", "")
+    return machine.replace("{min_chars: 20}", rules)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "{command: [sleep, '60']}",
+        "{command: [sleep, '60'], timeout: 50ms, retry: {attempts: 9, backoff: 60s}}",
+        "{python: 'slow:check'}",
+    ],
+)
+def test_time_ends_what_validators_run_and_is_the_limit_then(rule: str, durable: Desk) -> None:
+    durable.write("slow.py", "import time\ndef check(*_):\n    time.sleep(60)\n")
+    started_s = time.monotonic()
+    played = durable.play(
+        suspending("time: 400ms", rule), scenario(agents={"author": ["short", "never"]})
+    )
+    assert time.monotonic() - started_s < 20
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "limit"
+    assert "`time` reached: 0.4" in played.state.suspended.message
+    assert "--set limits.time=" in played.state.suspended.remedy
+    assert played.reports == []
+    assert 0.4 <= played.state.usage.time_s < 10
+    # What it took is spent, so that a resume finds the limit where it was.
+    again = durable.resume(played.state.run)
+    assert again.state.suspended is not None
+    assert again.state.suspended.reason == "limit"
+    assert again.state.usage.time_s < played.state.usage.time_s + 0.2
+
+
+def test_a_verdict_that_comes_after_the_time_is_none(durable: Desk) -> None:
+    rules = "{matches: '(?:a|aa|aaa)+$|b$'}, {min_chars: 900}, {command: [sleep, '0.3']}"
+    played = durable.play(suspending("time: 300ms", rules), scenario(agents={"author": ["a" * 60]}))
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "limit"
+    assert durable.resume(played.state.run, {"time": 60}).reports[-1].verdict == "fail"
+
+
+def test_time_ends_a_baseline(durable: Desk) -> None:
+    rule = "{command: [sleep, '60'], baseline: true}"
+    played = durable.play(suspending("time: 300ms", rule), SPENDING)
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "limit"
+    assert "no baseline for validator" in played.state.suspended.message
+    assert played.of(Intended) == []
+
+
 ASKED_FIRST = """
 loopkit: 1
 limits: {time: 100ms}

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from loopkit.datatypes import facts_of
 from loopkit.definition import CommandRule, JudgeRule, ValidateState
 from loopkit.engine import suspension
-from loopkit.events import Baselined, Event, Ran, Worked
-from loopkit.findings import ErrorClass
+from loopkit.events import Baselined, Event, Outcome, Ran, Suspended, Worked
 from loopkit.guard import expand, parse
 from loopkit.guard.kleene import truth
 from loopkit.patterns import PatternError, PatternTimeout
 from loopkit.runner.active import ActiveRun
+from loopkit.runner.deadline import time_limited
+from loopkit.runner.limits import LimitReached, raising
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work.judging_commands import with_commands
 from loopkit.runner.work.place import workspace
@@ -80,7 +81,13 @@ async def _taken(active: ActiveRun, due: _Due) -> Event:
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:
-        found = await baseline_of(due.rule, _setting(active, due, ran))
+        async with time_limited(active):
+            found = await baseline_of(due.rule, _setting(active, due, ran))
+    except LimitReached as reached:
+        cut_off = {"commands": tuple(ran), "time_s": reached.time_s}
+        return _suspended(
+            active, due, "limit", str(reached), raising(active.state.run, reached)
+        ).model_copy(update=cut_off)
     except CallFailed as error:
         return _suspended(active, due, error.error_class, error.message)
     except CannotJudge as error:
@@ -112,8 +119,10 @@ def _setting(active: ActiveRun, due: _Due, ran: list[Ran]) -> Setting:
     return with_commands(active, due.validator, 0, setting, ran)
 
 
-def _suspended(active: ActiveRun, due: _Due, error_class: ErrorClass, why: str) -> Event:
+def _suspended(
+    active: ActiveRun, due: _Due, outcome: Outcome, why: str, remedy: str = REMEDY
+) -> Suspended:
     start = active.program.machine.start
     error = f"no baseline for validator `{due.validator}` of `{due.name}`: {why}"
-    work = Worked(state=start, visit=0, outcome=error_class, error=error, remedy=REMEDY)
+    work = Worked(state=start, visit=0, outcome=outcome, error=error, remedy=remedy)
     return suspension(start, work)

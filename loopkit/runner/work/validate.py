@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from loopkit import ledger
-from loopkit.definition import JudgeRule, ValidateState
+from loopkit.definition import JudgeRule, Rule, ValidateState
 from loopkit.events import Artifact, Outcome, Ran, Worked
 from loopkit.findings import Answer, Finding, Report
 from loopkit.names import AllNames, attempt_of
 from loopkit.runner.active import ActiveRun
+from loopkit.runner.deadline import time_limited
 from loopkit.runner.limits import LimitReached
 from loopkit.runner.work.judge import Judge
 from loopkit.runner.work.judging_commands import result_index, with_commands
@@ -27,15 +28,19 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     started = active.clock.monotonic()
     judged_before = active.state.usage.time_s
     ran: list[Ran] = []
+
+    def spent() -> float:
+        """Seconds that no judge's call accounts for."""
+        asked = active.state.usage.time_s - judged_before
+        return max(0.0, active.clock.monotonic() - started - asked)
+
     try:
         panel = await _panel(active, name, state, artifact, ran)
     except LimitReached as reached:
-        reached.commands = tuple(ran)
+        reached.commands, reached.time_s = tuple(ran), spent()
         raise
-    spent = active.clock.monotonic() - started
-    asked = active.state.usage.time_s - judged_before
     report = ledger.complete(active.program, active.state, name, state, artifact, panel)
-    work = _worked(active, name, report, time_s=max(0.0, spent - asked))
+    work = _worked(active, name, report, time_s=spent())
     return work.model_copy(update={"commands": tuple(ran)})
 
 
@@ -80,21 +85,31 @@ async def _panel(
     subject = Subject(artifact.name, artifact.text, artifact.data, artifact.is_data)
     setting = _setting(active, state)
     answers: list[Answer] = []
-    validators = active.program.validators_of(state)
-    for validator, rules in validators.items():
-        fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
-        if fixed:
-            index = result_index(active, name, validator)
-            own = with_commands(active, validator, index, setting, ran)
-            own = replace(own, baselines=active.state.baselines.get((name, validator), {}))
+    async with time_limited(active):
+        for validator, fixed in _fixed(active, state):
+            own = _own(active, name, validator, setting, ran)
             answers += settled([await judge_deterministic(validator, fixed, subject, own)])
-        if state.stop == "first" and _blocks(answers):
-            break
+            if state.stop == "first" and _blocks(answers):
+                break
     # A report without the verdict of a rule is none, whatever a judge was paid to say.
     is_decided = _blocks(answers) or any(answer.verdict in ledger.MISSING for answer in answers)
     judges = _judges(active, name, state, artifact.author, earlier)
     asked = [judge for judge in judges if judge.rule.always or not is_decided]
     return ledger.Panel(tuple(answers), settled(await ask_all(asked, subject, setting)))
+
+
+def _fixed(active: ActiveRun, state: ValidateState) -> Iterator[tuple[str, Sequence[Rule]]]:
+    """The validators that have rules which need no model, with these."""
+    for validator, rules in active.program.validators_of(state).items():
+        if fixed := [rule for rule in rules if not isinstance(rule, JudgeRule)]:
+            yield validator, fixed
+
+
+def _own(active: ActiveRun, name: str, validator: str, setting: Setting, ran: list[Ran]) -> Setting:
+    """The setting of one validator of the state."""
+    index = result_index(active, name, validator)
+    own = with_commands(active, validator, index, setting, ran)
+    return replace(own, baselines=active.state.baselines.get((name, validator), {}))
 
 
 def _blocks(answers: Iterable[Answer]) -> bool:
