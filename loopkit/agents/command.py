@@ -57,9 +57,12 @@ class CommandAgentPort:
             )
         self._refuse_errors(result)
         read = self._read(result.stdout)
+        is_cut = _is_too_much(read.said, request.role)
         reply = replace(
             read,
-            said=_bounded(read.said, request.role),
+            # Of others than judges the reply alone counts.
+            said=() if is_cut or request.role != "judge" else read.said,
+            cut_off=is_cut,
             exit_code=result.exit_code,
             stderr=_tail(result.stderr),
         )
@@ -139,17 +142,12 @@ def read_stream_json(stdout: str) -> Reply:
     )
 
 
-def _bounded(said: tuple[str, ...], role: Role) -> tuple[str, ...]:
-    """What a judge said, since of others the reply alone counts; raises AgentError for too much."""
-    if role != "judge":
-        return ()
-    length = sum(map(len, said))
-    if length > MAX_SAID:
-        # To leave a part out could leave out the verdict.
-        raise AgentError(
-            "content", f"the judge said {length:,} characters, more than the {MAX_SAID:,} allowed"
-        )
-    return said
+def _is_too_much(said: tuple[str, ...], role: Role) -> bool:
+    """Whether a judge said more than a verdict is looked for in.
+
+    To leave a part out could leave out the verdict, so that it counts as cut off.
+    """
+    return role == "judge" and sum(map(len, said)) > MAX_SAID
 
 
 def _cost(value: object) -> float | None:

@@ -12,6 +12,7 @@ from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.engine import Engine
 from loopkit.events import Event, write_event
 from loopkit.journal import Claim, NewRecord
+from loopkit.journal.storable import refuse_text
 from loopkit.program import Program
 from loopkit.redaction import Redact
 from loopkit.runner.breaker import Breakers
@@ -68,7 +69,8 @@ class ActiveRun:
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _staged: list[Event] = field(default_factory=list)
+    _staged: list[tuple[Event, str]] = field(default_factory=list)
+    """Events with their stored form."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from looking at the limits to the intent that reserves in them."""
@@ -103,22 +105,28 @@ class ActiveRun:
             raise Stopped
 
     def stage(self, *events: Event) -> None:
-        """Take events in; they are written with the next append, and nothing is spent before."""
+        """Take events in; they are written with the next append, and nothing is spent before.
+
+        Raises JournalError, and takes nothing in, where one of them can't be stored.
+        """
+        written = [(event, write_event(event)) for event in events]
+        for event, data in written:
+            refuse_text(f"the record `{event.type}`", data)
         self.state = fold(events, self.state)
-        self._staged.extend(events)
+        self._staged.extend(written)
 
     async def append(self, *events: Event, consumes: Sequence[str] = ()) -> None:
         """Make events durable, together with those staged before."""
         async with self._turn:
-            self.state = fold(events, self.state)
-            batch, self._staged = [*self._staged, *events], []
+            self.stage(*events)
+            batch, self._staged = self._staged, []
             if not batch and not consumes:
                 return
             at = self.clock.now()
-            records = [NewRecord(event.type, at, write_event(event)) for event in batch]
+            records = [NewRecord(event.type, at, data) for event, data in batch]
             seq = await self.claim.append(records, consumes)
         first = seq - len(batch) + 1
-        for number, event in enumerate(batch, first):
+        for number, (event, _) in enumerate(batch, first):
             self.tell(Stored(number, self.claim.epoch, at, event))
 
     def tell(self, stored: Stored) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from loopkit.compiler import NoEdge
 from loopkit.definition import (
     AgentState,
     ChoiceState,
@@ -18,7 +19,18 @@ from loopkit.definition import (
     ValidateState,
 )
 from loopkit.engine import suspension
-from loopkit.events import Event, HumanAnswer, InDoubt, Outcome, Policy, Suspended, Waiting, Worked
+from loopkit.events import (
+    Event,
+    HumanAnswer,
+    InDoubt,
+    Outcome,
+    Policy,
+    Refused,
+    Suspended,
+    Waiting,
+    Worked,
+)
+from loopkit.journal import JournalError
 from loopkit.json_schema import NotJudged
 from loopkit.patterns import PatternTimeout
 from loopkit.runner.active import ActiveRun, Stopped
@@ -28,9 +40,14 @@ from loopkit.runner.questions import answer_events, ask_about_doubt
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work import agent, command, render, validate
 from loopkit.runner.work.baseline import take_baselines
+from loopkit.runner.work.human import AnswerRefused
 from loopkit.template import TemplateError
 
 INBOX_SECONDS = 1.0
+CHANGE_IT = (
+    "a run keeps the machine that it was started with: correct the machine and start a new run"
+)
+"""The remedy where nothing but another machine helps."""
 
 
 async def advance(active: ActiveRun) -> None:
@@ -82,14 +99,25 @@ async def take_answer(active: ActiveRun) -> bool:
     if active.state.status != "waiting" or question is None:
         return True
     if _expired(active, question):
-        absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
-        await active.append(*_answered(active, absent))
-        return True
+        return await _answer_for_nobody(active, question)
     answer = await active.person.answer(active.engine, active.state)
     if answer is None:
         # The time may have run out while the person was being asked.
         return _expired(active, question)
     await active.append(*_answered(active, answer))
+    return True
+
+
+async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
+    """Go on with `otherwise`; where it can't be taken now, the question stays open."""
+    absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
+    try:
+        events = _answered(active, absent)
+    except AnswerRefused as error:
+        reason = f"the time is over, and `otherwise` can't be taken: {error}"
+        await active.append(Refused(message_id=question.question, reason=reason))
+        return False
+    await active.append(*events)
     return True
 
 
@@ -122,9 +150,18 @@ async def turn(active: ActiveRun) -> None:
         work = _unworked(active, "fatal", reason)
     except PatternTimeout as error:
         work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")
-    active.stage(*stepped(active, work))
+    take_in(active, work)
     if not calls_at_once(active):
         await active.append()
+
+
+def take_in(active: ActiveRun, work: Worked) -> None:
+    """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
+    try:
+        active.stage(*stepped(active, work))
+    except JournalError as error:
+        lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
+        active.stage(suspension(active.state.state, lost))
 
 
 def begun(active: ActiveRun) -> list[Event]:
@@ -136,15 +173,18 @@ def begun(active: ActiveRun) -> list[Event]:
 
 
 def stepped(active: ActiveRun, work: Worked) -> list[Event]:
-    """The macrostep, or a suspension where its feedback or question can't be filled in."""
+    """The macrostep, or a suspension where its texts can't be filled in or no edge is enabled."""
     try:
         return active.engine.step(active.state, work, active.clock.now())
     except TemplateError as error:
         return [suspension(active.state.state, _unfilled(active, error))]
+    except NoEdge as error:
+        return [suspension(active.state.state, _unworked(active, "fatal", str(error), CHANGE_IT))]
 
 
 def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:
-    return _unworked(active, "fatal", f"a template could not be filled in: {error}")
+    remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
+    return _unworked(active, "fatal", f"a template could not be filled in: {error}", remedy)
 
 
 def calls_at_once(active: ActiveRun) -> bool:
@@ -171,7 +211,8 @@ async def perform(active: ActiveRun, name: str, state: State) -> Worked:
         case ChoiceState():
             return Worked(state=name, visit=active.state.visit, outcome="done")
         case _:
-            raise AssertionError(f"`{name}` has no work to do")
+            reason = f"`{name}` is active and has no work to do"
+            return _unworked(active, "fatal", reason, "restore the journal from a copy")
 
 
 def _unworked(

@@ -17,6 +17,7 @@ from loopkit.runner.active import ActiveRun
 from loopkit.runner.breaker import PROBE_S
 from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
 from loopkit.runner.retries import CallFailed, TryFailed, retrying
+from loopkit.runner.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.runstate import Exchange, Task
 from loopkit.text import or_empty
 from loopkit.validators.answer import storable
@@ -250,21 +251,24 @@ async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: flo
         raise failure from error
     except AgentError as error:
         message = _kept(active, error.message)
+        message = message if len(message) <= KEPT_CHARS else shortened(message)
         spent_s = active.clock.monotonic() - started
         raise TryFailed(error, message, request.key, spent_s) from error
     spent_s = active.clock.monotonic() - started
-    written = work.written()
+    written = _storable(active, work.written())
+    text = _kept(active, reply.text)
+    is_cut = work.role != "run" and not is_answer(text)
     return Replied(
         key=request.key,
-        text=_kept(active, reply.text),
+        text=shortened(text) if is_cut else _output(text),
         said=tuple(_kept(active, message) for message in reply.said),
-        cut_off=reply.cut_off,
+        cut_off=reply.cut_off or is_cut,
         played=reply.played,
         exit_code=reply.exit_code,
-        stderr=_kept(active, reply.stderr),
-        session=None if reply.session is None else storable(reply.session),
-        model=_kept(active, reply.model),
-        artifact_text=None if written.text is None else _kept(active, written.text),
+        stderr=_output(_kept(active, reply.stderr)),
+        session=_session(reply.session),
+        model=_kept(active, reply.model[:LONGEST_NAME]),
+        artifact_text=written.text,
         artifact_fault=written.fault,
         workspace=storable(reply.workspace) or await work.files(),
         usage=_usage(work, reply.tokens, reply.cost_usd, spent_s),
@@ -274,6 +278,27 @@ async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: flo
 def _kept(active: ActiveRun, text: str) -> str:
     """A text from outside as it may be stored."""
     return storable(active.redact(text))
+
+
+def _storable(active: ActiveRun, written: Written) -> Written:
+    """What the output file holds as it may be stored; too much of it is a fault."""
+    if written.text is None:
+        return written
+    text = _kept(active, written.text)
+    if fits(text):
+        return Written(text)
+    most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
+    return Written(fault=f"the output file has {len(text):,} characters, {most}; write less")
+
+
+def _output(text: str) -> str:
+    """What a program printed, as far as it can be stored."""
+    return text if fits(text) else shortened(text)
+
+
+def _session(named: str | None) -> str | None:
+    """The session that a program names; of one that is no name nothing is known."""
+    return None if named is None or len(named) > LONGEST_NAME else storable(named)
 
 
 def _failed(active: ActiveRun, work: Work, failure: TryFailed, retry_at: float | None) -> Failed:

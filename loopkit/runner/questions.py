@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopkit.compiler import NoEdge
 from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, Event, HumanAnswer, Settled, Waiting
@@ -28,6 +29,8 @@ def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float
     except TemplateError as error:
         message = f"`{answer.choice}` leads to a template that could not be filled in: {error}"
         raise AnswerRefused(message) from error
+    except NoEdge as error:
+        raise AnswerRefused(str(error)) from error
 
 
 def _settled(question: Waiting, answer: HumanAnswer) -> list[Event]:

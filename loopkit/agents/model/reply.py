@@ -10,8 +10,6 @@ from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.definition import ModelAgent
 from loopkit.events import Usage
 
-LONGEST_TEXT = 10_000_000
-"""Characters of an answer that are kept, as of a file; a longer one counts as cut off."""
 MOST_TOKENS = 1_000_000_000
 """No call has more; who says so did not count."""
 
@@ -36,8 +34,8 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
     if reason := _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
-        text[:LONGEST_TEXT],
-        cut_off=finish == "length" or len(text) > LONGEST_TEXT,
+        text,
+        cut_off=finish == "length",
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
         cost_usd=usd,

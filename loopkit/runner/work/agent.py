@@ -20,6 +20,7 @@ from loopkit.runner.artifacts import authored, faulty
 from loopkit.runner.calls import Work, call, conversation, no_files, usable_reply
 from loopkit.runner.ladder import model_for, provider_of
 from loopkit.runner.retries import CallFailed
+from loopkit.runner.sizes import is_answer
 from loopkit.runner.work.place import files_reader, output_reader, workspace
 from loopkit.runstate import Exchange
 from loopkit.text import or_empty
@@ -142,8 +143,10 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
 
 
 def _printed_previous(active: ActiveRun) -> str:
-    """The version before this one; empty where there is none."""
+    """The version before this one; empty where there is none, or too much of it."""
     version = previous(active.program, active.state)
+    if isinstance(version, str) and not is_answer(version):
+        return f"The version before has {len(version):,} characters, too many to be shown here."
     printed = active.program.template("{{ previous }}").render({"previous": version}).strip("\n")
     is_there = active.state.attempts.get(active.state.state, 0) > 0
     return or_empty(printed) if is_there else printed

@@ -1,0 +1,34 @@
+"""How much of a text from outside is kept: no more than can be stored, and printed again."""
+
+from __future__ import annotations
+
+import json
+
+LONGEST_ANSWER = 1_500_000
+"""Characters. A template prints 2,000,000, and an answer stands in prompts beside other texts."""
+MOST_BYTES = 10_000_000
+"""Of a text as JSON, where a control character takes six; a record holds several texts."""
+LONGEST_NAME = 10_000
+"""Characters of a session or a model."""
+KEPT_CHARS = 100_000
+"""What is kept of a text that is too long, half from each end."""
+_MOST_BYTES_A_CHAR = 6
+
+
+def fits(text: str) -> bool:
+    """Whether a text can be stored, together with others that are as long."""
+    if len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES:
+        return True
+    return len(json.dumps(text, ensure_ascii=False).encode()) <= MOST_BYTES
+
+
+def is_answer(text: str) -> bool:
+    """Whether a text can be stored and printed into the prompts that follow."""
+    return len(text) <= LONGEST_ANSWER and fits(text)
+
+
+def shortened(text: str) -> str:
+    """Both ends of a text, with a line between them that says how much is missing."""
+    half = KEPT_CHARS // 2
+    missing = len(text) - 2 * half
+    return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"
