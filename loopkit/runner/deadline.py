@@ -15,8 +15,10 @@ async def time_limited(active: ActiveRun) -> AsyncIterator[None]:
     """While rules judge: whatever runs when the time is over is ended; raises LimitReached.
 
     A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.
+    Where the run went on behind a limit it may judge to its end.
     """
-    left_s = time_left(active.limits, active.state.committed)
+    is_over = active.state.then_used
+    left_s = None if is_over else time_left(active.limits, active.state.committed)
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
     try:

@@ -241,6 +241,16 @@ def test_a_verdict_that_comes_after_the_time_is_none(durable: Desk) -> None:
     assert durable.resume(played.state.run, {"time": 60}).reports[-1].verdict == "fail"
 
 
+def test_behind_a_limit_rules_judge_although_the_time_is_over(desk: Desk) -> None:
+    machine = suspending("time: 200ms, then: last", "{command: [sleep, '60']}") + (
+        "  last: {render: Over., output: note, next: look}\n"
+        "  look: {validate: note, by: [{command: ['true']}], "
+        "transitions: [{guard: valid, target: kept}, {target: exhausted}]}\n"
+        "  kept: {final: success, result: note}\n"
+    )
+    assert desk.play(machine, scenario(agents={"author": ["short"]})).outcome == "kept"
+
+
 def test_time_ends_a_baseline(durable: Desk) -> None:
     rule = "{command: [sleep, '60'], baseline: true}"
     played = durable.play(suspending("time: 300ms", rule), SPENDING)
