@@ -15,6 +15,7 @@ from loopkit.agents.cast import NotRunnable, cast, models_called, refuse_unplaya
 from loopkit.agents.model import client
 from loopkit.agents.port import Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
+from loopkit.checks.raised import stuck_under_total
 from loopkit.definition import Machine
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
@@ -165,6 +166,7 @@ class App:
             # Whoever drove it until now may have brought it to its end.
             refuse_over(state)
             refuse_unplayable(machine, scenario, {**state.limits, **(limits or {})})
+            refuse_stuck(machine, state, limits or {})
         except NotRunnable:
             await claim.release()
             raise
@@ -273,6 +275,16 @@ class App:
             listeners=self.listeners,
             state=state,
         )
+
+
+def refuse_stuck(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
+    """Raise NotRunnable where a run could get stuck under new limits, from where it stands now.
+
+    Only the total decides where a run goes; what else is limited ends it wherever it is.
+    """
+    total = limits.get("total_revisions")
+    if total is not None and (stuck := stuck_under_total(machine, state, total)):
+        raise NotRunnable(f"`limits.total_revisions` can't be {total} in this run: {stuck}")
 
 
 def refuse_over(state: RunState) -> None:

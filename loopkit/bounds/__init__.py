@@ -8,6 +8,7 @@ over exactly the rows of facts that the states can produce.
 from loopkit.bounds.expected import NotDetermined
 from loopkit.bounds.exploring import MOST_CONFIGURATIONS, explore
 from loopkit.bounds.extremes import Endless
+from loopkit.bounds.present import present_of
 from loopkit.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken
 from loopkit.bounds.work import Price, Work
 from loopkit.rows import Anatomy
@@ -26,4 +27,5 @@ __all__ = [
     "Taken",
     "Work",
     "explore",
+    "present_of",
 ]

@@ -34,10 +34,13 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Where a run stands: its state, and the values of what configurations hold of it."""
+    """Where a run stands: its state, the values of what configurations hold of it, its input."""
 
     state: str
     values: Mapping[Variable, object] = field(default_factory=dict)
+    """Counted without end; regions are none of them."""
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    """By dotted name."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ def explore(
     not end, NotDetermined for what `assume` leaves open.
     """
     assumptions = assumptions_of(anatomy, assume or {})
-    given = flat_facts({"input": inputs or {}})
+    given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
     moves = Moves(Variables(anatomy, given), Asking(anatomy, price), _conditions(assumptions))
     explorer = Explorer(Plans(moves), most, present)
     try:

@@ -51,7 +51,7 @@ class Packing:
         self._fields: dict[Variable, _Field] = {}
         at = 0
         for variable in dict.fromkeys(v for read in variables.read.values() for v in read):
-            most = _most(variables, variable)
+            most = variables.largest(variable)
             width = WIDTH if most is None else max(most.bit_length(), 1)
             values: list[object] | None = [None] if most is None else None
             self._fields[variable] = _Field(at, ((1 << width) - 1) << at, values, {})
@@ -80,21 +80,6 @@ class Packing:
     def one(self, variable: Variable) -> int:
         """The lowest bit of a variable."""
         return 1 << self._fields[variable].shift
-
-
-def _most(variables: Variables, variable: Variable) -> int | None:
-    """The largest number that a variable comes to; none for one that does not count."""
-    match variable.kind:
-        case "counter":
-            return variables.inputs.cap(variable.name).high
-        case "works" | "version":
-            return variables.most.get(variable, 1)
-        case "judged":
-            return 2 * variables.judged_before(variable.name)
-        case "then":
-            return 1
-        case _:
-            return None
 
 
 def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mapping[str, int]:

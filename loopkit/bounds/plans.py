@@ -85,10 +85,15 @@ class Plans:
 
     def held(self, name: str, values: Values) -> int:
         """What a configuration of a state holds, of these values and what runs start with."""
-        variables = self.variables
-        kept = [v for read in variables.read.values() for v in read]
-        known = {v: values.get(v, variables.start(v)) for v in kept}
-        return self.packing.packed(known) & self._live[name]
+        variables, held = self.variables, 0
+        for variable in {v for read in variables.read.values() for v in read}:
+            value, most = (
+                values.get(variable, variables.start(variable)),
+                variables.largest(variable),
+            )
+            known = value if most is None else min(number(value), most)
+            held |= self.packing.packed({variable: known})
+        return held & self._live[name]
 
     def values(self, name: str, held: int) -> dict[Variable, object]:
         """What a state reads or changes of what a configuration holds."""

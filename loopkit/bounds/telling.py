@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from loopkit.bounds.configurations import Configuration, Dead, Present
+from loopkit.bounds.contexts import number
 from loopkit.bounds.extremes import Aim, Number, Path, weight_of
 from loopkit.bounds.moves import Case, Move
 from loopkit.bounds.plans import Plans
@@ -58,10 +59,10 @@ class Telling:
 
     def _counters(self, name: str, path: Path) -> Mapping[str, int]:
         """What was spent of the counters that a state looks at."""
-        spent = Counter({v.name: n for v, n in self._before.items() if isinstance(n, int)})
+        counted = ((v, n) for v, n in self._before.items() if v.kind == "counter")
+        spent = Counter({variable.name: number(spent) for variable, spent in counted})
         for _, move in path.steps:
             edge = move.edge
-            spent |= dict.fromkeys(edge.resets if edge else (), 0)
             for counter in edge.resets if edge else ():
                 spent[counter] = 0
             spent.update(edge.counters if edge else ())

@@ -227,6 +227,20 @@ class Variables:
                 for edge in self.graph.revise_edges[name]:
                     yield from (self.inputs.cap(counter).high for counter in edge.counters)
 
+    def largest(self, variable: Variable) -> int | None:
+        """The largest number that a variable comes to; none for one that does not count."""
+        match variable.kind:
+            case "counter":
+                return self.inputs.cap(variable.name).high
+            case "works" | "version":
+                return self.most.get(variable, 1)
+            case "judged":
+                return 2 * self.judged_before(variable.name)
+            case "then":
+                return 1
+            case _:
+                return None
+
     # -- what it starts with ---------------------------------------------------------------
 
     def start(self, variable: Variable) -> object:

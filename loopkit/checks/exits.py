@@ -59,7 +59,7 @@ def _reduced(table: Table, row: Row) -> Row:
 
 def _told(table: Table, row: Row) -> str:
     """The facts of a row in words."""
-    parts = [_fact(name, row[name]) for name in row if _is_told(name)]
+    parts = [fact_in_words(name, row[name]) for name in row if _is_told(name)]
     return " and ".join([*parts, *_rooms(table, row)])
 
 
@@ -67,7 +67,8 @@ def _is_told(name: str) -> bool:
     return not name.startswith(ROOM) and name != "cap_reached"
 
 
-def _fact(name: str, value: object) -> str:
+def fact_in_words(name: str, value: object) -> str:
+    """What a fact is, for the end of a sentence."""
     match value:
         case None:
             return f"`{name}` is none"

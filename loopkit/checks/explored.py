@@ -49,7 +49,7 @@ def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]
             continue
         found = stuck.get(problem.path.split(".")[1])
         if found is not None and found.is_reached:
-            yield replace(problem, message=f"{problem.message} ({_reached(found)})")
+            yield replace(problem, message=f"{problem.message} ({how_reached(found)})")
         elif found is not None:
             yield _undecided(problem)
 
@@ -68,13 +68,14 @@ def _more_stuck(subject: Subject, bounds: Bounds, told: Sequence[Problem]) -> It
     states = {problem.path.split(".")[1] for problem in told if problem.code in CONFIRMED}
     for found in bounds.stuck:
         if found.state not in states and found.is_reached:
-            message = f"`{found.state}` is stuck: no transition is left ({_reached(found)})"
+            message = f"`{found.state}` is stuck: no transition is left ({how_reached(found)})"
             remedy = "add `- {target: STATE}` as the last one"
             path = ("states", found.state, "transitions")
             yield subject.source.problem(path, STUCK, message, help=remedy, key=True)
 
 
-def _reached(found: Stuck) -> str:
+def how_reached(found: Stuck) -> str:
+    """The way to where a run is stuck, with the inputs and the counters that lead there."""
     spent = {_counter(name): number for name, number in found.counters.items() if number}
     with_ = {**found.inputs, **spent}
     held = ", ".join(f"{name} = {_value(value)}" for name, value in with_.items())

@@ -1,0 +1,32 @@
+"""A limit that is raised in a run leaves no state without a transition."""
+
+from __future__ import annotations
+
+from loopkit.bounds import Anatomy, explore, present_of
+from loopkit.checks.exits import fact_in_words
+from loopkit.checks.explored import how_reached
+from loopkit.definition import Machine
+from loopkit.runstate import RunState
+
+
+def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
+    """Where a run could get stuck with another total of revisions, or nothing.
+
+    Everything ahead of the run is gone through, from the configuration in which it stands.
+    """
+    if machine.limits.total_revisions is None:
+        # Then no edge counts a total, whatever it is.
+        return ""
+    limits = machine.limits.model_copy(update={"total_revisions": total})
+    anatomy = Anatomy.of_machine(machine.model_copy(update={"limits": limits}))
+    bounds = explore(anatomy, present=present_of(anatomy, run), measures=())
+    found = next((stuck for stuck in bounds.stuck if stuck.is_reached), None)
+    if found is None:
+        return ""
+    facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
+    reason = f" when {facts}" if facts else ""
+    return (
+        f"`{found.state}` would have no transition left{reason} ({how_reached(found)}); "
+        f"choose another number, or start anew with `- {{target: STATE}}` as the last "
+        f"transition of `{found.state}`"
+    )

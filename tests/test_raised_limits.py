@@ -1,0 +1,137 @@
+"""A raised limit opens what was proved closed: it is proved again, from where the run stands."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from loopkit.agents.cast import NotRunnable
+from loopkit.bounds import Anatomy, explore, present_of
+from loopkit.cli import invoke
+from loopkit.definition import Machine
+from loopkit.events import Resumed
+from loopkit.load import load_text
+from tests.generated import generated
+from tests.replay import Replay, price
+from tests.support import Desk, scenario
+from tests.test_large_machines import HERE
+
+MACHINE = """
+loopkit: 1
+limits: {total_revisions: 2}
+agents: {author: {command: [none], retry: {attempts: 1}}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{min_chars: 20}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: attempt < 4, revise: draft, max: 9}
+      - {guard: cap_reached and attempt < 4, target: exhausted}
+  accepted: {final: success}
+  exhausted: {final: failure}
+"""
+
+
+@pytest.fixture
+def stored(desk: Desk) -> Desk:
+    """A desk whose runs another process finds again."""
+    desk.in_memory = False
+    return desk
+
+
+SCRIPT = scenario(agents={"author": ["one", [{"fault": "connection"}, "two"], "three", "four"]})
+
+
+def test_a_total_with_which_a_run_could_get_stuck_is_refused_and_nothing_is_stored(
+    stored: Desk,
+) -> None:
+    run = stored.play(MACHINE, SCRIPT).state.run
+    with pytest.raises(NotRunnable) as refused:
+        stored.resume(run, {"total_revisions": 5})
+    message = str(refused.value)
+    assert message.startswith("`limits.total_revisions` can't be 5 in this run: `judge` would have")
+    assert '`verdict` is "fail"' in message
+    assert "draft → judge → draft → judge → draft → judge" in message
+    assert "`- {target: STATE}` as the last transition of `judge`" in message
+    assert "total = 3" in message
+    # Nothing of it was stored, and the run goes on under the limit that was proved.
+    resumed = stored.resume(run)
+    assert [event.limits for event in resumed.of(Resumed)] == [{}]
+    assert resumed.outcome == "exhausted"
+
+
+def test_a_total_with_which_every_run_ends_is_taken(stored: Desk) -> None:
+    last = "      - {guard: attempt > 3, target: exhausted}\n"
+    machine = MACHINE.replace("  accepted: {final", f"{last}  accepted: {{final", 1)
+    run = stored.play(machine, SCRIPT).state.run
+    resumed = stored.resume(run, {"total_revisions": 5})
+    assert resumed.outcome == "exhausted"
+    assert resumed.state.counters["total"] == 3
+
+
+def test_what_lies_behind_a_run_refuses_nothing(stored: Desk) -> None:
+    states = """  first: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{min_chars: 2}]
+    transitions:
+      - {guard: valid, target: last}
+      - {guard: attempt < 4, revise: first, max: 9}
+      - {guard: cap_reached and attempt < 4, target: exhausted}
+  last: {agent: author, prompt: Write., output: more, on_error: {content: exhausted}, next: accepted}
+"""
+    head, _, tail = MACHINE.partition("  draft:")
+    machine = head + states + "  accepted:" + tail.partition("  accepted:")[2]
+    run = stored.play(
+        machine, scenario(agents={"author": ["one", [{"fault": "connection"}, "two"]]})
+    )
+    # From the start it could get stuck; from `last` nothing leads back.
+    assert stored.resume(run.state.run, {"total_revisions": 5}).outcome == "accepted"
+
+
+def test_other_limits_are_no_matter_of_the_proof(stored: Desk) -> None:
+    run = stored.play(MACHINE, SCRIPT).state.run
+    assert stored.resume(run, {"agent_calls": 50}).outcome == "exhausted"
+
+
+def test_the_refusal_has_exit_code_2(
+    stored: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stored.play(MACHINE, SCRIPT).state.run
+    monkeypatch.chdir(stored.folder)
+    assert invoke(["resume", run, "--set", "limits.total_revisions=5"]) == 2
+    assert "error: `limits.total_revisions` can't be 5 in this run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch: int) -> None:
+    """Some steps into generated machines, all paths of the engine from there on."""
+    compared = 0
+    for number in range(batch * 20, batch * 20 + 20):
+        machine: Machine = load_text(json.dumps(generated(number)), "m.yaml", HERE).machine
+        anatomy, replay, chance = (
+            Anatomy.of_machine(machine),
+            Replay(machine),
+            random.Random(number),
+        )
+        run = chance.choice(list(replay.starts()))
+        for _ in range(chance.randint(1, 6)):
+            ahead = [step.run for step in replay.steps(run)]
+            going = [one for one in ahead if one.status not in ("finished", "suspended")]
+            if not going:
+                break
+            run = chance.choice(going)
+        bounds = explore(anatomy, price=price, present=present_of(anatomy, run))
+        if (bounds.paths or 10**9) > 300:
+            continue
+        paths, compared = replay.all_paths(run, 10_000), compared + 1
+        measures = (bounds.runs, bounds.calls, bounds.cost)
+        assert paths.worst == tuple(measure.worst.total for measure in measures), number
+        best = tuple(m.best.total if m.best else float("inf") for m in measures)
+        assert paths.best == best, number
+        assert paths.count == bounds.paths, number
+    assert compared > 8
