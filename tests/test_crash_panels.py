@@ -74,7 +74,10 @@ def test_every_point_was_reached_by_the_signal(told: Any) -> None:
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 
-SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts", "exchanges")
+SAME = (
+    "outcome", "result", "artifacts", "counters", "attempts", "route", "findings", "prompts",
+    "exchanges",
+)  # fmt: skip
 
 
 def begun(told: Any) -> list[Any]:

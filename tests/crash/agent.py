@@ -5,7 +5,9 @@ gives the same reply. Where the file `kill_at` holds the number of this call, th
 process that made the call is killed while it waits for the answer.
 """
 
+import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -38,5 +40,10 @@ elif name in ("critic", "mumbler"):
     vague = "handwaving" in prompt
     finding = '{"message": "Too vague.", "severity": "error"}'
     print('{"verdict": "%s", "findings": [%s]}' % (("fail", finding) if vague else ("pass", "")))
+elif name == "reviewer":
+    known = re.findall(r'^\{"id": "(\w+)"', prompt, re.MULTILINE)
+    new = {"message": f"Finding {len(known) + 1}.", "severity": "error"}
+    failed = {"verdict": "fail", "known": dict.fromkeys(known, "open"), "findings": [new]}
+    print(json.dumps({"verdict": "pass", "findings": []} if "good." in prompt else failed))
 else:
     print(f"{name} ran")

@@ -184,6 +184,9 @@ class TestAJudgeThatIsAskedAboutWhatWasOpen:
         asked = [r for r in openai_server.requests() if "Review `text`" in str(r.body)]
         assert [self.ID in received.prompt for received in asked] == [False, True, True, True]
         assert '"message": "Which drink?"' in asked[1].prompt
+        schemas = [r.body["response_format"]["json_schema"]["schema"] for r in asked[:2]]
+        assert "known" not in schemas[0]["properties"]
+        assert schemas[1]["properties"]["known"]["required"] == [self.ID]
         assert f'"known" does not say of "{self.ID}"' in asked[2].prompt
         statuses = [[f.status for f in report.findings] for report in judged.reports]
         assert statuses == [["new"], ["recurring"], []]

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Replied
+from loopkit.events import Replied, read_event, write_event
 from loopkit.findings import Report
+from loopkit.ledger import open_of
+from loopkit.runstate import fold
 from tests.support import PASS, Desk, Played, fails, scenario
 
 FORMS = {
@@ -317,6 +319,13 @@ def test_what_a_judge_says_again_in_the_same_words_needs_no_answer(here: Desk) -
     assert (again.status, again.severity, again.line) == ("recurring", "critical", 3)
 
 
+def test_what_a_judge_lists_again_counts_as_it_is_listed(here: Desk) -> None:
+    severe = {**found(0, "a")[0], "severity": "critical"}
+    both = report("fail", *found(0, "a"), known=["open"])
+    played, _ = real(here, report("fail", severe), both, report("pass"), state="")
+    assert [(f.status, f.severity) for f in played.reports[1].findings] == [("recurring", "high")]
+
+
 def test_a_rejection_that_never_answers_leaves_open_what_was(here: Desk) -> None:
     """What nothing better follows counts: its own findings, and all that it did not resolve."""
     unsaid = report("fail", *found(1, "c"), known={})
@@ -327,11 +336,11 @@ def test_a_rejection_that_never_answers_leaves_open_what_was(here: Desk) -> None
 
 
 def test_own_words_stand_beside_what_was_open(here: Desk) -> None:
-    broken = {"verdict": "fail", "findings": [{"severity": "high", "why": "It is worse."}]}
+    broken = report("fail", {"severity": "high", "why": "It is worse."}, known=["open", "open"])
     both = report("fail", *found(0, "a", "b"))
     played, _ = real(here, both, *[broken] * 3, report("pass"), state="")
     assert statuses(played)[1] == ["new", "recurring", "recurring"]
-    assert "It is worse." in played.reports[1].findings[0].message
+    assert played.reports[1].findings[0].message == "It is worse."
 
 
 def test_own_words_are_never_taken_for_news_that_settle(here: Desk) -> None:
@@ -344,6 +353,16 @@ def test_own_words_are_never_taken_for_news_that_settle(here: Desk) -> None:
     )  # fmt: skip
     assert played.outcome == "failed"
     assert [report.verdict for report in played.reports] == ["fail"] * 4
+
+
+@pytest.mark.parametrize(("count", "is_right"), [(1, True), (2, True), (3, False)])
+def test_a_report_may_count_what_is_new_or_all_that_is_open(
+    here: Desk, count: int, is_right: bool
+) -> None:
+    counted = {**report("fail", *found(1, "b"), known=["open"]), "error_count": count}
+    says = [report("fail", *found(0, "a")), counted, report("pass")]
+    _, asked = real(here, *says, state="")
+    assert ("there are 2 of them" in asked[2]) != is_right
 
 
 def test_a_warning_that_is_still_open_is_one_again(here: Desk) -> None:
@@ -402,6 +421,17 @@ def test_what_was_outvoted_can_be_rejected_again_by_its_id(desk: Desk) -> None:
     [again] = [finding for finding in played.reports[1].findings if finding.id == advice.id]
     assert (again.severity, again.graded, again.blocking) == ("high", "", True)
     assert again.status == "recurring"
+
+
+def test_what_its_rule_caps_is_asked_about_as_it_was_graded(here: Desk) -> None:
+    played, asked = real(
+        here, report("fail", *found(0, "a")), report("fail", known=["open"]), report("pass"),
+        state="block: medium", rule=", severity: medium",
+    )  # fmt: skip
+    assert '"severity": "high"' in asked[1]
+    told = [[(f.severity, f.status) for f in r.findings] for r in played.reports]
+    assert told == [[("medium", "new")], [("medium", "recurring")], []]
+    assert len(asked) == 3
 
 
 def test_each_sample_is_asked_about_what_was_open_and_a_second_opinion_is_not(
@@ -492,3 +522,25 @@ def test_a_stored_answer_is_read_the_same_after_a_resume(tmp_path: Path) -> None
     assert statuses(stopped)[1] == ["recurring"]
     asked = [event for event in stopped.of(Replied) if '"known"' in event.text]
     assert len(asked) == 1
+
+
+def test_a_journal_from_before_there_were_keys_is_read(desk: Desk) -> None:
+    """What is new in a record may be missing from it."""
+    script = scenario(agents={"writer": PLANS, "critic": [worded("own", 0), PASS]})
+    played = desk.play(loop(PLAYED, state=""), script)
+
+    def old(value: Any) -> Any:
+        if isinstance(value, list):
+            return [old(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        new = {"key", "reviewers", "graded"} if "severity" in value else {"played"}
+        return {key: old(inner) for key, inner in value.items() if key not in new}
+
+    texts = [(e.type, json.dumps(old(json.loads(write_event(e))))) for e in played.events]
+    state = fold(read_event(kind, text) for kind, text in texts)
+    assert state.finished == played.state.finished
+    assert [f.id for f in state.rounds[0].report.findings] == [
+        f.id for f in played.reports[0].findings
+    ]
+    assert open_of("by[0]", state.rounds[:1]) == state.rounds[0].report.findings

@@ -1,0 +1,72 @@
+"""kill -9 at any instant while a judge is asked about what it found before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from tests.test_crash_panels import AGENT, HOST, SAME, begun
+
+MACHINE = f"""
+loopkit: 1
+input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
+limits: {{revisions: input.n, agent_calls: 60}}
+agents:
+  author: {{command: {json.dumps([*AGENT, "author"])}, on_in_doubt: retry}}
+  reviewer: {{command: {json.dumps([*AGENT, "reviewer"])}, on_in_doubt: retry}}
+states:
+  draft: {{agent: author, prompt: "Write a plan. {{{{ feedback }}}}", output: plan, next: judge}}
+  judge:
+    validate: plan
+    by: [{{judge: reviewer, rubric: [It is not vague.]}}]
+    transitions:
+      - {{guard: valid, target: done}}
+      - {{guard: cap_reached, target: failed}}
+      - {{revise: draft, feedback: "revision {{{{ revision }}}}"}}
+  done: {{final: success, result: plan}}
+  failed: {{final: failure}}
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    folder = tmp_path_factory.mktemp("crash_ledger")
+    machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
+    machine.write_text(MACHINE, encoding="utf-8")
+    scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
+    host = subprocess.run(
+        [*HOST, str(machine), str(scenario), str(folder / "work")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert host.returncode == 0, host.stderr
+    return [json.loads(line) for line in host.stdout.splitlines()]
+
+
+def test_the_unharmed_reviewer_calls_its_finding_open_and_adds_one(told: Any) -> None:
+    first, second, third = told[0]["findings"]
+    assert [status for _, status in first] == ["new"]
+    assert [status for _, status in second] == ["new", "recurring"]
+    assert first[0][0] == second[1][0]
+    assert (third, told[0]["outcome"]) == ([], "done")
+
+
+def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+
+
+def test_after_resume_the_ids_and_what_became_of_them_are_those_of_the_unharmed_run(
+    told: Any,
+) -> None:
+    """S2.28"""
+    for point in begun(told):
+        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+        assert point["replies"] == told[0]["replies"]
