@@ -104,6 +104,10 @@ def test_three_failing_tests_stay_three_however_they_are_worded(desk: Desk, form
     assert [report.verdict for report in played.reports] == ["fail"] * 4
     assert len({frozenset(ids(report)) for report in played.reports}) == 1
     assert not any(report.resolved for report in played.reports)
+    # Judges in our form alone are asked about what was open.
+    assert [bool(re.search(IDS, prompt)) for prompt in played.prompts("critic")] == [
+        False, *[form == "own"] * 3,
+    ]  # fmt: skip
     # The words are those of the round.
     assert played.reports[1].findings[0].message == "the case a is still red"
 
@@ -178,6 +182,26 @@ def test_a_program_names_what_it_finds_by_its_map(desk: Desk) -> None:
     )
     played = desk.play(machine, script)
     assert (played.outcome, statuses(played)[1:]) == ("failed", [["recurring"]] * 3)
+
+
+def test_what_a_baseline_knows_by_its_key_is_known_in_other_words(desk: Desk) -> None:
+    """`a` was there before anybody worked, and is worded anew; `b` is new."""
+    issues = [{"test": "a", "level": "high", "message": "Red."}]
+    later = [{**issues[0], "message": "Still red."}, {**issues[0], "test": "b"}]
+    machine = loop(PLAYED, state="").replace(
+        "{judge: critic}",
+        "{command: [check], parse: report, baseline: true, "
+        "map: {findings: issues, severity: level, key: test}}",
+    )
+    machine = machine.replace("  critic: {model: some/model}\n", "")
+    said = [{"verdict": "fail", "issues": some} for some in (issues, later, issues)]
+    script = scenario(
+        agents={"writer": PLANS},
+        commands={"by[0]": [{"stdout": json.dumps(one), "exit_code": 1} for one in said]},
+    )
+    played = desk.play(machine, script)
+    blocking = [{f.key: f.blocking for f in report.findings} for report in played.reports]
+    assert blocking[0] == {"a": False, "b": True}
 
 
 def test_templates_see_keys_and_reviewers(desk: Desk) -> None:
@@ -345,14 +369,16 @@ def test_own_words_stand_beside_what_was_open(here: Desk) -> None:
 
 def test_own_words_are_never_taken_for_news_that_settle(here: Desk) -> None:
     """X.8: nothing says that they are new."""
-    mute = {"verdict": "fail", "findings": [], "summary": "Not like this."}
+    first = {**report("fail", known=["resolved"]), "summary": "Not like this."}
+    second = {**report("fail", known=["resolved"]), "summary": "And not like that either."}
     both = report("fail", *found(0, "a"))
     played, _ = real(
-        here, both, *[mute] * 3, *[mute] * 3, *[mute] * 3,
-        state="settle_after: 1", rule=", rubric: [It is right.]",
-    )  # fmt: skip
-    assert played.outcome == "failed"
-    assert [report.verdict for report in played.reports] == ["fail"] * 4
+        here, both, *[first] * 3, *[second] * 3, report("pass"), state="settle_after: 1"
+    )
+    assert [report.verdict for report in played.reports] == ["fail", "fail", "fail", "pass"]
+    assert [report.findings[0].message for report in played.reports[1:3]] == [
+        "Not like this.", "And not like that either.",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "is_right"), [(1, True), (2, True), (3, False)])
@@ -453,13 +479,28 @@ def test_each_sample_is_asked_about_what_was_open_and_a_second_opinion_is_not(
     assert statuses(played) == [["new"], ["recurring", "new"], []]
 
 
-def test_a_finding_that_nobody_looked_for_is_asked_about_later(here: Desk) -> None:
-    machine = ", guard: attempt != 2"
-    fixed = {"rule": machine, "state": ""}
-    both = report("fail", *found(0, "a"))
-    played, asked = real(here, both, report("fail", known=["open"]), report("pass"), **fixed)
-    assert played.reports[1].verdict == "not_applicable"
-    assert len(asked) == 1
+def test_a_finding_that_nobody_looked_for_is_asked_about_later(desk: Desk) -> None:
+    by = "{matches: good, message: Bad.}, {judge: critic, always: true, guard: attempt != 2}"
+    machine = loop(PLAYED, state="").replace("{judge: critic}", by)
+    bad = {"data": report("fail", *found(0, "a"))}
+    script = scenario(agents={"writer": ["1", "2", "good"], "critic": [bad, PASS]})
+    played = desk.play(machine, script)
+    assert [[f.message for f in r.unseen] for r in played.reports] == [
+        [], ["test_a fails with 1"], [],
+    ]  # fmt: skip
+    assert re.findall(IDS, played.prompts("critic")[1]) == [played.reports[0].findings[1].id]
+
+
+def test_each_judge_is_asked_about_its_own_findings_only(desk: Desk) -> None:
+    machine = loop(PLAYED, state="").replace("{judge: critic}", "{judge: critic}, {judge: other}")
+    machine = machine.replace("  critic:", "  other: {model: a/b}\n  critic:")
+    says = {
+        "critic": [{"data": report("fail", *found(0, "a"))}, PASS],
+        "other": [{"data": report("fail", *found(1, "b"))}, PASS],
+    }
+    played = desk.play(machine, scenario(agents={"writer": PLANS, **says}))
+    one, two = (finding.id for finding in played.reports[0].findings)
+    assert [re.findall(IDS, played.prompts(name)[1]) for name in says] == [[one], [two]]
 
 
 def test_after_a_kill_between_the_question_and_the_answer_the_ids_are_the_same(
