@@ -82,7 +82,12 @@ def test_what_lies_behind_a_run_refuses_nothing(stored: Desk) -> None:
       - {guard: valid, target: last}
       - {guard: attempt < 4, revise: first, max: 9}
       - {guard: cap_reached and attempt < 4, target: exhausted}
-  last: {agent: author, prompt: Write., output: more, on_error: {content: exhausted}, next: accepted}
+  last:
+    agent: author
+    prompt: Write.
+    output: more
+    on_error: {content: exhausted}
+    next: accepted
 """
     head, _, tail = MACHINE.partition("  draft:")
     machine = head + states + "  accepted:" + tail.partition("  accepted:")[2]
@@ -113,11 +118,8 @@ def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch
     compared = 0
     for number in range(batch * 20, batch * 20 + 20):
         machine: Machine = load_text(json.dumps(generated(number)), "m.yaml", HERE).machine
-        anatomy, replay, chance = (
-            Anatomy.of_machine(machine),
-            Replay(machine),
-            random.Random(number),
-        )
+        anatomy, replay = Anatomy.of_machine(machine), Replay(machine)
+        chance = random.Random(number)
         run = chance.choice(list(replay.starts()))
         for _ in range(chance.randint(1, 6)):
             ahead = [step.run for step in replay.steps(run)]

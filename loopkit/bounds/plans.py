@@ -87,10 +87,8 @@ class Plans:
         """What a configuration of a state holds, of these values and what runs start with."""
         variables, held = self.variables, 0
         for variable in {v for read in variables.read.values() for v in read}:
-            value, most = (
-                values.get(variable, variables.start(variable)),
-                variables.largest(variable),
-            )
+            value = values.get(variable, variables.start(variable))
+            most = variables.largest(variable)
             known = value if most is None else min(number(value), most)
             held |= self.packing.packed({variable: known})
         return held & self._live[name]
