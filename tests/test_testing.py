@@ -258,6 +258,8 @@ def test_a_link_that_leads_nowhere_is_not_passed_over(tmp_path: Path) -> None:
         ("first or third", ["first plan", "third"]),
         ("not (first or third)", ["second plan"]),
         ("not not third", ["third"]),
+        ("not " * 30 + "third", ["third"]),
+        ("(not first) and " * 40 + "third", ["third"]),
     ],
 )
 def test_an_expression_selects_names(expression: str, selected: list[str]) -> None:
@@ -277,6 +279,8 @@ def test_an_expression_selects_names(expression: str, selected: list[str]) -> No
         ("not", "at its end: a word is expected"),
         ("a b", "at `b`: `and` or `or` is expected"),
         ("()", "at `)`: a word is expected"),
+        ("not " * 31 + "a", "at `a`: more than 30 `not` and `(` are nested"),
+        ("(" * 3_000, "at `(`: more than 30 `not` and `(` are nested"),
     ],
 )
 def test_an_expression_that_cannot_be_read_is_told(expression: str, told: str) -> None:

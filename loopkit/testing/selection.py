@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from loopkit.text import one_line
+
+MAX_DEPTH = 30
+"""How deep parentheses and `not` may be nested."""
+
 Selection = Callable[[str], bool]
 """Whether a name is selected."""
 _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
@@ -33,6 +38,7 @@ class _Tokens:
         self._tokens = tokens
         self._text = text
         self._at = 0
+        self._depth = 0
 
     def take(self, *wanted: str) -> bool:
         """Go on where the next token is one of these."""
@@ -46,14 +52,26 @@ class _Tokens:
         self._at += 1
         return self._tokens[self._at - 1].lower()
 
+    def inner(self, read: Callable[[_Tokens], Selection]) -> Selection:
+        """What stands one level deeper."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._unread(f"more than {MAX_DEPTH} `not` and `(` are nested there")
+        made = read(self)
+        self._depth -= 1
+        return made
+
     def end(self) -> None:
         if self._at < len(self._tokens):
             raise self.error("`and` or `or`")
 
     def error(self, wanted: str) -> NotAnExpression:
+        return self._unread(f"{wanted} is expected there")
+
+    def _unread(self, reason: str) -> NotAnExpression:
         rest = self._tokens[self._at : self._at + 1]
-        at = f"at `{rest[0]}`" if rest else "at its end"
-        return NotAnExpression(f"`{self._text}` can't be read {at}: {wanted} is expected there")
+        at = f"at `{one_line(rest[0])}`" if rest else "at its end"
+        return NotAnExpression(f"`{one_line(self._text)}` can't be read {at}: {reason}")
 
 
 def _either(tokens: _Tokens) -> Selection:
@@ -72,10 +90,10 @@ def _both(tokens: _Tokens) -> Selection:
 
 def _not(tokens: _Tokens) -> Selection:
     if tokens.take("not"):
-        inner = _not(tokens)
+        inner = tokens.inner(_not)
         return lambda name: not inner(name)
     if tokens.take("("):
-        inner = _either(tokens)
+        inner = tokens.inner(_either)
         if not tokens.take(")"):
             raise tokens.error("`)`")
         return inner
