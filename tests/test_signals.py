@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -136,3 +137,43 @@ def test_signals_while_a_person_is_asked_leave_the_question_open() -> None:
     # The first one is enough; the second may come when the handlers are gone.
     assert ended(terminal, signal.SIGTERM) in (143, -signal.SIGTERM)
     assert run(["answer", only_run(), "yes"]) == 0
+
+
+INTERRUPTED = """
+import os, signal, sys
+from loopkit.cli import main
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+class Ends:
+    def __del__(self):
+        interrupt()
+
+class Arguments(list):
+    def __getitem__(self, key):
+        ends.clear()
+        return super().__getitem__(key)
+
+ends = [Ends()]
+"""
+
+
+def interrupted(when: str) -> tuple[int, str, str]:
+    """How a process of ours ends that is sent SIGINT at a moment that it chooses itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{INTERRUPTED}\n{when}\nmain()"],
+        capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_interruption_where_python_drops_exceptions_ends_the_process() -> None:
+    ended = interrupted("sys.argv = Arguments(['loopkit', 'schema'])")
+    assert ended == (130, "", "stopped\n")
+
+
+def test_an_interruption_of_a_process_that_is_done_says_nothing() -> None:
+    code, out, err = interrupted("import atexit; atexit.register(interrupt)\nsys.argv[1:] = ['-h']")
+    assert (code, err) == (-signal.SIGINT, "")
+    assert out.startswith("Usage: loopkit")

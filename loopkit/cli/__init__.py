@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import Any, TextIO
@@ -63,7 +64,10 @@ def app() -> None:
 
 def main() -> None:
     """The program: runs one command and ends the process with its exit code."""
+    sys.unraisablehook = _unraisable
     code = invoke(sys.argv[1:])
+    # While Python takes itself apart an exception would come up anywhere.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         _let_go(stream)
     sys.exit(code)
@@ -94,6 +98,14 @@ def invoke(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
         report_bug(error)
         return BUG
+
+
+def _unraisable(happened: sys.UnraisableHookArgs) -> None:
+    """A Ctrl-C that comes up where Python drops exceptions, as in `__del__`, ends the process."""
+    if isinstance(happened.exc_value, KeyboardInterrupt):
+        _say("stopped")
+        os._exit(SIGINT)
+    sys.__unraisablehook__(happened)
 
 
 def _say(text: str) -> None:
