@@ -59,19 +59,31 @@ def within(deadline_s: float, job: Job) -> Any:
     return outcome.value
 
 
-def _fork(jobs: Sequence[Job], deadline_s: float) -> tuple[int, int]:
-    reader, writer = os.pipe()
+def fork(work: Callable[[], int]) -> int:
+    """Start a process that does this work and nothing else of the parent's; its number."""
     with warnings.catch_warnings():
         # pytest has threads; what is forked here uses none of theirs.
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
     if process == 0:
+        code = 1
         try:
-            os.close(reader)
-            _work(jobs, deadline_s, writer)
+            code = work()
         finally:
             # Whatever happens, nothing of the parent's is run here.
-            os._exit(0)
+            os._exit(code)
+    return process
+
+
+def _fork(jobs: Sequence[Job], deadline_s: float) -> tuple[int, int]:
+    reader, writer = os.pipe()
+
+    def work() -> int:
+        os.close(reader)
+        _work(jobs, deadline_s, writer)
+        return 0
+
+    process = fork(work)
     os.close(writer)
     return reader, process
 
@@ -82,11 +94,11 @@ def _work(jobs: Sequence[Job], deadline_s: float, writer: int) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     for job in jobs:
         signal.setitimer(signal.ITIMER_PROF, deadline_s)
-        before = _worked()
+        before = worked()
         try:
-            outcome = Outcome(job(), work_s=_worked() - before)
+            outcome = Outcome(job(), work_s=worked() - before)
         except BaseException:  # noqa: BLE001 - whatever it is, the parent is told
-            outcome = Outcome(fault=traceback.format_exc(), work_s=_worked() - before)
+            outcome = Outcome(fault=traceback.format_exc(), work_s=worked() - before)
         signal.setitimer(signal.ITIMER_PROF, 0)
         data = pickle.dumps(outcome)
         os.write(writer, HEADER.pack(len(data)))
@@ -95,7 +107,8 @@ def _work(jobs: Sequence[Job], deadline_s: float, writer: int) -> None:
             view = view[os.write(writer, view) :]
 
 
-def _worked() -> float:
+def worked() -> float:
+    """Time of the processor that this process took, and all that it started and waited for."""
     return sum(
         used.ru_utime + used.ru_stime
         for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

@@ -7,14 +7,21 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from loopkit.patterns import TIME_LIMIT_S
 from tests.hostile.data import graph, reply, value
+from tests.hostile.interruptions import signals, slow_machine
+from tests.hostile.oddities import encoded, with_oddities
 from tests.hostile.played import Hostile
 from tests.hostile.reports import report
+from tests.hostile.scenarios import MACHINE as CASES_MACHINE
+from tests.hostile.scenarios import cases, tested
 from tests.hostile.schemas import REFERENCES, schema, usable
 from tests.hostile.texts import mutated, text
-from tests.support import ROOT, scenario
+from tests.support import MACHINES, PLAN_REVIEW, ROOT, scenario
 
-MACHINES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
+CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
+HARD = ("^(a|aa)+$", "(\\w+\\s?)+$", "x*$")
+"""Patterns that search some texts for as long as a pattern may."""
 RUN = ("run", "m.yaml", "--script", "s.yaml", "--output", "plain")
 AFTER = (("runs", "show", "RUN"), ("runs", "logs", "RUN"), ("resume", "RUN"))
 """What is called after a run, whatever came of it."""
@@ -54,15 +61,18 @@ def says(*answers: str) -> str:
 
 def texts_under_rules(random: Random) -> Hostile:
     """A hostile text, judged by all that looks at text, then revised."""
+    patterns = ("^### Task", "\\S+$", random.choice(HARD)), ("\\s+$", "TODO", random.choice(HARD))
+    wanted, refused = map(random.choice, patterns)
     rules = [
         {"section": random.choice(("Goal", "A", text(random, 30).strip() or "x"))},
-        {"matches": random.choice(("^### Task", "\\S+$", "^(a|aa)+$", "x*$"))},
-        {"not_matches": random.choice(("\\s+$", "(\\w+\\s?)+$", "TODO")), "outside_code": True},
+        {"matches": wanted},
+        {"not_matches": refused, "outside_code": True},
         {"min_chars": 3},
         {"max_chars": 4_000},
     ]
     files = {"m.yaml": machine(rules), "s.yaml": says(text(random), text(random))}
-    return Hostile("text", files, (RUN, *AFTER))
+    granted_s = TIME_LIMIT_S * sum(pattern in HARD for pattern in (wanted, refused))
+    return Hostile("text", files, (RUN, *AFTER), granted_s=granted_s)
 
 
 def data_under_rules(random: Random) -> Hostile:
@@ -151,9 +161,24 @@ def inputs(random: Random) -> Hostile:
 
 def machine_files(random: Random) -> Hostile:
     """A sound machine file with some of it replaced."""
-    original = random.choice(MACHINES).read_text(encoding="utf-8")
+    original = random.choice(CASES).read_text(encoding="utf-8")
     files = {"m.yaml": mutated(random, original), "s.yaml": says("A text.")}
     return Hostile("machine", files, (("check", "m.yaml"), ("plan", "m.yaml"), RUN))
+
+
+def yaml_files(random: Random) -> Hostile:
+    """A sound machine with hostile YAML in one or more places, in any encoding."""
+    original = random.choice((*CASES, *MACHINES)).read_text(encoding="utf-8")
+    files = {"m.yaml": encoded(random, with_oddities(random, original)), "s.yaml": says("A text.")}
+    called = random.choice(
+        (
+            ("check", "m.yaml", "--format", random.choice(("text", "json", "sarif", "github"))),
+            ("diagram", "m.yaml"),
+            ("test", "--suggest", "m.yaml"),
+            ("plan", "m.yaml"),
+        )
+    )
+    return Hostile("yaml", files, (called, RUN))
 
 
 def yaml_floods(random: Random) -> Hostile:
@@ -168,15 +193,31 @@ def yaml_floods(random: Random) -> Hostile:
 
 
 def scenarios(random: Random) -> Hostile:
-    """A scenario with cases, some of it replaced."""
-    case = {"input": {}, "agents": {"writer": [text(random, 500)]}, "expect": {"outcome": "done"}}
-    whole = json.dumps({"scenario": 1, "machine": "m.yaml", "cases": {"one": case}}, indent=1)
+    """A machine with cases whose calls, commands, answers and expectations are hostile."""
     files = {
-        "m.yaml": machine([{"max_chars": 100}]),
-        "m.scenario.yaml": mutated(random, whole) if random.random() < 0.8 else whole,
+        "m.yaml": CASES_MACHINE,
+        "m.scenario.yaml": cases(random),
     }
-    calls = (("test", "m.scenario.yaml"), ("test", "--coverage", "m.scenario.yaml"))
-    return Hostile("scenario", files, calls[: random.choice((1, 2))])
+    calls = (("test", "m.scenario.yaml"), tested(random, "m.yaml", "m.scenario.yaml"))
+    return Hostile("scenario", files, calls)
+
+
+def scenario_files(random: Random) -> Hostile:
+    """The files of a real machine, one of its scenarios with hostile YAML in it."""
+    folder = PLAN_REVIEW.parent
+    texts = [path for path in folder.rglob("*") if path.suffix in (".yaml", ".md")]
+    files: dict[str, str | bytes] = {
+        str(path.relative_to(folder)): path.read_bytes() for path in texts
+    }
+    name = random.choice(("plan_review.scenario.yaml", "plan_review/scenario.yaml"))
+    original = (folder / name).read_text(encoding="utf-8")
+    odd = with_oddities if random.random() < 0.7 else mutated
+    files[name] = encoded(random, odd(random, original))
+    script = ("--set", "issue=x", "--script", name, "--output", "quiet")
+    call = random.choice(
+        (tested(random, "plan_review.yaml", name), ("run", "plan_review.yaml", *script))
+    )
+    return Hostile("scenario", files, [call])
 
 
 QUESTION = """
@@ -215,6 +256,11 @@ def journals(random: Random) -> Hostile:
     return Hostile("journal", files, calls, spoil={"*.db": noise})
 
 
+def interruptions(random: Random) -> Hostile:
+    """A run that is interrupted, once or several times."""
+    return Hostile("signals", {"m.yaml": slow_machine(random)}, [RUN[:2]], signals=signals(random))
+
+
 GENERATORS: Sequence[Callable[[Random], Hostile]] = (
     texts_under_rules,
     data_under_rules,
@@ -223,10 +269,13 @@ GENERATORS: Sequence[Callable[[Random], Hostile]] = (
     reports,
     inputs,
     machine_files,
+    yaml_files,
     yaml_floods,
     scenarios,
+    scenario_files,
     answers,
     journals,
+    interruptions,
 )
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
-import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loopkit.cli import invoke
+from tests.hostile.called import called, undocumented
+from tests.hostile.forked import worked
+from tests.hostile.interrupted import Signals, interrupted
 
-CODES = frozenset({0, 1, 2, 3, 4, 5})
-"""What a command may end with; 70 would be a bug of ours."""
 MOST_SAID = 20_000
 """Characters that a command may print besides what it was given."""
 
@@ -30,6 +26,10 @@ class Hostile:
     stdin: str = ""
     spoil: Mapping[str, bytes] = field(default_factory=dict)
     """After the first call: what is put over the start of every file of this name."""
+    signals: Signals = ()
+    """What the first call gets; it is resumed to its end then."""
+    granted_s: float = 0.0
+    """What it may take longer, because its patterns may."""
 
 
 def play(hostile: Hostile, deadline_s: float) -> str:
@@ -39,17 +39,23 @@ def play(hostile: Hostile, deadline_s: float) -> str:
         os.chdir(folder)
         try:
             _write(hostile)
-            for number, call in enumerate(hostile.calls):
-                before_s = time.process_time()
-                wrong = _called(hostile, call)
-                if (spent_s := time.process_time() - before_s) > deadline_s:
-                    wrong = wrong or f"it took {spent_s:.1f} s"
-                if wrong:
-                    return f"{' '.join(call)[:200]}: {wrong}"
-                if number == 0:
-                    _spoil(hostile)
+            if hostile.signals:
+                return interrupted(hostile.calls[0], hostile.signals, deadline_s)
+            return _played(hostile, deadline_s + hostile.granted_s)
         finally:
             os.chdir(before)
+
+
+def _played(hostile: Hostile, deadline_s: float) -> str:
+    for number, call in enumerate(hostile.calls):
+        before_s = worked()
+        wrong = _called(hostile, call)
+        if (spent_s := worked() - before_s) > deadline_s:
+            wrong = wrong or f"it took {spent_s:.1f} s"
+        if wrong:
+            return f"{' '.join(call)[:200]}: {wrong}"
+        if number == 0:
+            _spoil(hostile)
     return ""
 
 
@@ -70,31 +76,12 @@ def _spoil(hostile: Hostile) -> None:
 
 
 def _called(hostile: Hostile, call: Sequence[str]) -> str:
-    out, err = io.StringIO(), io.StringIO()
-    stdin = sys.stdin
-    sys.stdin = io.StringIO(hostile.stdin)
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            code = invoke([_run_id() if part == "RUN" else part for part in call])
-    finally:
-        sys.stdin = stdin
-    said = out.getvalue() + err.getvalue()
+    code, said = called(call, hostile.stdin)
+    if wrong := undocumented(code, said):
+        return wrong
     given = sum(map(len, hostile.files.values()))
-    if code not in CODES:
-        return f"exit code {code}: {said[-2000:]}"
-    if "Traceback" in said or "internal error" in said:
-        return f"a traceback: {said[-2000:]}"
     # Events hold prompts and conversations, each of which quotes what was given.
     quoted = 20 if "jsonl" in call or "logs" in call else 3
     if len(said) > MOST_SAID + quoted * given:
         return f"it said {len(said):,} characters, from {given:,}"
     return ""
-
-
-def _run_id() -> str:
-    """The run that the first call left."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        invoke(["runs", "ls"])
-    lines = out.getvalue().splitlines()
-    return lines[1].split()[0] if len(lines) > 1 else "none"
