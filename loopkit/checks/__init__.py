@@ -22,6 +22,7 @@ from loopkit.checks.lookups import check_lookups
 from loopkit.checks.models import check_models
 from loopkit.checks.never_binds import check_never_binds
 from loopkit.checks.opinions import check_opinions
+from loopkit.checks.outputs import check_outputs
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.plugins import check_plugins
@@ -86,6 +87,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_baselines,
     check_counts,
     check_errors,
+    check_outputs,
     check_exits,
     check_unused,
 )

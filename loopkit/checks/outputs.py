@@ -1,0 +1,31 @@
+"""What `output:` says of a text is said where the artifact is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.definition import AgentState
+from loopkit.graph import output_of
+from loopkit.problems import Problem
+
+OF_TEXTS = {
+    "fence": "it is found in fences anyway",
+    "fields": "its fields are those of the schema",
+}
+
+
+def check_outputs(subject: Subject) -> Iterator[Problem]:
+    """A warning for `fence` and `fields` where the agent's `schema` makes the answer data."""
+    for name, state in subject.machine.states.items():
+        agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+        if not isinstance(state, AgentState) or agent is None or agent.schema_ is None:
+            continue
+        output = output_of(state, name)
+        for key, instead in OF_TEXTS.items():
+            if getattr(output, key):
+                message = f"the answer of `{state.agent}` is data, by its `schema`: {instead}"
+                path = ("states", name, "output", key)
+                yield subject.source.problem(
+                    path, "no-effect", message, help="delete it", severity="warning", key=True
+                )
