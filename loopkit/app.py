@@ -18,7 +18,7 @@ from loopkit.agents.scripted import PlayedResults, ScriptedPerson
 from loopkit.checks.raised import stuck_under_total
 from loopkit.definition import Machine
 from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Resumed, Started, read_event, write_event
+from loopkit.events import HumanAnswer, Resumed, Started, write_event
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy, RunExists
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import Loaded, digest_of, load_resolved, named_file
@@ -26,10 +26,11 @@ from loopkit.program import Program
 from loopkit.redaction import redactor
 from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
 from loopkit.runner.advance import advance
+from loopkit.runner.archive import definition, refuse_strange, state_after, stored_event
 from loopkit.runner.breaker import Breakers
 from loopkit.runner.inbox import PostedAnswer, consume
 from loopkit.runner.questions import answer_events
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState
 from loopkit.scenario import Scenario, read_resolved
 
 STATE_FOLDER = ".loopkit"
@@ -157,11 +158,11 @@ class App:
 
     async def resume(self, run: str, limits: Mapping[str, Any] | None = None) -> ActiveRun:
         """A stored run, claimed, in exactly the state in which it stopped."""
-        refuse_over(await self.state_of(run))
+        before = await self.state_of(run)
+        refuse_over(before)
+        machine, scenario = await self.machine_of(before), await self.scenario_of(before)
         claim = await self.journal.claim(run)
         state = await self.state_of(run)
-        machine = await self.machine_of(state)
-        scenario = await self.scenario_of(state)
         try:
             # Whoever drove it until now may have brought it to its end.
             refuse_over(state)
@@ -195,7 +196,9 @@ class App:
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence."""
-        refuse_over(await self.state_of(run))
+        before = await self.state_of(run)
+        refuse_over(before)
+        machine = await self.machine_of(before)
         await self.journal.post(
             run, "cancel", f"cancel:{secrets.token_hex(8)}", reason, self.clock.now()
         )
@@ -208,7 +211,7 @@ class App:
             # Whoever drove it until now may have cancelled it, or brought it to its end.
             if state.status != "cancelled":
                 refuse_over(state)
-                await consume(await self._active(claim, await self.machine_of(state), None))
+                await consume(await self._active(claim, machine, None))
         finally:
             await claim.release()
         return f"run {run} is cancelled"
@@ -223,25 +226,24 @@ class App:
 
     async def events(self, run: str, after: int = 0) -> list[Stored]:
         """The events of a run behind `after`, oldest first."""
-        return [
-            Stored(record.seq, record.epoch, record.at, read_event(record.type, record.data))
-            for record in await self.journal.read(run, after)
-        ]
+        return [stored_event(run, record) for record in await self.journal.read(run, after)]
 
     async def state_of(self, run: str) -> RunState:
-        return fold(stored.event for stored in await self.events(run))
+        return state_after(run, await self.events(run))
 
     async def machine_of(self, state: RunState) -> Machine:
-        return load_resolved(await self.journal.definition(state.definition))
+        machine = await definition(self.journal, state.run, state.definition, load_resolved)
+        refuse_strange(state, machine)
+        return machine
 
     async def machine_file_of(self, state: RunState) -> Path:
         """The file that the run's machine was read from, as it was named then."""
-        return named_file(await self.journal.definition(state.definition))
+        return await definition(self.journal, state.run, state.definition, named_file)
 
     async def scenario_of(self, state: RunState) -> Scenario | None:
         if state.script is None:
             return None
-        return read_resolved(await self.journal.definition(state.script))
+        return await definition(self.journal, state.run, state.script, read_resolved)
 
     async def close(self) -> None:
         await client.close()

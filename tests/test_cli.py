@@ -344,24 +344,6 @@ def test_no_command_loads_litellm_or_the_engine_for_help_and_check() -> None:
         assert (done.returncode, done.stderr[-200:] if done.returncode else "") == (0, ""), argv
 
 
-def test_a_damaged_record_is_told_with_its_kind(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, name = started(HUMAN)
-    damaged = Path(".loopkit/journal.db")
-    subprocess.run([sys.executable, "-c", DAMAGE, str(damaged)], check=True, capture_output=True)
-    assert run(["runs", "show", name]) == 4
-    assert "a `started` record of the journal is damaged" in capsys.readouterr().err
-
-
-DAMAGE = """
-import sqlite3, sys
-db = sqlite3.connect(sys.argv[1])
-db.execute("update records set data = '{}' where type = 'started'")
-db.commit()
-"""
-
-
 def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
     """Run a command in a pseudo-terminal, typing a line when a text appears."""
     child, terminal = pty.fork()

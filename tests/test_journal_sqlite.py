@@ -600,7 +600,8 @@ async def test_a_claim_that_cannot_be_read_is_reported(folder: Path) -> None:
     async with opened(folder) as journal:
         await created(journal)
         whole = '{"pid": 1, "host": "h"}'
-        for data, at in (("nonsense", 0), ("[]", 0), ("{}", 0), ("7", 0), (whole, 1e300)):
+        odd = [(whole.replace("1", pid), 0) for pid in ('"1"', "0", "-1", "9e9", str(2**40))]
+        for data, at in (("nonsense", 0), ("[]", 0), ("{}", 0), ("7", 0), (whole, 1e300), *odd):
             with database(folder) as db:
                 db.execute("UPDATE records SET data = ?, at = ?", [data, at])
             with pytest.raises(JournalUnusable, match="a claim in the journal cannot be read"):

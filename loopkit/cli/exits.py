@@ -42,7 +42,6 @@ def told() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
     from loopkit.agents.cast import NotRunnable
     from loopkit.agents.scripted import Crashed
-    from loopkit.events import UnknownEvent
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.json_schema import NotJudged
     from loopkit.problems import ProblemsFound
@@ -56,7 +55,7 @@ def told() -> Iterator[None]:
         raise Stop(USAGE, f"error: {error}") from error
     except NotJudged as error:
         raise Stop(USAGE, f"error: data could not be held against its type: {error}") from error
-    except (JournalError, UnknownEvent) as error:
+    except JournalError as error:
         raise Stop(ERROR, f"error: {error}") from error
     except Crashed as crashed:
         raise Stop(

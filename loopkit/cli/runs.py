@@ -14,8 +14,8 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.record import command as record
 from loopkit.cli.watching import event_line
-from loopkit.events import read_event
-from loopkit.journal import RunRow
+from loopkit.journal import RunDamaged, RunRow, RunUnreadable
+from loopkit.runner.archive import stored_event
 from loopkit.runstate import RunState
 from loopkit.text import indented, one_line, or_empty
 from loopkit.views.amounts import spent
@@ -25,6 +25,7 @@ from loopkit.views.review import review
 
 STATUS_TYPES = ("started", "entered", "waiting", "suspended", "resumed", "finished", "cancelled")
 FOLLOW_SECONDS = 0.5
+CAUSE_WIDTH = 60
 
 
 @click.group()
@@ -48,11 +49,14 @@ def ls(machine: str | None, limit: int) -> int:
     if not found:
         exits.say(f"no runs of `{machine}`" if machine else "no runs yet")
         return exits.OK
-    table = [("run", "status", "where", "updated"), *(_row(row) for row in found)]
+    faults: list[RunUnreadable] = []
+    table = [("run", "status", "where", "updated"), *(_row(row, faults) for row in found)]
     widths = [max(len(cells[i]) for cells in table) for i in range(4)]
     for cells in table:
         click.echo("  ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)).rstrip())
-    return exits.OK
+    for fault in faults:
+        exits.say(f"error: {fault}")
+    return exits.ERROR if faults else exits.OK
 
 
 @command.command()
@@ -110,14 +114,30 @@ def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
         return asyncio.run(called())
 
 
-def _row(row: RunRow) -> tuple[str, str, str, str]:
-    updated = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.updated_at))
+def _row(row: RunRow, faults: list[RunUnreadable]) -> tuple[str, str, str, str]:
+    """A run's line in the table; what cannot be read of it goes to `faults`."""
+    try:
+        status, where = _status(row)
+    except RunUnreadable as fault:
+        faults.append(fault)
+        status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
+        return row.run, status, one_line(fault.cause, CAUSE_WIDTH), ""
+    return row.run, status, where, _clock_time(row.updated_at)
+
+
+def _clock_time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _status(row: RunRow) -> tuple[str, str]:
+    if row.damage is not None:
+        raise row.damage
     if row.last is None:
-        return row.run, "new", "", updated
-    event = read_event(row.last.type, row.last.data)
+        raise RunDamaged(row.run, "nothing says how it started")
+    event = stored_event(row.run, row.last).event
     words = {"started": "new", "entered": "running", "resumed": "running"}
     where = getattr(event, "outcome", "") or getattr(event, "state", "")
-    return row.run, words.get(event.type, event.type), where, updated
+    return words.get(event.type, event.type), where
 
 
 def _shown(state: RunState) -> Iterator[str]:

@@ -7,12 +7,16 @@ A macrostep is one atomic append: `worked`, `decided`, `entered` (and then
 
 from __future__ import annotations
 
+import json
+
 from loopkit.events.calls import Failed, Held, InDoubt, Intended, Replied, Settled
 from loopkit.events.event import EVENT_VERSION, Event, Outcome, Policy, Role
 from loopkit.events.runs import Cancelled, Claimed, Finished, Refused, Resumed, Started, Suspended
 from loopkit.events.steps import Baselined, Decided, Emitted, Entered, Waiting, Worked
 from loopkit.events.values import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall, Usage
+from loopkit.text import one_line
 
+MESSAGE_WIDTH = 200
 EVENTS: dict[str, type[Event]] = {
     noun.model_fields["type"].default: noun
     for noun in (
@@ -26,15 +30,43 @@ class UnknownEvent(Exception):
     """A record that this version of loopkit cannot read."""
 
 
+class NewerEvent(UnknownEvent):
+    """A record of a later version of the format."""
+
+
 def read_event(event_type: str, data: str) -> Event:
-    """The event behind a stored record; raises UnknownEvent."""
-    noun = EVENTS.get(event_type)
-    if noun is None:
-        raise UnknownEvent(f"the journal holds a record of unknown type `{event_type}`")
+    """The event behind a stored record, without keys that only later loopkits know.
+
+    Raises UnknownEvent.
+    """
     try:
-        return noun.model_validate_json(data)
+        event = _noun(event_type).model_validate_json(data, extra="ignore")
     except ValueError as error:
-        raise UnknownEvent(f"a `{event_type}` record of the journal is damaged: {error}") from error
+        # What a later version changed need not fit; its number says more than how it does not.
+        _refuse_newer(_version_in(data))
+        raise UnknownEvent(one_line(str(error), MESSAGE_WIDTH)) from error
+    _refuse_newer(event.version)
+    return event
+
+
+def _noun(event_type: str) -> type[Event]:
+    if event_type not in EVENTS:
+        raise ValueError(f"there is no type `{event_type}`")
+    return EVENTS[event_type]
+
+
+def _refuse_newer(version: int) -> None:
+    if version > EVENT_VERSION:
+        raise NewerEvent(f"has version {version}, this loopkit reads version {EVENT_VERSION}")
+
+
+def _version_in(data: str) -> int:
+    """The version that a text names; 0 where it names none."""
+    try:
+        version = json.loads(data)["version"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return 0
+    return version if isinstance(version, int) else 0
 
 
 def write_event(event: Event) -> str:
@@ -61,6 +93,7 @@ __all__ = [
     "HumanAnswer",
     "InDoubt",
     "Intended",
+    "NewerEvent",
     "Outcome",
     "Policy",
     "Ran",

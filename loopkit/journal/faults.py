@@ -57,8 +57,18 @@ def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
     return fault
 
 
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether a part of the file holds something else than SQLite put there."""
+    return _name(error).startswith("SQLITE_CORRUPT")
+
+
+def _name(error: sqlite3.Error) -> str:
+    # Python's own complaints, of a closed connection or of text that is not UTF-8, have none.
+    return getattr(error, "sqlite_errorname", "")
+
+
 def _of_sqlite(error: sqlite3.Error) -> tuple[str, str]:
-    name: str = getattr(error, "sqlite_errorname", "")
+    name = _name(error)
     return next(
         (known for prefix, known in _OF_SQLITE.items() if name.startswith(prefix)), _DAMAGED
     )

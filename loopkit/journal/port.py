@@ -46,8 +46,11 @@ class RunRow:
     definition: str
     created_at: float
     updated_at: float
+    """When something last happened, or the run was created where its records are damaged."""
     seq: int
     last: Record | None
+    damage: RunDamaged | None = None
+    """What is wrong with the run's records, so that others can be listed all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,31 @@ class JournalUnusable(JournalError):
     """The storage failed: full, damaged, locked, read-only, or of a newer version."""
 
 
+class RunUnreadable(JournalError):
+    """What is stored of one run cannot be read, whatever is stored of others."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class RunDamaged(RunUnreadable):
+    """What is stored of one run is not what was written."""
+
+    def __init__(self, run: str, cause: str) -> None:
+        remedy = "restore the journal from a copy, or start a new run"
+        super().__init__(f"run {run!r} is damaged: {cause}; {remedy}", cause)
+
+
+class RunOfOtherVersion(RunUnreadable):
+    """Another version of loopkit wrote to the run, most likely a newer one."""
+
+    def __init__(self, run: str, cause: str) -> None:
+        remedy = "use that version, or upgrade this one"
+        told = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
+        super().__init__(told, cause)
+
+
 class Claim(Protocol):
     """The right to write to one run, until it is released or its process ends."""
 
@@ -194,7 +222,7 @@ class Journal(Protocol):
         ...
 
     async def read(self, run: str, after: int = 0) -> list[Record]:
-        """The run's records behind `after`, in order; raises `UnknownRun`."""
+        """The run's records behind `after`, in order; raises `UnknownRun`, `RunDamaged`."""
         ...
 
     async def runs(

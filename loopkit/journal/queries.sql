@@ -54,7 +54,7 @@ ON CONFLICT (run) DO NOTHING
 SELECT id, owner FROM runs WHERE run = :run
 
 -- name: head
-SELECT seq, epoch FROM records WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1
+SELECT seq, epoch, at FROM records WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1
 
 -- name: newest_claim
 SELECT at, data FROM records
@@ -77,22 +77,21 @@ UPDATE runs SET owner = :owner WHERE id = :run_id
 UPDATE runs SET owner = NULL WHERE id = :run_id AND owner = :owner
 
 -- name: runs
-SELECT
-    listed.run, listed.machine, listed.definition, listed.created_at, head.at, head.seq,
-    last.seq, last.epoch, last.at, last.type, last.data
-FROM (
-    SELECT * FROM runs WHERE :machine IS NULL OR machine = :machine
-    ORDER BY id DESC LIMIT :limit
-) AS listed
-JOIN records AS head ON head.run_id = listed.id AND head.seq = (
-    SELECT seq FROM records WHERE run_id = listed.id ORDER BY seq DESC LIMIT 1
+SELECT id, run, machine, definition, created_at FROM runs
+WHERE :machine IS NULL OR machine = :machine
+ORDER BY id DESC LIMIT :limit
+
+-- name: missing
+SELECT place FROM (
+    SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = :run_id
 )
-LEFT JOIN records AS last ON last.run_id = listed.id AND last.seq = (
-    SELECT seq FROM records
-    WHERE run_id = listed.id AND type IN (SELECT value FROM json_each(:types))
-    ORDER BY seq DESC LIMIT 1
-)
-ORDER BY listed.id DESC
+WHERE seq <> place
+LIMIT 1
+
+-- name: newest
+SELECT seq, epoch, at, type, data FROM records
+WHERE run_id = :run_id AND type IN (SELECT value FROM json_each(:types))
+ORDER BY seq DESC LIMIT 1
 
 -- name: append_late
 INSERT INTO late_records (run_id, epoch, at, type, data)

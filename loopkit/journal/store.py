@@ -7,8 +7,9 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from loopkit.journal.faults import is_corrupt
 from loopkit.journal.port import (
     CLAIMED,
     ClaimLost,
@@ -19,6 +20,7 @@ from loopkit.journal.port import (
     Owner,
     Record,
     RunBusy,
+    RunDamaged,
     RunExists,
     RunRow,
     SequenceConflict,
@@ -29,13 +31,18 @@ from loopkit.journal.queries import SQL
 from loopkit.journal.storable import refuse_time
 
 _MAX_INTEGER = 2**63 - 1
+_MAX_PID = 2**31 - 1
 
 
 class Head(NamedTuple):
-    """Where a run stands: its newest record's place and epoch."""
+    """Where a run stands: its newest record's place, epoch and time."""
 
     seq: int
     epoch: int
+    at: float
+
+
+Placed = TypeVar("Placed", Head, Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +136,10 @@ def release(db: sqlite3.Connection, tenure: Tenure) -> None:
 
 def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
     run_id, _owner = _find(db, run)
+    _refuse_gap(db, run_id, run)
+    _head(db, run_id, run)
     values = {"run_id": run_id, "after": min(max(after, 0), _MAX_INTEGER)}
-    return [Record(*row) for row in db.execute(SQL["read"], values)]
+    return [_sound(run, Record(*row)) for row in db.execute(SQL["read"], values)]
 
 
 def late(db: sqlite3.Connection, run: str) -> list[Record]:
@@ -141,15 +150,39 @@ def late(db: sqlite3.Connection, run: str) -> list[Record]:
 def runs(
     db: sqlite3.Connection, types: Collection[str], machine: str | None, limit: int
 ) -> list[RunRow]:
-    values = {
-        "types": json.dumps(list(types)),
-        "machine": machine,
-        "limit": min(max(limit, 0), _MAX_INTEGER),
-    }
-    return [
-        RunRow(run, of, digest, created, updated, seq, Record(*last) if last[0] else None)
-        for run, of, digest, created, updated, seq, *last in db.execute(SQL["runs"], values)
-    ]
+    values = {"machine": machine, "limit": min(max(limit, 0), _MAX_INTEGER)}
+    listed = db.execute(SQL["runs"], values).fetchall()
+    return [_listed(db, json.dumps(list(types)), *row) for row in listed]
+
+
+def _listed(
+    db: sqlite3.Connection,
+    types: str,
+    run_id: int,
+    run: str,
+    machine: str,
+    definition: str,
+    created_at: float,
+) -> RunRow:
+    head, last, damage = Head(0, 0, created_at), None, None
+    try:
+        head, last = _newest(db, types, run_id, run)
+    except RunDamaged as error:
+        damage = error
+    except sqlite3.DatabaseError as error:
+        if not is_corrupt(error):
+            raise
+        damage = RunDamaged(run, f"its records cannot be read ({error})")
+    return RunRow(run, machine, definition, created_at, head.at, head.seq, last, damage)
+
+
+def _newest(
+    db: sqlite3.Connection, types: str, run_id: int, run: str
+) -> tuple[Head, Record | None]:
+    """Where a run stands, and its newest record of some types."""
+    _refuse_gap(db, run_id, run)
+    row = db.execute(SQL["newest"], {"run_id": run_id, "types": types}).fetchone()
+    return _head(db, run_id, run), None if row is None else _sound(run, Record(*row))
 
 
 def store_definition(db: sqlite3.Connection, digest: str, text: str) -> None:
@@ -211,8 +244,25 @@ def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
 def _head(db: sqlite3.Connection, run_id: int, run: str) -> Head:
     row = db.execute(SQL["head"], {"run_id": run_id}).fetchone()
     if row is None:
-        raise JournalUnusable(f"run {run!r} has lost its records; restore the journal from a copy")
-    return Head(*row)
+        raise RunDamaged(run, "it has no records")
+    return _sound(run, Head(*row))
+
+
+def _refuse_gap(db: sqlite3.Connection, run_id: int, run: str) -> None:
+    missing = db.execute(SQL["missing"], {"run_id": run_id}).fetchone()
+    if missing is not None:
+        raise RunDamaged(run, f"record {missing[0]} is missing")
+
+
+def _sound(run: str, placed: Placed) -> Placed:
+    """The same, if its time is one and its epoch can be: each began with a record."""
+    if not 1 <= placed.epoch <= placed.seq:
+        raise RunDamaged(run, f"record {placed.seq} has no epoch that can be: {placed.epoch}")
+    try:
+        refuse_time("a record", placed.at)
+    except JournalError as error:
+        raise RunDamaged(run, f"record {placed.seq} has no time that can be") from error
+    return placed
 
 
 def _newest_owner(db: sqlite3.Connection, run_id: int) -> Owner:
@@ -221,8 +271,14 @@ def _newest_owner(db: sqlite3.Connection, run_id: int) -> Owner:
         at, data = row
         refuse_time("a claim", at)
         claimed = json.loads(data)
-        return Owner(pid=claimed["pid"], host=claimed["host"], since=at)
+        return Owner(pid=_pid(claimed["pid"]), host=str(claimed["host"]), since=at)
     except (TypeError, ValueError, KeyError, JournalError) as error:
         raise JournalUnusable(
             "a claim in the journal cannot be read; restore the journal from a copy"
         ) from error
+
+
+def _pid(number: object) -> int:
+    if not isinstance(number, int) or not 0 < number <= _MAX_PID:
+        raise ValueError(f"{number!r} is the number of no process")
+    return number
