@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from functools import cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 
 from loopkit.journal.port import JournalUnusable
@@ -25,6 +27,24 @@ def connect(path: Path | None, place: str) -> sqlite3.Connection:
     return _copy_of_blank() if path is None else _prepared(path, place)
 
 
+def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
+    """A connection to what cannot be written; none where it cannot be read either.
+
+    Files beside a database tell readers of its writers. Where nobody can make them there are
+    no writers, and the database holds everything, unless one was killed and left its log.
+    """
+    for way in ("mode=ro", "immutable=1"):
+        with suppress(sqlite3.Error, OSError):
+            if way == "mode=ro" or not _has_log(path):
+                return _opened(f"{path.as_uri()}?{way}", place, _migrate)
+    return None
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def _copy_of_blank() -> sqlite3.Connection:
     """A database in memory; hundreds of cases have one each, and tables take a while to make."""
     db = _connected(":memory:")
@@ -39,11 +59,17 @@ def _blank() -> sqlite3.Connection:
 
 
 def _prepared(path: Path | str, place: str) -> sqlite3.Connection:
+    return _opened(path, place, _configure, _migrate)
+
+
+def _opened(
+    path: Path | str, place: str, *steps: Callable[[sqlite3.Connection], None]
+) -> sqlite3.Connection:
     db = _connected(path)
     try:
         _refuse_strangers(db, place)
-        _configure(db)
-        _migrate(db)
+        for step in steps:
+            step(db)
     except BaseException:
         db.close()
         raise
@@ -51,7 +77,16 @@ def _prepared(path: Path | str, place: str) -> sqlite3.Connection:
 
 
 def _connected(path: Path | str) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(
+        path,
+        timeout=_BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=isinstance(path, str) and path.startswith("file:"),
+    )
+    # What is no UTF-8 is damaged, and must not keep anybody from reading what stands beside it.
+    db.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")
+    return db
 
 
 def _refuse_strangers(db: sqlite3.Connection, place: str) -> None:

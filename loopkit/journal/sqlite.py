@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias, TypeVar
 
 from loopkit.journal import store
 from loopkit.journal.at_once import AtOnce
-from loopkit.journal.database import connect
+from loopkit.journal.database import connect, connect_to_read
 from loopkit.journal.faults import unusable
-from loopkit.journal.folder import alone, furnish
+from loopkit.journal.folder import DATABASE, alone, furnish
 from loopkit.journal.port import (
     ClaimLost,
     InboxMessage,
@@ -134,11 +134,17 @@ class SqliteJournal:
     ) -> SqliteJournal:
         """The journal in the state folder `folder`, made where missing; None is one in memory.
 
-        `clock` gives the time of claims, in Unix seconds. Raises `JournalUnusable`.
+        `clock` gives the time of claims, in Unix seconds. Raises `JournalUnusable`; where the
+        journal can be read all the same, not before something is to be written.
         """
         place = "in memory" if folder is None else str(folder)
-        connection, presence = _opened(folder, place)
-        return cls(Writer(connection, place), presence, clock, observer or _unobserved)
+        try:
+            connection, presence = _opened(folder, place)
+            fault = None
+        except JournalUnusable as error:
+            connection, presence = _opened_to_read(folder, place, error)
+            fault = error
+        return cls(Writer(connection, place, fault), presence, clock, observer or _unobserved)
 
     @classmethod
     def in_memory(cls, *, clock: Callable[[], float] = time.time) -> SqliteJournal:
@@ -243,6 +249,18 @@ def _opened(folder: Path | None, place: str) -> tuple[sqlite3.Connection, Presen
         raise unusable(error, place) from error
     except ValueError as error:
         raise JournalUnusable(f"{place!r} can be no folder: {error}") from error
+
+
+def _opened_to_read(
+    folder: Path | None, place: str, fault: JournalUnusable
+) -> tuple[sqlite3.Connection, Presence]:
+    is_of_system = isinstance(fault.__cause__, sqlite3.Error | OSError)
+    if folder is None or not is_of_system:
+        raise fault
+    connection = connect_to_read(folder.absolute() / DATABASE, place)
+    if connection is None:
+        raise fault
+    return connection, Presence.announce(None)
 
 
 def _opened_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:

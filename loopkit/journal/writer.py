@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopkit.journal.faults import unusable
-from loopkit.journal.port import JournalError
+from loopkit.journal.port import JournalError, JournalUnusable
 
 T = TypeVar("T")
 _GROUP_MAX = 1000
@@ -51,11 +51,15 @@ class Writer:
     """Runs jobs in the order they came; reads see every write that was acknowledged before.
 
     It takes over `connection` and closes it. `place` is named in error messages.
+    With a `fault`, every job that writes is refused for it.
     """
 
-    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, place: str, fault: JournalUnusable | None = None
+    ) -> None:
         self._connection = connection
         self._place = place
+        self._fault = fault
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._end: Outcome[None] | None = None
         self._start()
@@ -74,7 +78,12 @@ class Writer:
     def write(
         self, work: Callable[[sqlite3.Connection], T], committed: Callable[[], None] = _nothing
     ) -> Outcome[T]:
-        """The outcome of `work` once it is durable; `committed` is called in the thread then."""
+        """The outcome of `work` once it is durable; `committed` is called in the thread then.
+
+        Raises `JournalUnusable` where the journal can only be read.
+        """
+        if self._fault is not None:
+            raise JournalUnusable(str(self._fault)) from self._fault
         return self._ask(work, committed, writes=True)
 
     def close(self) -> Outcome[None]:

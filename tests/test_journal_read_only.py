@@ -1,0 +1,237 @@
+"""Journals that cannot be written: what reads them works, what would write to them says why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from loopkit.cli import invoke as run
+
+MACHINE = """
+loopkit: 1
+name: m
+states:
+  note: {render: "A note.", next: ask}
+  ask:
+    human: Go on?
+    choices: [yes, no]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {target: stopped}
+  done: {final: success}
+  stopped: {final: failure}
+"""
+CHILD = """
+import contextlib, io, json, sys
+from loopkit.cli import invoke
+for argv in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = invoke(argv)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+FORBIDDEN = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if not os.geteuid() else []
+"""Root may write everywhere, unless it gives that up."""
+MOUNTED = [
+    "unshare", "--map-root-user", "--mount", "sh", "-c",
+    'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$@"', "sh",
+]  # fmt: skip
+STATE = Path(".loopkit")
+Done = tuple[int, str, str]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    STATE.mkdir()
+    Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
+
+
+@pytest.fixture(params=["forbidden", "mounted"])
+def under(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """What a command line starts with to find the state folder read-only."""
+    if request.param == "mounted":
+        yield usable(MOUNTED)
+        return
+    usable(FORBIDDEN)
+    yield FORBIDDEN
+    _allow(0o755, 0o644)
+
+
+def usable(prefix: list[str]) -> list[str]:
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip(f"`{prefix[0]}` is not allowed here")
+    return prefix
+
+
+def _allow(of_folders: int, of_files: int) -> None:
+    for path in (STATE, *STATE.rglob("*")):
+        path.chmod(of_folders if path.is_dir() else of_files)
+
+
+def commanded(under: Sequence[str], *commands: Sequence[str]) -> list[Done]:
+    """What each command line comes to, in one process that can write nothing."""
+    if under == FORBIDDEN:
+        _allow(0o555, 0o444)
+    child = [*under, sys.executable, "-c", CHILD, json.dumps(commands)]
+    done = subprocess.run(child, capture_output=True, text=True, check=True, timeout=120)
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def only_run() -> str:
+    with closing(sqlite3.connect(STATE / "journal.db")) as db:
+        return str(db.execute("SELECT run FROM runs").fetchone()[0])
+
+
+def reads(name: str) -> list[list[str]]:
+    return [
+        ["runs", "ls"],
+        ["runs", "show", name],
+        ["runs", "logs", name],
+        ["runs", "logs", "--jsonl", "--follow", name],
+        ["diagram", "--run", name],
+    ]
+
+
+def contents() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in STATE.rglob("*") if path.is_file()}
+
+
+def test_what_reads_a_journal_that_cannot_be_written_says_the_same(
+    under: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
+    name = only_run()
+    expected = []
+    for argv in reads(name):
+        capsys.readouterr()
+        expected.append((run(argv), *capsys.readouterr()))
+    before = contents()
+    assert commanded(under, *reads(name)) == expected
+    assert contents() == before
+    assert {code for code, _, _ in expected} == {0}
+
+
+def test_what_would_write_to_such_a_journal_says_why_not_and_how_it_could(
+    under: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
+    name = only_run()
+    writes = [
+        ["answer", name, "yes"],
+        ["resume", name],
+        ["cancel", name],
+        ["run", "machine.yaml"],
+    ]
+    for (code, out, err), argv in zip(commanded(under, *writes), writes, strict=True):
+        assert (code, out) == (4, ""), argv
+        assert err.startswith("error: the journal "), argv
+        assert f"{STATE.absolute()} cannot be used: it cannot be written (" in err
+        assert "check who owns it and its permissions" in err
+        assert err.count("\n") == 1
+    _allow(0o755, 0o644)
+    assert run(["answer", name, "yes"]) == 0
+
+
+HANGING = """
+import asyncio
+from loopkit.cli import invoke
+from loopkit.journal.sqlite import SqliteJournal
+from pathlib import Path
+invoke(["run", "machine.yaml", "--output", "quiet"])
+async def hold():
+    journal = SqliteJournal.open(Path(".loopkit"))
+    [row] = await journal.runs([])
+    await journal.claim(row.run)
+    print(row.run, flush=True)
+    await asyncio.Event().wait()
+asyncio.run(hold())
+"""
+
+
+@pytest.fixture
+def held() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A run and the process that holds it, with its last record in no file but the log."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip()
+        assert (STATE / "journal.db-wal").stat().st_size > 0
+        try:
+            yield name, process
+        finally:
+            process.kill()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_the_database_does_not_hold_yet_is_read_as_well(
+    under: list[str], held: tuple[str, subprocess.Popen[str]], is_killed: bool
+) -> None:
+    name, writer = held
+    if is_killed:
+        kill(writer)
+    [(code, out, err)] = commanded(under, ["runs", "logs", "--jsonl", name])
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["type"] for line in out.splitlines()][-2:] == ["waiting", "claimed"]
+
+
+def test_a_log_that_cannot_be_read_is_told_and_never_left_out(
+    under: list[str], held: tuple[str, subprocess.Popen[str]]
+) -> None:
+    kill(held[1])
+    (STATE / "journal.db-shm").unlink()
+    [(code, out, err)] = commanded(under, ["runs", "ls"])
+    assert (code, out) == (4, "")
+    assert "cannot be used: it cannot be written" in err
+    _allow(0o755, 0o644)
+    assert run(["runs", "ls"]) == 0
+
+
+ON_A_SMALL_DISK = """
+set -e
+mkdir small && mount -t tmpfs -o size=1m none small
+export LOOPKIT_STATE="$PWD/small/.loopkit"
+child() { "$PYTHON" -c "$CHILD" "$1"; }
+child '[["run", "machine.yaml"]]'
+run=$("$PYTHON" -m loopkit runs ls | sed -n '2s/ .*//p')
+cat /dev/zero > small/filler 2> filled || true
+child "[[\\"runs\\", \\"ls\\"], [\\"runs\\", \\"show\\", \\"$run\\"]]"
+child "[[\\"answer\\", \\"$run\\", \\"yes\\"], [\\"run\\", \\"machine.yaml\\"]]"
+rm small/filler
+child "[[\\"answer\\", \\"$run\\", \\"yes\\"]]"
+"""
+
+
+def test_a_full_disk_stops_what_writes_with_the_remedy_and_nothing_that_reads() -> None:
+    prefix = usable(["unshare", "--map-root-user", "--mount"])
+    done = subprocess.run(
+        [*prefix, "sh", "-c", ON_A_SMALL_DISK],
+        env={**os.environ, "PYTHON": sys.executable, "CHILD": CHILD},
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    first, ls, show, answered, ran, again = map(json.loads, done.stdout.splitlines())
+    assert (first[0], ls[0], show[0], again[0]) == (5, 0, 0, 0)
+    assert ls[1].splitlines()[1].split()[1:3] == ["waiting", "ask"]
+    for code, out, err in (answered, ran):
+        assert (code, out) == (4, "")
+        assert err.startswith("error: the journal ")
+        assert "space" in err
+        assert "what was acknowledged is safe" in err
