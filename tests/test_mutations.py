@@ -177,7 +177,7 @@ def played(number):
         return "refused"
     if any(problem.severity == "error" for problem in check(loaded)):
         return "refused"
-    return replayed(loaded.machine, 200, number, counted=False)
+    return replayed(loaded.machine, 200, number)
 
 
 @pytest.mark.parametrize("start", range(0, 600, 100))

@@ -27,7 +27,7 @@ UNREPEATED = {
     "worked": ("time_s", "resume_at", "refused"),
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
-    "suspended": ("resume_at", "refused"),
+    "suspended": ("time_s", "resume_at", "refused"),
 }
 CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
 """Those of judges that work at the same time may come in any order."""
