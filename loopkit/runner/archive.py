@@ -9,7 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from loopkit.definition import Machine
-from loopkit.events import NewerEvent, UnknownEvent, read_event
+from loopkit.events import (
+    Decided,
+    Emitted,
+    Entered,
+    Event,
+    Intended,
+    NewerEvent,
+    UnknownEvent,
+    Worked,
+    read_event,
+)
 from loopkit.journal import Journal, Record, RunDamaged, RunOfOtherVersion, UnknownDefinition
 from loopkit.load import digest_of
 from loopkit.runner.active import Stored
@@ -33,10 +43,11 @@ def stored_event(run: str, record: Record) -> Stored:
 
 def state_after(run: str, history: Sequence[Stored]) -> RunState:
     """The state of a run after all its events."""
-    state = RunState()
+    state, before = RunState(), None
     for each in history:
         try:
-            state = fold([each.event], state)
+            _refuse_astray(state, before, each.event)
+            state, before = fold([each.event], state), each.event
         except LookupError as error:
             cause = f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
             raise RunDamaged(run, cause) from error
@@ -46,11 +57,28 @@ def state_after(run: str, history: Sequence[Stored]) -> RunState:
     return state
 
 
+def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
+    """Raise LookupError where an event belongs to another state or to work that is not there."""
+    match event:
+        case Intended() | Worked():
+            follows = event.state == state.state
+        case Decided():
+            follows = event.source == state.state and isinstance(before, Worked)
+        case Entered():
+            follows = event.by is None or isinstance(before, Decided | Emitted)
+        case _:
+            follows = True
+    if not follows:
+        raise LookupError(event.type)
+
+
 def refuse_strange(state: RunState, machine: Machine) -> None:
-    """Raise RunDamaged where a run has been in states that its machine does not have."""
-    strange = [name for name in (*state.visits, *state.facts) if name not in machine.states]
+    """Raise RunDamaged where a run names states or agents that its machine does not have."""
+    known = {*machine.states, *machine.agents}
+    named = [*state.visits, *(task.agent for task in state.tasks.values())]
+    strange = [name for name in named if name not in known]
     if strange:
-        raise RunDamaged(state.run, f"it was in `{strange[0]}`, which its machine does not have")
+        raise RunDamaged(state.run, f"it names `{strange[0]}`, which its machine does not have")
 
 
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:

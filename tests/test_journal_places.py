@@ -1,0 +1,142 @@
+"""State folders and journals that are none: told by every command, and left as they are."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from loopkit.cli import invoke as run
+
+MACHINE = """
+loopkit: 1
+name: m
+states:
+  note: {render: "A note.", next: done}
+  done: {final: success}
+"""
+STATE = Path("state/.loopkit")
+JOURNAL = STATE / "journal.db"
+COMMANDS: Sequence[Sequence[str]] = (
+    ("runs", "ls"),
+    ("runs", "show", "m-1"),
+    ("runs", "logs", "m-1"),
+    ("runs", "record", "m-1", "recorded.scenario.yaml"),
+    ("diagram", "--run", "m-1"),
+    ("resume", "m-1"),
+    ("answer", "m-1", "yes"),
+    ("cancel", "m-1"),
+    ("run", "machine.yaml"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOOPKIT_STATE", str(STATE))
+    STATE.mkdir(parents=True)
+    Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
+
+
+def no_database() -> None:
+    JOURNAL.write_text("Dear diary, " * 1000, encoding="utf-8")
+
+
+def half_a_page() -> None:
+    assert run(["run", "machine.yaml"]) == 0
+    JOURNAL.write_bytes(JOURNAL.read_bytes()[:2000])
+
+
+def other_tables() -> None:
+    with closing(sqlite3.connect(JOURNAL)) as db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+
+
+def newer_tables() -> None:
+    assert run(["run", "machine.yaml"]) == 0
+    with closing(sqlite3.connect(JOURNAL)) as db:
+        db.execute("PRAGMA user_version = 7")
+
+
+def folder_for_the_database() -> None:
+    JOURNAL.mkdir()
+
+
+def file_for_the_folder() -> None:
+    STATE.rmdir()
+    STATE.write_text("", encoding="utf-8")
+
+
+def link_to_nowhere() -> None:
+    STATE.rmdir()
+    STATE.symlink_to("nowhere/else")
+
+
+PLACES: dict[Callable[[], None], str] = {
+    no_database: "the file is no SQLite database",
+    half_a_page: "the file is damaged",
+    other_tables: "is the database of another program",
+    newer_tables: "written by a newer loopkit (tables of version 7, this one knows 1)",
+    folder_for_the_database: "a folder stands where a file belongs",
+    file_for_the_folder: "a file stands where a folder belongs",
+    link_to_nowhere: "a file stands where a folder belongs",
+}
+
+
+@pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__)
+def test_what_is_no_journal_is_told_by_every_command_and_left_as_it_is(
+    make: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make()
+    before = JOURNAL.read_bytes() if JOURNAL.is_file() else b""
+    for argv in COMMANDS:
+        capsys.readouterr()
+        code = run(list(argv))
+        told = capsys.readouterr()
+        assert (code, told.out, told.err.count("\n")) == (4, "", 1), (argv, told.err)
+        assert told.err.startswith("error: the journal "), argv
+        assert PLACES[make] in told.err, argv
+        assert "; " in told.err, argv
+    assert (JOURNAL.read_bytes() if JOURNAL.is_file() else b"") == before
+
+
+def test_an_empty_file_is_a_journal_without_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    JOURNAL.touch()
+    assert run(["runs", "ls"]) == 0
+    assert capsys.readouterr().err == "no runs yet\n"
+    for argv in COMMANDS[1:-1]:
+        assert run(list(argv)) == 2, argv
+        assert "there is no run 'm-1'" in capsys.readouterr().err, argv
+    assert run(["run", "machine.yaml"]) == 0
+
+
+def test_a_table_that_is_gone_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "machine.yaml"]) == 0
+    with closing(sqlite3.connect(JOURNAL)) as db:
+        name = db.execute("SELECT run FROM runs").fetchone()[0]
+        db.execute("DROP TABLE records")
+    for argv in COMMANDS:
+        capsys.readouterr()
+        assert run([name if word == "m-1" else word for word in argv]) == 4, argv
+        assert "the file is damaged (no such table: " in capsys.readouterr().err, argv
+
+
+@pytest.mark.parametrize("name", ["locks", ".gitignore", ".gitignore.draft", "journal.db-wal"])
+def test_something_else_in_the_place_of_a_file_beside_the_journal_is_no_bug(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "machine.yaml"]) == 0
+    place = STATE / name
+    if name == "locks":
+        place.rmdir()
+        place.touch()
+    else:
+        place.unlink(missing_ok=True)
+        place.mkdir()
+    capsys.readouterr()
+    ended = {run(list(argv)) for argv in COMMANDS}
+    assert ended <= {0, 2, 4}
+    assert "Traceback" not in capsys.readouterr().err
