@@ -185,6 +185,76 @@ states:
     assert "start a new run" in capsys.readouterr().err
 
 
+def unchecked(folder: Path, text: str) -> str:
+    """A run of a machine that `check` would refuse, driven as far as it goes; its id."""
+    path = folder / "machine.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    async def started() -> str:
+        app = App.open(folder / ".loopkit")
+        try:
+            return (await app.drive(await app.start(load(path), {}))).run
+        finally:
+            await app.close()
+
+    return asyncio.run(started())
+
+
+def test_whatever_is_tried_with_a_run_without_an_edge_it_stays_suspended_and_its_work_paid_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOOPKIT_STATE", str(tmp_path / ".loopkit"))
+    asked = tmp_path / "asked"
+    run = unchecked(
+        tmp_path,
+        f"""
+loopkit: 1
+limits: {{total_revisions: 0}}
+agents: {{writer: {{command: [sh, -c, "echo asked >> {asked}; echo short"]}}}}
+states:
+  write: {{agent: writer, prompt: Write., output: text, next: check}}
+  check:
+    validate: text
+    by: [{{min_chars: 9}}]
+    transitions: [{{guard: valid, target: done}}, {{revise: write, max: 3}}]
+  done: {{final: success}}
+""",
+    )
+    for argv, code in (
+        (["resume", run], 4),
+        (["resume", run, "--set", "limits.agent_calls=9"], 4),
+        (["resume", run, "--set", "limits.total_revisions=1"], 2),
+        (["answer", run, "yes"], 2),
+        (["runs", "show", run], 0),
+        (["runs", "ls"], 0),
+    ):
+        assert (invoke(argv), argv) == (code, argv)
+    told = capsys.readouterr()
+    assert f"{run}: suspended at check" in told.out
+    assert "suspended (fatal): no edge of `check` is enabled" in told.out
+    assert asked.read_text(encoding="utf-8") == "asked\n"
+    assert invoke(["cancel", run]) == 0
+
+
+def test_an_answer_that_finds_no_edge_is_refused_and_the_question_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOOPKIT_STATE", str(tmp_path / ".loopkit"))
+    run = unchecked(
+        tmp_path,
+        """
+loopkit: 1
+states:
+  ask: {human: Good?, choices: [yes, no], transitions: [{guard: choice == "yes", target: done}]}
+  done: {final: success}
+""",
+    )
+    assert invoke(["answer", run, "no"]) == 2
+    assert "no transition of the state takes this answer" in capsys.readouterr().err
+    assert invoke(["resume", run]) == 5
+    assert invoke(["answer", run, "yes"]) == 0
+
+
 def test_a_timeout_whose_answer_can_not_be_taken_leaves_the_question_open(durable: Desk) -> None:
     printed = said(durable, "tool", "'x' * 1_400_000")
     played = durable.play(f"""
