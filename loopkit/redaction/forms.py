@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 8
 """Characters; shorter values would be found in ordinary words."""
+_ESCAPED = re.compile(r"(?<=%)[0-9A-Fa-f]{2}|(?<=\\u)[0-9A-Fa-f]{4}")
 
 
 def forms_of(value: str) -> Iterator[str]:
@@ -20,7 +22,15 @@ def forms_of(value: str) -> Iterator[str]:
         *in_json,
         *(text.replace("/", "\\/") for text in in_json),
     )
-    yield from dict.fromkeys(squeezed(form) for form in (*written, *_in_base64(raw)))
+    cased = (cased for form in written for cased in _in_both_cases(form))
+    yield from dict.fromkeys(squeezed(form) for form in (*cased, *_in_base64(raw)))
+
+
+def _in_both_cases(form: str) -> Iterator[str]:
+    """With the digits of what is escaped in capitals, as in `%2F`, and without."""
+    yield form
+    yield _ESCAPED.sub(lambda digits: digits[0].lower(), form)
+    yield _ESCAPED.sub(lambda digits: digits[0].upper(), form)
 
 
 def squeezed(text: str) -> str:
