@@ -39,7 +39,12 @@ def _signalled(call: Sequence[str], signals: Signals) -> tuple[int, str]:
     """The exit code and all that was printed; the code of a shell, where a signal ended it."""
     said = Path("said.txt")
     said.touch()
-    process = fork(lambda: _run(call, said))
+    reader, writer = os.pipe()
+    process = fork(lambda: _run(call, said, writer))
+    os.close(writer)
+    # A fork has work to do before ours.
+    os.read(reader, 1)
+    os.close(reader)
     for after_s, number in signals:
         time.sleep(after_s)
         with suppress(ProcessLookupError):
@@ -58,11 +63,12 @@ def _signalled(call: Sequence[str], signals: Signals) -> tuple[int, str]:
     return 128 - code if code < 0 else code, said.read_text(encoding="utf-8", errors="replace")
 
 
-def _run(call: Sequence[str], said: Path) -> int:
+def _run(call: Sequence[str], said: Path, begun: int) -> int:
     with said.open("wb") as out, Path(os.devnull).open("rb") as nothing:
         for number, file in enumerate((nothing, out, out)):
             os.dup2(file.fileno(), number)
     sys.argv = ["loopkit", *call]
+    os.close(begun)
     try:
         main()
     except SystemExit as ended:
