@@ -338,6 +338,28 @@ def test_what_an_infeasible_answer_says_is_kept(desk: Desk) -> None:
     assert played.result == {"why": "no waya.", "plan": said}
 
 
+def saying(*said: Any) -> str:
+    return scenario(agents={"writer": [{"data": data} for data in said]})
+
+
+def test_what_fits_of_an_infeasible_answer_is_kept_whatever_the_fields_are_called(
+    desk: Desk,
+) -> None:
+    fields = {"a": {"b": "int"}, "a.b": "str", "c[0]": "int", "c": ["int"], "infeasible": "bool"}
+    text = asking(fields, infeasible="infeasible")
+    said = {"infeasible": True, "a": {"b": "?"}, "a.b": "x", "c[0]": 3, "c": [1]}
+    assert desk.play(text, saying(said)).result == {"work": {**said, "a": {"b": 0}}}
+    said = {"infeasible": True, "a": {"b": 1}, "a.b": 7, "c[0]": 3, "c": ["?"]}
+    assert desk.play(text, saying(said)).result == {"work": {**said, "a.b": "", "c": []}}
+
+
+def test_every_field_of_an_infeasible_answer_that_does_not_fit_is_empty(desk: Desk) -> None:
+    fields = {"a": ["int"], "b": "str", "infeasible": "bool"}
+    text = asking(fields, infeasible="infeasible")
+    said = {"infeasible": True, "a": ["?"] * 100, "b": 7}
+    assert desk.play(text, saying(said)).result == {"work": {**said, "a": [], "b": ""}}
+
+
 def test_guards_of_its_own_do_not_decide_by_what_an_infeasible_answer_lacks(desk: Desk) -> None:
     fields = {"kind": "bug|feature", "infeasible": "bool"}
     text = asking(fields, {"guard": 'kind == "bug"', "target": "yes"}, infeasible="infeasible")

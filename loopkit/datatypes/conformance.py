@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.datatypes.datatype import DataType
-from loopkit.json_schema import schema_faults
+from loopkit.json_schema import broken_fields, schema_faults
 
 
 def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, str]]]:
@@ -40,14 +40,13 @@ def _filled_field(value: object, name: str, datatype: DataType) -> object:
     return value if known is None else filled(value, known)
 
 
-def salvaged(
-    value: object, faults: list[tuple[str, str]], datatype: DataType
-) -> tuple[object, frozenset[str]]:
+def salvaged(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:
     """What of a record fits, with the rest of it empty, and the names of what is empty."""
     fields = datatype.fields
     if not isinstance(value, Mapping) or fields is None:
         return value, frozenset()
-    wrong = {where.partition(".")[0].partition("[")[0] for where, _ in faults}
+    finite = {name: inner for name, inner in value.items() if not any(_not_finite(inner, ""))}
+    wrong = (value.keys() - finite.keys()) | broken_fields(finite, datatype.schema)
     kept = {name: inner for name, inner in value.items() if name not in wrong}
     missing = {n: _empty(t) for n, t in fields.items() if n not in kept and t.required}
     return filled({**kept, **missing}, datatype), frozenset(wrong | missing.keys())

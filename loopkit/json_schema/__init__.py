@@ -31,6 +31,14 @@ def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, s
     return [(location_of(error.absolute_path), _shortened(error.message)) for error in found]
 
 
+def broken_fields(value: object, schema: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of a mapping in which something breaks a JSON Schema. Raises NotJudged."""
+    from loopkit.json_schema.validation import errors  # noqa: PLC0415 - as above
+
+    found = errors(value, schema, most=None)
+    return frozenset(str(error.absolute_path[0]) for error in found if error.absolute_path)
+
+
 def fits(value: object, schema: Mapping[str, Any]) -> bool:
     """Whether JSON data surely breaks nothing in a JSON Schema."""
     try:
@@ -71,6 +79,7 @@ def _shortened(message: str, limit: int = 300) -> str:
 __all__ = [
     "Flaw",
     "NotJudged",
+    "broken_fields",
     "fits",
     "location_of",
     "schema_faults",

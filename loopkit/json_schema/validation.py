@@ -17,8 +17,8 @@ from loopkit.json_schema.unevaluated import UNEVALUATED_KEYWORDS
 from loopkit.json_schema.values import VALUE_KEYWORDS, Keyword
 
 
-def errors(value: object, schema: Mapping[str, Any], most: int) -> list[ValidationError]:
-    """The first things that a value breaks in a schema, in the order of their places."""
+def errors(value: object, schema: Mapping[str, Any], most: int | None) -> list[ValidationError]:
+    """The first things that a value breaks in a schema, or all, in the order of their places."""
     with judging_of(value, schema, TIME_FOR_EACH_S):
         return _first(value, schema, resolver_of(schema), most)
 
@@ -32,7 +32,7 @@ def metaschema_errors(schema: object, most: int) -> list[ValidationError]:
 
 
 def _first(
-    value: object, schema: Mapping[str, Any], resolver: Any, most: int
+    value: object, schema: Mapping[str, Any], resolver: Any, most: int | None
 ) -> list[ValidationError]:
     root = _Validator({}, registry=Registry(), _resolver=resolver)
     found: Iterator[ValidationError] = errors_in(root, value, schema, resolver=resolver)

@@ -65,7 +65,7 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
     data, faults = conform(_storable(found), datatype)
     if agent.infeasible is not None and _field(data, agent.infeasible) is True:
         # Who can't do it need not have filled in the rest.
-        data, missing = salvaged(data, faults, datatype)
+        data, missing = salvaged(data, datatype)
         known = {"infeasible": True, "missing": tuple(sorted(missing))}
         return plain.model_copy(update={"data": data, "is_data": True, **known})
     if faults:
