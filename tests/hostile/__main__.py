@@ -34,7 +34,9 @@ def main() -> int:
         worst[kind] = max(worst[kind], round(outcome.work_s * 1000))  # type: ignore[assignment]
         if told := outcome.fault or outcome.value:
             wrong += 1
-            print(f"seed {options.seed}, input {number} ({kind}): {told}", flush=True)
+            said = f"seed {options.seed}, input {number} ({kind}): {told}"
+            # It may quote halves of surrogate pairs.
+            print(said.encode(errors="backslashreplace").decode(), flush=True)
     for kind, work_ms in worst.most_common():
         print(f"{kind}: {work_ms / 1000:.2f} s at most")
     print(f"{options.count:,} inputs, {wrong:,} went wrong")
