@@ -302,6 +302,27 @@ def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.booleans() | st.just({}), _schemas, max_leaves=8)
 
 
+@pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf", "not", "$ref", "$dynamicRef"])
+def test_a_schema_that_leads_back_to_itself_is_told_wherever_the_calls_run_out(
+    word: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    again = {"$ref": "#/$defs/a"}
+    inner = {"not": again, "$ref": "#/$defs/a", "$dynamicRef": "#a"}.get(word, [again])
+    schema = {"$defs": {"a": {"$dynamicAnchor": "a", word: inner}}, **again}
+
+    def judged(calls: int) -> str:
+        if calls:
+            return judged(calls - 1)
+        with pytest.raises(NotJudged) as raised:
+            schema_faults(1, schema)
+        return str(raised.value)
+
+    told = {judged(calls) for calls in range(25)}
+    assert all("the schema leads back to itself" in reason for reason in told)
+    # A panic is printed by those who raise it.
+    assert capfd.readouterr().err == ""
+
+
 @settings(max_examples=400, deadline=None)
 @given(SCHEMAS, SCHEMAS, SCHEMAS, VALUES)
 def test_the_verdict_is_the_one_of_the_library(one: Any, two: Any, three: Any, value: Any) -> None:

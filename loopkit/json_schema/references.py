@@ -17,6 +17,12 @@ from referencing.jsonschema import DRAFT202012
 from loopkit.json_schema.judging import NotJudged, judging
 from loopkit.json_schema.words import shown
 
+ROOM = 40
+"""How many calls a lookup needs at most.
+
+Its mapping is made in Rust, where too many calls are a panic, which nobody can catch, and no
+RecursionError.
+"""
 Resolver = Any
 """The library's, of a type with many parameters."""
 
@@ -33,6 +39,7 @@ def looked_up(validator: Any, reference: str) -> Any:
 
 def found(resolver: Resolver, reference: str) -> Any:
     """The contents that a reference leads to, and a resolver there; raises LeadsNowhere."""
+    _have_room(ROOM)
     try:
         target = resolver.lookup(reference)
     except (Unresolvable, LookupError, ValueError, TypeError) as error:
@@ -40,6 +47,12 @@ def found(resolver: Resolver, reference: str) -> Any:
     if not isinstance(target.contents, bool | Mapping):
         raise LeadsNowhere(f"`$ref: {shown_reference(reference)}` leads to no schema")
     return target
+
+
+def _have_room(calls: int) -> None:
+    """Raise RecursionError where there is no room for so many calls inside each other."""
+    if calls:
+        _have_room(calls - 1)
 
 
 def shown_reference(reference: str) -> str:
