@@ -153,7 +153,7 @@ def _listed(words: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _single(kind: str, words: Mapping[str, Any], *, optional: bool) -> DataType:
-    texts = tuple(value for value in _listed(words) if isinstance(value, str))
+    texts = tuple(v for v in _listed(words) if isinstance(v, str)) if kind == "str" else ()
     low, high = _ends(words, whole=kind == "int") if kind in ("int", "num") else (None, None)
     return DataType({}, kind, texts, optional, minimum=low, maximum=high)
 
