@@ -32,6 +32,7 @@ from loopkit.runner.inbox import PostedAnswer, consume
 from loopkit.runner.questions import answer_events
 from loopkit.runstate import RunState
 from loopkit.scenario import Scenario, read_resolved
+from loopkit.text import is_broken
 
 STATE_FOLDER = ".loopkit"
 
@@ -119,6 +120,11 @@ class App:
         """A new run, claimed and not yet driven; raises NotRunnable."""
         scenario = script.scenario if script else None
         refuse_unplayable(loaded.machine, scenario, limits or {})
+        if is_broken(str(self.folder)):
+            raise NotRunnable(
+                "the path of the project folder has bytes that are no UTF-8; rename it, "
+                "or name the state folder of another one in LOOPKIT_STATE"
+            )
         await self._store(loaded.digest, loaded.resolved)
         if script is not None:
             await self._store(script.digest, script.resolved)

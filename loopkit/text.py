@@ -26,6 +26,15 @@ def printable(text: str) -> str:
     return CONTROL.sub("", plain)
 
 
+def is_broken(text: str) -> bool:
+    """Whether halves of surrogate pairs are in a text, so that no file can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def one_line(text: str, width: int = 100) -> str:
     """The text on one line, shortened to `width` characters."""
     line = " ".join(printable(text).split())

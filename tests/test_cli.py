@@ -124,6 +124,41 @@ def test_a_choice_that_does_not_exist_is_refused_with_the_near_one(
     assert "there is no choice `agian`: did you mean `again`?" in capsys.readouterr().err
 
 
+NO_UTF_8 = os.fsdecode(b"x\xff")
+
+
+def test_an_argument_that_is_no_utf_8_is_refused_where_it_would_be_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(HUMAN.replace("choices:", "form: {n: str}\n    choices:"))
+    told = "half a surrogate pair"
+    for form, comment in ((f"n={NO_UTF_8}", "c"), ("n=x", NO_UTF_8)):
+        assert run(["answer", name, "yes", "--form", form, "--comment", comment]) == 2
+        assert told in capsys.readouterr().err
+    inputs = HUMAN.replace("limits", "input: {x: str, y: {a: any}}\nlimits")
+    Path("machine.yaml").write_text(inputs, encoding="utf-8")
+    for option, given in (("--set", f"x={NO_UTF_8}"), ("--set-json", 'y={"a": {"\\ud800": 1}}')):
+        assert run(["run", "machine.yaml", option, given]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_a_machine_in_a_folder_whose_name_is_no_utf_8_can_be_checked_and_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(NO_UTF_8)
+    folder.mkdir()
+    (folder / "machine.yaml").write_text(HUMAN, encoding="utf-8")
+    (folder / "wrong.yaml").write_text("loopkit: 2", encoding="utf-8")
+    assert run(["check", str(folder / "machine.yaml")]) == 0
+    assert run(["run", str(folder / "machine.yaml")]) == 5
+    capsys.readouterr()
+    assert run(["check", str(folder / "wrong.yaml")]) == 1
+    assert "--> x\\xff/wrong.yaml:1" in capsys.readouterr().out
+    monkeypatch.setenv("LOOPKIT_STATE", str(folder.absolute() / ".loopkit"))
+    assert run(["run", str(folder / "machine.yaml")]) == 2
+    assert "name the state folder of another one in LOOPKIT_STATE" in capsys.readouterr().err
+
+
 def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

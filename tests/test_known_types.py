@@ -173,4 +173,4 @@ def tried(random: Random) -> str:
 @pytest.mark.parametrize("share", range(4))
 def test_what_is_known_by_a_schema_is_true_of_all_data_that_fits_it(share: int) -> None:
     became = Counter(tried(Random(f"{share}:{number}")) for number in range(125))
-    assert became["fits"] > 40, became
+    assert became["fits"] > 25, became

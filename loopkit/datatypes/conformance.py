@@ -8,6 +8,7 @@ from typing import Any
 
 from loopkit.datatypes.datatype import DataType
 from loopkit.json_schema import broken_fields, schema_faults
+from loopkit.text import is_broken
 
 
 def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, str]]]:
@@ -16,8 +17,8 @@ def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, 
     The value is judged as it was given. What is filled in fits as well, so that a filled value
     can be judged again.
     """
-    not_finite = list(_not_finite(value, ""))
-    return filled(value, datatype), not_finite or schema_faults(value, datatype.schema)
+    unstorable = list(_unstorable(value, ""))
+    return filled(value, datatype), unstorable or schema_faults(value, datatype.schema)
 
 
 def filled(value: object, datatype: DataType) -> object:
@@ -45,7 +46,7 @@ def salvaged(value: object, datatype: DataType) -> tuple[object, frozenset[str]]
     fields = datatype.fields
     if not isinstance(value, Mapping) or fields is None:
         return value, frozenset()
-    finite = {name: inner for name, inner in value.items() if not any(_not_finite(inner, ""))}
+    finite = {name: inner for name, inner in value.items() if not any(_unstorable(inner, ""))}
     wrong = (value.keys() - finite.keys()) | broken_fields(finite, datatype.schema)
     kept = {name: inner for name, inner in value.items() if name not in wrong}
     missing = {n: _empty(t) for n, t in fields.items() if n not in kept and t.required}
@@ -66,15 +67,20 @@ def _empty(datatype: DataType) -> Any:
     return {"str": "", "bool": False}.get(datatype.scalar or "")
 
 
-def _not_finite(value: object, location: str) -> Iterator[tuple[str, str]]:
+def _unstorable(value: object, location: str) -> Iterator[tuple[str, str]]:
+    """What no JSON in UTF-8 can hold."""
     match value:
         case float() if not math.isfinite(value):
             yield location, "not a finite number"
+        case str() if is_broken(value):
+            yield location, "it has half a surrogate pair in it, which is no character"
         case Mapping():
+            if any(is_broken(key) for key in value if isinstance(key, str)):
+                yield location, "a name in it has half a surrogate pair, which is no character"
             for key, inner in value.items():
-                yield from _not_finite(inner, f"{location}.{key}".lstrip("."))
+                yield from _unstorable(inner, f"{location}.{key}".lstrip("."))
         case list():
             for index, inner in enumerate(value):
-                yield from _not_finite(inner, f"{location}[{index}]")
+                yield from _unstorable(inner, f"{location}[{index}]")
         case _:
             return

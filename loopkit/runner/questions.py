@@ -10,6 +10,7 @@ from loopkit.runner.active import ActiveRun
 from loopkit.runner.work.human import AnswerRefused, answered
 from loopkit.runstate import RunState
 from loopkit.template import TemplateError
+from loopkit.text import is_broken
 
 DOUBT_CHOICES = ("retry", "fail")
 
@@ -19,6 +20,8 @@ def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float
     question = run.question
     if question is None:
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
+    if is_broken(answer.comment) or is_broken(answer.edit or ""):
+        raise AnswerRefused("the answer has half a surrogate pair in it, which is no character")
     if question.call is not None:
         return _settled(question, answer)
     state = engine.program.machine.states[question.state]

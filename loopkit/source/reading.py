@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from loopkit.problems import ProblemsFound, Span
@@ -34,7 +35,8 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
     `shown_as` names it in messages instead of its path. Raises `ProblemsFound`, also where the
     file cannot be read or is too large.
     """
-    file = shown_as or str(path)
+    # A name with bytes that are no UTF-8 could be neither printed nor kept.
+    file = os.fsencode(shown_as or path).decode(errors="backslashreplace")
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)

@@ -140,6 +140,7 @@ def inputs(random: Random) -> Hostile:
     """Input from a file, from standard input and from the command line."""
     kinds = {"x": random.choice(("str", "int", "[str]", "optional num", "bool", "a|b"))}
     given = random.choice((json.dumps({"x": value(random)}), text(random, 9_000), reply(random)))
+    given = given[:30_000]
     one = text(random, 500).replace("\0", "")
     call = random.choice(
         (
