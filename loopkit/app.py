@@ -147,7 +147,7 @@ class App:
         """The run under an id that no other one has; among thousands two may well draw the same."""
         while True:
             run = f"{started.machine}-{self._token()}"
-            named = started.model_copy(update={"run": run})
+            named = started.replace(run=run)
             record = NewRecord(started.type, at, write_event(named))
             try:
                 claim = await self.journal.create(
@@ -196,7 +196,7 @@ class App:
         engine = self.engine(await self.machine_of(state), state.definition)
         answer_events(engine, state, answer, self.clock.now())
         posted = PostedAnswer(question=state.question.question, answer=answer)
-        data = posted.model_dump_json()
+        data = posted.to_json()
         message_id = f"{posted.question}:{digest_of(data)[:16]}"
         return await self.journal.post(run, "answer", message_id, data, self.clock.now())
 

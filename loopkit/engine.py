@@ -68,7 +68,7 @@ class Engine:
             return [suspension(run.state, work)]
         edge = self._decider.decide(run.state, work.outcome, bits)
         if restored := self._restored(run, edge):
-            work = work.model_copy(update={"restored": restored})
+            work = work.replace(restored=restored)
             after = fold([work], run)
         recorded = self._recorded(facts, work, candidates)
         decided = self._decided(after, work, edge, recorded, bits)

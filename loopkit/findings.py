@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from loopkit.records import Record
 
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
@@ -13,11 +13,7 @@ ErrorClass = Literal["transient", "content", "fatal"]
 Status = Literal["new", "recurring", "regressed", "resolved"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Finding(_Record):
+class Finding(Record, frozen=True, kw_only=True):
     """One defect that a validator named."""
 
     id: str
@@ -56,11 +52,10 @@ class Finding(_Record):
         """The finding as it counts, with the level that its reviewer gave kept beside that."""
         given = self.graded or self.severity
         graded = "" if level == given else given
-        changes = {"severity": level, "graded": graded, "blocking": blocking}
-        return self.model_copy(update=changes)
+        return self.replace(severity=level, graded=graded, blocking=blocking)
 
 
-class Answer(_Record):
+class Answer(Record, frozen=True, kw_only=True):
     """What one validator answered about one artifact."""
 
     validator: str
@@ -88,10 +83,10 @@ def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
     found = tuple(findings)
     judged = answer.verdict in ("pass", "warn", "fail")
     verdict = verdict_of(found) if judged else answer.verdict
-    return answer.model_copy(update={"findings": found, "verdict": verdict})
+    return answer.replace(findings=found, verdict=verdict)
 
 
-class Report(_Record):
+class Report(Record, frozen=True, kw_only=True):
     """Everything that is known about an artifact after one round of validation."""
 
     state: str

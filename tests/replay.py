@@ -250,7 +250,7 @@ class Replay:
         fields = dict.fromkeys(output.fields, "1")
         return Artifact(
             name=output.name, author=run.state, attempt=attempt, text="x", fields=fields
-        ).model_copy(update=more)
+        ).replace(**more)
 
     def _of_agent(self, run: RunState, state: AgentState) -> Iterator[Option]:
         agent = self.machine.agents[state.agent]

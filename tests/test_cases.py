@@ -533,7 +533,7 @@ def test_two_plays_of_a_case_give_the_same_events(desk: Desk) -> None:
         name = run.state.run
         plays.append(
             [
-                (stored.seq, stored.at, stored.event.model_dump_json().replace(name, "run"))
+                (stored.seq, stored.at, stored.event.to_json().replace(name, "run"))
                 for stored in run.events[2:]
             ]
         )

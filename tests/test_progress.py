@@ -128,7 +128,7 @@ def test_a_provider_that_is_left_alone_is_what_the_run_waits_for(desk: Desk) -> 
     assert "waits for openai, again in 25 s" in shown(progress.after(stored), at)
     told = [line.text for line in lines(progress, stored)]
     assert told == ["  draft          waits for openai: it failed · again in 25 s"]
-    prolonged = Stored(progress.seq + 2, 1, at, held.model_copy(update={"until": at + 30}))
+    prolonged = Stored(progress.seq + 2, 1, at, held.replace(until=at + 30))
     assert list(lines(progress.after(stored), prolonged)) == []
 
 

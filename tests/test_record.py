@@ -207,7 +207,7 @@ class TestARunOfPrograms:
         printing = "print('nobody-may-read-this', flush=True)"
         durable.write("judge.py", f"import time; {printing}; time.sleep(30)")
         played = durable.play(PROGRAMS.replace("fail_codes: [3]", "timeout: 500ms"))
-        stored = "".join(event.model_dump_json() for event in played.events)
+        stored = "".join(event.to_json() for event in played.events)
         assert "nobody-may-read-this" not in stored
         assert "[OUR_API_KEY]" in stored
 
@@ -446,9 +446,7 @@ class TestWhatIsTheSame:
     )
     def test_what_was_done_counts(self, desk: Desk, type_: str, change: dict[str, Any]) -> None:
         events = desk.play(SMALL, SCRIPT).events
-        other = [
-            event.model_copy(update=change) if event.type == type_ else event for event in events
-        ]
+        other = [event.replace(**change) if event.type == type_ else event for event in events]
         parted = difference(events, other)
         assert parted is not None
         assert f"`{type_}`" in str(parted)
@@ -458,9 +456,7 @@ class TestWhatIsTheSame:
 
         def spending(**change: Any) -> list[Event]:
             return [
-                e.model_copy(update={"usage": e.usage.model_copy(update=change)})
-                if isinstance(e, Replied)
-                else e
+                e.replace(usage=e.usage.replace(**change)) if isinstance(e, Replied) else e
                 for e in events
             ]
 

@@ -160,8 +160,8 @@ def outcome_of(state: RunState) -> dict[str, Any]:
         "outcome": finished.outcome if finished else None,
         "success": finished.success if finished else None,
         "result": finished.result if finished else {},
-        "question": state.question.model_dump(mode="json") if state.question else None,
-        "usage": state.usage.model_dump(mode="json"),
+        "question": state.question.plain() if state.question else None,
+        "usage": state.usage.plain(),
         "exit": exit_code(state),
     }
 

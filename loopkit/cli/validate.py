@@ -51,7 +51,7 @@ def command(
         played = scripted(script, case)
         report = asyncio.run(_judged(loaded, validator, _read(file), inputs, played))
     if as_json:
-        click.echo(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:
         for line in report_lines(report, validator):
             click.echo(line)

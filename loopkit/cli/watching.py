@@ -107,5 +107,4 @@ def is_watched() -> bool:
 def event_line(stored: Stored) -> str:
     """An event as one line of JSON: where it stands, then what it says."""
     head = {"seq": stored.seq, "epoch": stored.epoch, "time": stored.at, "type": stored.event.type}
-    said = stored.event.model_dump(mode="json", exclude={"type"})
-    return json.dumps({**head, **said}, ensure_ascii=False)
+    return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)

@@ -14,11 +14,12 @@ from loopkit.events.event import EVENT_VERSION, Event, Outcome, Policy, Role
 from loopkit.events.runs import Cancelled, Claimed, Finished, Refused, Resumed, Started, Suspended
 from loopkit.events.steps import Baselined, Decided, Emitted, Entered, Waiting, Worked
 from loopkit.events.values import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall, Usage
+from loopkit.records import read_record
 from loopkit.text import one_line
 
 MESSAGE_WIDTH = 200
 EVENTS: dict[str, type[Event]] = {
-    noun.model_fields["type"].default: noun
+    noun.type: noun
     for noun in (
         Started, Claimed, Baselined, Held, Intended, Replied, Failed, InDoubt, Settled, Worked,
         Decided, Emitted, Entered, Waiting, Suspended, Resumed, Refused, Finished, Cancelled,
@@ -40,8 +41,8 @@ def read_event(event_type: str, data: str) -> Event:
     Raises UnknownEvent.
     """
     try:
-        event = _noun(event_type).model_validate_json(data, extra="ignore")
-    except ValueError as error:
+        event = read_record(_noun(event_type), data)
+    except (ValueError, RecursionError) as error:
         # What a later version changed need not fit; its number says more than how it does not.
         _refuse_newer(_version_in(data))
         raise UnknownEvent(one_line(str(error), MESSAGE_WIDTH)) from error
@@ -71,7 +72,7 @@ def _version_in(data: str) -> int:
 
 def write_event(event: Event) -> str:
     """The stored form of an event: JSON without the type, which is stored beside it."""
-    return event.model_dump_json(exclude={"type"})
+    return event.to_json()
 
 
 __all__ = [

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from loopkit.events.event import Event, Policy, Role
 from loopkit.events.values import Usage
 from loopkit.findings import ErrorClass
 
 
-class Intended(Event):
+class Intended(Event, frozen=True, kw_only=True):
     """A call is about to be made."""
 
-    type: Literal["intended"] = "intended"
+    type: ClassVar[str] = "intended"
     key: str
     """What names this one call in the run; its reply or failure has the same."""
     task: str
@@ -43,10 +43,10 @@ class Intended(Event):
         return f"{self.place}, {self.opinion}" if self.opinion else self.place
 
 
-class Held(Event):
+class Held(Event, frozen=True, kw_only=True):
     """A call waits, because its provider has failed again and again."""
 
-    type: Literal["held"] = "held"
+    type: ClassVar[str] = "held"
     task: str
     state: str
     provider: str
@@ -55,10 +55,10 @@ class Held(Event):
     reason: str
 
 
-class Replied(Event):
+class Replied(Event, frozen=True, kw_only=True):
     """The answer to an intended call."""
 
-    type: Literal["replied"] = "replied"
+    type: ClassVar[str] = "replied"
     key: str
     text: str
     said: tuple[str, ...] = ()
@@ -84,10 +84,10 @@ class Replied(Event):
     """What the call cost."""
 
 
-class Failed(Event):
+class Failed(Event, frozen=True, kw_only=True):
     """An intended call ended without an answer."""
 
-    type: Literal["failed"] = "failed"
+    type: ClassVar[str] = "failed"
     key: str
     error_class: ErrorClass
     """Whether another try, another answer or a person can help."""
@@ -98,17 +98,17 @@ class Failed(Event):
     """What the call is charged at nevertheless."""
 
 
-class InDoubt(Event):
+class InDoubt(Event, frozen=True, kw_only=True):
     """A call whose process died: it may have been made. It stays charged at its reservation."""
 
-    type: Literal["in_doubt"] = "in_doubt"
+    type: ClassVar[str] = "in_doubt"
     key: str
     policy: Policy
 
 
-class Settled(Event):
+class Settled(Event, frozen=True, kw_only=True):
     """A person decided what becomes of a call in doubt."""
 
-    type: Literal["settled"] = "settled"
+    type: ClassVar[str] = "settled"
     key: str
     choice: Literal["retry", "fail"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from loopkit.records import Record
 
 EVENT_VERSION = 1
 Role = Literal["author", "judge", "run"]
@@ -12,11 +12,10 @@ Policy = Literal["retry", "ask", "fail"]
 Outcome = Literal["done", "transient", "content", "fatal", "limit"]
 
 
-class Event(BaseModel):
+class Event(Record, frozen=True, kw_only=True):
     """What every record of a run has in common."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    type: str
+    type: ClassVar[str]
     """What happened; it says which other keys there are."""
     version: int = EVENT_VERSION
     """The version of the format; keys may be added to one without a new number."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from loopkit.events.event import Event
 from loopkit.events.values import Ran, RefusedCall
 
 
-class Started(Event):
+class Started(Event, frozen=True, kw_only=True):
     """A run begins; its input is complete, defaults included."""
 
-    type: Literal["started"] = "started"
+    type: ClassVar[str] = "started"
     run: str
     machine: str
     definition: str
@@ -26,18 +26,18 @@ class Started(Event):
     """Limits that the command line set over the machine's."""
 
 
-class Claimed(Event):
+class Claimed(Event, frozen=True, kw_only=True):
     """A process took the run over; everything it writes carries the new epoch."""
 
-    type: Literal["claimed"] = "claimed"
+    type: ClassVar[str] = "claimed"
     pid: int = 0
     host: str = ""
 
 
-class Suspended(Event):
+class Suspended(Event, frozen=True, kw_only=True):
     """The run stopped where it was; `resume` goes on."""
 
-    type: Literal["suspended"] = "suspended"
+    type: ClassVar[str] = "suspended"
     state: str
     reason: Literal["limit", "transient", "content", "fatal", "interrupted"]
     """Why the run stopped: a limit, a class of error, or Ctrl-C."""
@@ -53,26 +53,26 @@ class Suspended(Event):
     """With `limit`: the call that was not made."""
 
 
-class Resumed(Event):
+class Resumed(Event, frozen=True, kw_only=True):
     """Somebody asked the run to go on."""
 
-    type: Literal["resumed"] = "resumed"
+    type: ClassVar[str] = "resumed"
     limits: dict[str, Any] = {}
     """Limits that were raised, by name."""
 
 
-class Refused(Event):
+class Refused(Event, frozen=True, kw_only=True):
     """A message of the inbox that could not be followed."""
 
-    type: Literal["refused"] = "refused"
+    type: ClassVar[str] = "refused"
     message_id: str
     reason: str
 
 
-class Finished(Event):
+class Finished(Event, frozen=True, kw_only=True):
     """The run is over."""
 
-    type: Literal["finished"] = "finished"
+    type: ClassVar[str] = "finished"
     outcome: str
     """The name of the final state."""
     success: bool
@@ -85,8 +85,8 @@ class Finished(Event):
     """Artifacts of the result that this path never made."""
 
 
-class Cancelled(Event):
+class Cancelled(Event, frozen=True, kw_only=True):
     """Somebody ended the run."""
 
-    type: Literal["cancelled"] = "cancelled"
+    type: ClassVar[str] = "cancelled"
     reason: str = ""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 from loopkit.events.event import Event, Outcome
 from loopkit.events.values import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall
 from loopkit.findings import Report
 
 
-class Worked(Event):
+class Worked(Event, frozen=True, kw_only=True):
     """A state's work is complete."""
 
-    type: Literal["worked"] = "worked"
+    type: ClassVar[str] = "worked"
     state: str
     visit: int
     outcome: Outcome
@@ -38,10 +38,10 @@ class Worked(Event):
     """With `limit`: the call that was not made."""
 
 
-class Baselined(Event):
+class Baselined(Event, frozen=True, kw_only=True):
     """What the command of a rule with `baseline` found before the run's first work."""
 
-    type: Literal["baselined"] = "baselined"
+    type: ClassVar[str] = "baselined"
     state: str
     """The state that asks the validator."""
     validator: str
@@ -54,10 +54,10 @@ class Baselined(Event):
     time_s: float = 0.0
 
 
-class Decided(Event):
+class Decided(Event, frozen=True, kw_only=True):
     """Which edge was taken, why, and what it costs."""
 
-    type: Literal["decided"] = "decided"
+    type: ClassVar[str] = "decided"
     edge: str
     """The id of the edge: `check[2]`, `draft.on_error.fatal`, `draft.limit`."""
     source: str
@@ -74,20 +74,20 @@ class Decided(Event):
     """What the states behind the edge are told."""
 
 
-class Emitted(Event):
+class Emitted(Event, frozen=True, kw_only=True):
     """An event that the author of the machine asked for with `emit:`."""
 
-    type: Literal["emitted"] = "emitted"
+    type: ClassVar[str] = "emitted"
     name: str
     state: str
     attempt: int
     findings: tuple[dict[str, Any], ...] = ()
 
 
-class Entered(Event):
+class Entered(Event, frozen=True, kw_only=True):
     """A state becomes active."""
 
-    type: Literal["entered"] = "entered"
+    type: ClassVar[str] = "entered"
     state: str
     visit: int
     """How often the state has been entered, this time included."""
@@ -97,10 +97,10 @@ class Entered(Event):
     """The edge that led here; none at the start."""
 
 
-class Waiting(Event):
+class Waiting(Event, frozen=True, kw_only=True):
     """The run waits for a person."""
 
-    type: Literal["waiting"] = "waiting"
+    type: ClassVar[str] = "waiting"
     state: str
     question: str
     """The question's id; an answer names it."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from loopkit.records import Record
 
 
-class Usage(BaseModel):
+class Usage(Record, frozen=True, kw_only=True):
     """What calls cost: counts, tokens in and out together, USD, seconds of work."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     agent_calls: int = 0
     tool_calls: int = 0
@@ -30,10 +28,8 @@ class Usage(BaseModel):
         )
 
 
-class Artifact(BaseModel):
+class Artifact(Record, frozen=True, kw_only=True):
     """One version of an artifact."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     author: str
@@ -56,10 +52,8 @@ class Artifact(BaseModel):
     """Digest of the files that its author left where it worked, if that is a program."""
 
 
-class Feedback(BaseModel):
+class Feedback(Record, frozen=True, kw_only=True):
     """What a decision tells a state that has to work again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     to: str
     text: str
@@ -67,10 +61,8 @@ class Feedback(BaseModel):
     max_revisions: int
 
 
-class HumanAnswer(BaseModel):
+class HumanAnswer(Record, frozen=True, kw_only=True):
     """What a person decided."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     choice: str
     comment: str = ""
@@ -81,10 +73,8 @@ class HumanAnswer(BaseModel):
     """`person`, `script`, or `timeout`."""
 
 
-class Ran(BaseModel):
+class Ran(Record, frozen=True, kw_only=True):
     """One run of a command validator's program."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     validator: str
     exit_code: int = 0
@@ -99,10 +89,8 @@ class Ran(BaseModel):
     """The report that it wrote, where that is a file; a very long one is left out."""
 
 
-class RefusedCall(BaseModel):
+class RefusedCall(Record, frozen=True, kw_only=True):
     """A call for which a limit left no room."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     agent: str
     place: str
@@ -112,10 +100,9 @@ class RefusedCall(BaseModel):
     """What it could have cost at most."""
 
 
-class Choice(BaseModel):
+class Choice(Record, frozen=True, kw_only=True):
     """One way to answer a question."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     closed: str = ""
     """Why it can't be chosen now; empty when it can."""

@@ -62,7 +62,7 @@ def complete(
     )
     now = Round(report, artifact, run.artifacts)
     is_stalled = verdict == "fail" and bool(earlier) and stalled(earlier, now, version, stall)
-    return report.model_copy(update={"stalled": is_stalled})
+    return report.replace(stalled=is_stalled)
 
 
 def facts_of(report: Report) -> Mapping[str, object]:

@@ -55,7 +55,7 @@ def _outvoted(answer: Answer, levels: Severities) -> Answer:
     if answer.verdict != "fail":
         return answer
     told = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
-    return advised(answer.model_copy(update={"reason": told}), levels)
+    return advised(answer.replace(reason=told), levels)
 
 
 def advised(answer: Answer, levels: Severities) -> Answer:
@@ -80,7 +80,7 @@ def settled(
     def weighed(finding: Finding) -> Finding:
         is_new = finding.identified and finding.id not in known
         settles = is_new and finding.severity != levels.worst
-        return finding.model_copy(update={"blocking": False}) if settles else finding
+        return finding.replace(blocking=False) if settles else finding
 
     return [with_findings(answer, map(weighed, answer.findings)) for answer in answers]
 
@@ -101,7 +101,7 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
         names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
         worst = min(known, finding, key=badness)
         is_shared = finding.key and len(names) > 1
-        unique[finding.id] = worst.model_copy(update={"reviewers": names}) if is_shared else worst
+        unique[finding.id] = worst.replace(reviewers=names) if is_shared else worst
     return sorted(unique.values(), key=badness)
 
 

@@ -47,7 +47,7 @@ def confirmed(answer: Answer, second: Answer, levels: Severities) -> Answer:
     both = (answer, second)
     if second.verdict in MISSING:
         told = f"{first}the second opinion is missing: {second.reason}"
-        return second.model_copy(update={"reason": told})
+        return second.replace(reason=told)
     if second.verdict == "fail":
         return _together(both, both, f"{first}a second opinion confirms it", levels)
     told = f"{first}a second opinion does not confirm it"
@@ -59,7 +59,7 @@ def _together(
 ) -> Answer:
     scores = [answer.score for answer in given if answer.score is not None]
     score = median_low(scores) if scores else None
-    first = winning[0].model_copy(update={"reason": told, "score": score})
+    first = winning[0].replace(reason=told, score=score)
     return with_findings(first, merged(winning, levels))
 
 
@@ -67,7 +67,7 @@ def _short(missing: Sequence[Answer], told: str) -> Answer:
     """The worst of what is missing, for all of it."""
     worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
     resume_at = max((a.resume_at for a in missing if a.resume_at is not None), default=None)
-    return worst.model_copy(update={"reason": f"{told}: {worst.reason}", "resume_at": resume_at})
+    return worst.replace(reason=f"{told}: {worst.reason}", resume_at=resume_at)
 
 
 def _told(against: int, missing: int, asked: int) -> str:

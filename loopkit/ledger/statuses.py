@@ -25,7 +25,7 @@ def with_status(findings: Iterable[Finding], earlier: Sequence[Round]) -> tuple[
             return "recurring"
         return "regressed" if finding.id in known else "new"
 
-    return tuple(finding.model_copy(update={"status": status(finding)}) for finding in findings)
+    return tuple(finding.replace(status=status(finding)) for finding in findings)
 
 
 def open_of(validator: str, earlier: Sequence[Round]) -> tuple[Finding, ...]:
@@ -46,7 +46,7 @@ def gone(
     seen = [_is_looked_for(finding, panel) for finding in absent]
     resolved = (f for f, is_seen in zip(absent, seen, strict=True) if is_seen)
     unseen = (f for f, is_seen in zip(absent, seen, strict=True) if not is_seen)
-    return tuple(f.model_copy(update={"status": "resolved"}) for f in resolved), tuple(unseen)
+    return tuple(f.replace(status="resolved") for f in resolved), tuple(unseen)
 
 
 def _open(earlier: Sequence[Round]) -> tuple[Finding, ...]:

@@ -9,8 +9,10 @@ from itertools import pairwise
 
 from pydantic import BaseModel
 
+from loopkit.records import Record
 
-def docstrings(noun: type[BaseModel]) -> dict[str, str]:
+
+def docstrings(noun: type[BaseModel | Record]) -> dict[str, str]:
     """The text below each field of a noun, by the name that files give the field.
 
     Pydantic can read these itself, but only while the classes are made, which would
@@ -18,9 +20,11 @@ def docstrings(noun: type[BaseModel]) -> dict[str, str]:
     """
     described: dict[str, str] = {}
     for base in reversed(noun.__mro__):
-        if issubclass(base, BaseModel) and base is not BaseModel:
+        if issubclass(base, BaseModel | Record) and base not in (BaseModel, Record):
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
             described |= _below_fields(tree)
+    if not issubclass(noun, BaseModel):
+        return described
     return {
         field.alias or name: described[name]
         for name, field in noun.model_fields.items()

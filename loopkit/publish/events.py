@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from loopkit.events import EVENTS, Event
-from loopkit.publish.generate import DRAFT_07, records_of
+from loopkit.publish.generate import DRAFT_07
+from loopkit.publish.records import records_of
 
 HEAD: dict[str, dict[str, str]] = {
     "seq": {"type": "integer", "description": "Its place in the run, from 1 without gaps."},
@@ -21,9 +22,9 @@ DESCRIPTION = (
 
 def event_schema() -> dict[str, Any]:
     """The JSON Schema of one printed event. Keys and types that it does not name are allowed."""
-    definitions = records_of(list(EVENTS.values()))
-    for noun in EVENTS.values():
-        definitions[noun.__name__] = _with_head(definitions[noun.__name__])
+    definitions = records_of(EVENTS.values())
+    for name, noun in EVENTS.items():
+        definitions[noun.__name__] = _with_head(name, definitions[noun.__name__])
     return {
         "$schema": DRAFT_07,
         "description": DESCRIPTION,
@@ -35,9 +36,10 @@ def event_schema() -> dict[str, Any]:
     }
 
 
-def _with_head(record: dict[str, Any]) -> dict[str, Any]:
-    properties = {**HEAD, **record["properties"]}
-    return {**record, "properties": properties, "required": [*HEAD, *record["required"]]}
+def _with_head(name: str, record: dict[str, Any]) -> dict[str, Any]:
+    kind = {"const": name, "description": "What happened; it says which other keys there are."}
+    properties = {**HEAD, "type": kind, **record["properties"]}
+    return {**record, "properties": properties, "required": list(properties)}
 
 
 def _of_type(name: str, noun: type[Event]) -> dict[str, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from loopkit.publish.docstrings import docstrings
@@ -36,9 +35,6 @@ class _Generate(GenerateJsonSchema):
                 made["properties"][field] = {**made["properties"][field], "description": described}
         return {key: value for key, value in made.items() if key != "title"}
 
-    def field_is_required(self, field: Any, total: bool) -> bool:
-        return self.mode == "serialization" or super().field_is_required(field, total)
-
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
@@ -46,19 +42,8 @@ class _Generate(GenerateJsonSchema):
 def draft_07_of(noun: type[BaseModel]) -> dict[str, Any]:
     """The schema of what a file may say, as draft-07 spells it; its unions are not told apart."""
     made = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
-    schema: dict[str, Any] = _as_draft_07(_without_null(made))
+    schema: dict[str, Any] = as_draft_07(_without_null(made))
     return schema
-
-
-def records_of(nouns: Sequence[type[BaseModel]]) -> dict[str, Any]:
-    """The draft-07 definitions of what is printed of these classes, by their names.
-
-    Every key is there, and keys that are not named may be: a later version may add some.
-    """
-    mode: JsonSchemaMode = "serialization"
-    _, made = models_json_schema([(noun, mode) for noun in nouns], schema_generator=_Generate)
-    definitions: dict[str, Any] = _as_draft_07(_open(made["$defs"]))
-    return definitions
 
 
 def _without_null(value: Any) -> Any:
@@ -76,31 +61,19 @@ def _without_null(value: Any) -> Any:
             return value
 
 
-def _open(value: Any) -> Any:
-    match value:
-        case {"additionalProperties": False, **rest}:
-            return _open(rest)
-        case dict():
-            return {key: _open(inner) for key, inner in value.items()}
-        case list():
-            return [_open(item) for item in value]
-        case _:
-            return value
-
-
-def _as_draft_07(schema: Any) -> Any:
+def as_draft_07(schema: Any) -> Any:
     """`$defs` and `prefixItems` as draft-07 spells them."""
     match schema:
         case {"$ref": str(ref), **rest}:
             moved = {"$ref": ref.replace("#/$defs/", "#/definitions/")}
             # Draft-07 ignores what stands beside a reference.
-            return {"allOf": [moved], **_as_draft_07(rest)} if rest else moved
+            return {"allOf": [moved], **as_draft_07(rest)} if rest else moved
         case dict():
             return {
-                ("definitions" if key == "$defs" else key): _as_draft_07(value)
+                ("definitions" if key == "$defs" else key): as_draft_07(value)
                 for key, value in schema.items()
             }
-        case list():
-            return [_as_draft_07(item) for item in schema]
+        case list() | tuple():
+            return [as_draft_07(item) for item in schema]
         case _:
             return schema

@@ -141,8 +141,7 @@ async def turn(active: ActiveRun) -> None:
         return
     except LimitReached as reached:
         work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
-        cut_off = {"commands": reached.commands, "time_s": reached.time_s}
-        work = work.model_copy(update={"refused": reached.call, **cut_off})
+        work = work.replace(refused=reached.call, commands=reached.commands, time_s=reached.time_s)
     except TemplateError as error:
         work = _unfilled(active, error)
     except NotJudged as error:

@@ -28,10 +28,10 @@ def authored(
         name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
     )
     if fault:
-        return plain.model_copy(update={"fault": fault, "fault_code": code})
+        return plain.replace(fault=fault, fault_code=code)
     if agent.schema_ is not None:
         return _with_data(plain, agent)
-    return plain.model_copy(update={"fields": extract(text, output.fields, patterns)})
+    return plain.replace(fields=extract(text, output.fields, patterns))
 
 
 def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
@@ -58,22 +58,19 @@ def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, 
 def _with_data(plain: Artifact, agent: Agent) -> Artifact:
     found = extract_json(plain.text)
     if isinstance(found, NoJson):
-        return plain.model_copy(
-            update={"fault": f"the answer is not JSON: {found.reason}", "fault_code": NOT_JSON}
-        )
+        return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
     datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(_storable(found), datatype)
     if agent.infeasible is not None and _field(data, agent.infeasible) is True:
         # Who can't do it need not have filled in the rest.
         data, missing = salvaged(data, datatype)
-        known = {"infeasible": True, "missing": tuple(sorted(missing))}
-        return plain.model_copy(update={"data": data, "is_data": True, **known})
+        known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
+        return known.replace(infeasible=True)
     if faults:
         told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
-        return plain.model_copy(
-            update={"fault": f"the answer breaks its schema: {told}", "fault_code": BREAKS_SCHEMA}
-        )
-    return plain.model_copy(update={"data": data, "is_data": True})
+        fault = f"the answer breaks its schema: {told}"
+        return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
+    return plain.replace(data=data, is_data=True)
 
 
 def _storable(data: object) -> object:

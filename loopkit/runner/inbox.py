@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from loopkit.events import Cancelled, Event, HumanAnswer, Refused
 from loopkit.journal import InboxMessage
+from loopkit.records import Record, read_record
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.questions import answer_events
 from loopkit.runner.work.human import AnswerRefused
 
 
-class PostedAnswer(BaseModel):
+class PostedAnswer(Record, frozen=True, kw_only=True):
     """An answer on its way: it names the question that it belongs to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str
     answer: HumanAnswer
@@ -31,8 +28,8 @@ def _followed(active: ActiveRun, message: InboxMessage) -> list[Event]:
     try:
         if message.kind == "cancel":
             return [Cancelled(reason=message.data)]
-        return _answer(active, PostedAnswer.model_validate_json(message.data))
-    except (AnswerRefused, ValidationError) as error:
+        return _answer(active, read_record(PostedAnswer, message.data))
+    except (AnswerRefused, ValueError) as error:
         return [Refused(message_id=message.message_id, reason=str(error))]
 
 

@@ -105,8 +105,9 @@ def _without_interruptions(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dict[str, Any]:
-    left_out = set(UNREPEATED.get(event.type, ()))
-    text = json.dumps(event.model_dump(mode="json", exclude=left_out), ensure_ascii=False)
+    left_out = UNREPEATED.get(event.type, ())
+    kept = {key: value for key, value in event.plain().items() if key not in left_out}
+    text = json.dumps({"type": event.type, **kept}, ensure_ascii=False)
     plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
     plain.get("usage", {}).pop("time_s", None)
     is_command = tasks.get(getattr(event, "key", ""), "").endswith(":run")

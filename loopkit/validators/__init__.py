@@ -103,7 +103,7 @@ async def _judge_by(
         faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
         names = subject.names(setting.names)
         findings = findings_of(validator, rule, place, faults, names, setting.severities)
-        return answer_with(validator, findings).model_copy(update={"reason": reason})
+        return answer_with(validator, findings).replace(reason=reason)
     except CannotJudge as error:
         return answer_without(validator, error)
     except (GuardError, TemplateError, PatternError, PatternTimeout) as error:

@@ -47,12 +47,12 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
     said = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
     if errors and judged.verdict != "fail":
         error = {"verdict": "error", "error_class": errors[0].error_class}
-        return judged.model_copy(update={**error, "reason": reason})
+        return judged.replace(**error, reason=reason)
     if errors:
-        return judged.model_copy(update={"reason": "; ".join([*said, reason])})
+        return judged.replace(reason="; ".join([*said, reason]))
     if all(answer.verdict == "not_applicable" for answer in answers):
         return not_applicable(validator, "; ".join(answer.reason for answer in answers))
-    return judged.model_copy(update={"reason": "; ".join(said)})
+    return judged.replace(reason="; ".join(said))
 
 
 def findings_of(

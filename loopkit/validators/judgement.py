@@ -79,7 +79,7 @@ def read_judgement(
     except Doubt as doubt:
         kept = _last_resort(validator, report, text, listed, form) if verdict == "fail" else None
         return Misread(storable(str(doubt)), kept)
-    return answer_with(validator, findings).model_copy(update={"score": score})
+    return answer_with(validator, findings).replace(score=score)
 
 
 def _typed(report: Report, form: ReportForm) -> tuple[Report, Sequence[tuple[str, str]]]:
@@ -203,7 +203,7 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
         identified=False,
     )
     reason = "" if said else storable(f"it rejects and names nothing: {one_line(text, 500)}")
-    return answer_with(validator, [finding]).model_copy(update={"reason": reason})
+    return answer_with(validator, [finding]).replace(reason=reason)
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -125,16 +125,14 @@ def _refuse_resolved(said: Mapping[str, Standing], listed: Sequence[Finding]) ->
 def _again(finding: Finding, validator: str, form: ReportForm) -> Finding:
     """A finding of before as this judge gives it again, at the level that it was given."""
     level = finding.graded or finding.severity
-    return finding.model_copy(
-        update={
-            "severity": level,
-            "graded": "",
-            "blocking": form.levels.is_severe(level),
-            "validator": validator,
-            "reviewers": (),
-            "status": "new",
-            "identified": True,
-        }
+    return finding.replace(
+        severity=level,
+        graded="",
+        blocking=form.levels.is_severe(level),
+        validator=validator,
+        reviewers=(),
+        status="new",
+        identified=True,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loopkit.definition.machine import NO_FINDING
 from loopkit.findings import Finding
 from loopkit.validators.answer import storable
@@ -41,14 +43,12 @@ def report_findings(
     ]
     ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
     return [
-        Finding.model_validate(
-            {
-                "id": identity,
-                "validator": validator,
-                "rule": RULE,
-                "blocking": form.levels.is_severe(str(one["severity"])),
-                **one,
-            }
+        Finding(
+            id=identity,
+            validator=validator,
+            rule=RULE,
+            blocking=form.levels.is_severe(str(one["severity"])),
+            **one,
         )
         for identity, one in zip(ids, kept, strict=True)
     ]
@@ -65,9 +65,7 @@ def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> li
     return listed
 
 
-def _read(
-    item: object, at: str, verdict: VerdictWord | None, form: ReportForm
-) -> dict[str, object]:
+def _read(item: object, at: str, verdict: VerdictWord | None, form: ReportForm) -> dict[str, Any]:
     if isinstance(item, str) and not form.is_own and form.parts.key is None:
         plain = ReportForm(is_own=False, levels=form.levels)
         return _fields({"message": item}, at, verdict, plain)
@@ -83,9 +81,7 @@ def _wanted(form: ReportForm) -> str:
     return wanted if form.is_own or form.parts.key is not None else f"a text, or {wanted}"
 
 
-def _fields(
-    item: Report, at: str, verdict: VerdictWord | None, form: ReportForm
-) -> dict[str, object]:
+def _fields(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> dict[str, Any]:
     message = _text(item, form.parts.message, at, form)
     if not message:
         key = quoted(form.parts.message)

@@ -56,7 +56,7 @@ def reply(**parts: Any) -> Answer:
 
 
 def stored(played: Played) -> str:
-    return "".join(event.model_dump_json() for event in played.events)
+    return "".join(event.to_json() for event in played.events)
 
 
 @pytest.fixture

@@ -369,7 +369,7 @@ def test_a_key_that_a_provider_repeats_is_stored_and_shown_nowhere(
     server.queue(answers[echo])
     played = durable.play(machine(server))
     assert server.requests()
-    said = "".join(event.model_dump_json() for event in played.events)
+    said = "".join(event.to_json() for event in played.events)
     stored = b"".join(
         p.read_bytes() for p in (durable.folder / ".loopkit").rglob("*") if p.is_file()
     )
@@ -386,7 +386,7 @@ def test_a_key_that_a_command_prints_is_not_kept(desk: Desk, server: HostileServ
     played = desk.play(
         machine(server, limits="revisions: 0").replace("by: [form]", f"by: [{rule}]")
     )
-    told = "".join(event.model_dump_json() for event in played.events)
+    told = "".join(event.to_json() for event in played.events)
     assert "sk-very-secret" not in told
     assert "[TEST_KEY]" in told
 

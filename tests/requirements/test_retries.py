@@ -128,7 +128,7 @@ def test_a_secret_of_another_provider_that_an_error_tells_is_not_kept(
 ) -> None:
     monkeypatch.setenv("SOME_OTHER_API_KEY", "another-secret-of-ours")
     run = played(desk, {"fault": "quota", "message": "no: another-secret-of-ours"})
-    told = "".join(event.model_dump_json() for event in run.events[2:])
+    told = "".join(event.to_json() for event in run.events[2:])
     assert "another-secret-of-ours" not in told
     assert told.count("[SOME_OTHER_API_KEY]") == 2
 

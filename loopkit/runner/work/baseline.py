@@ -84,10 +84,9 @@ async def _taken(active: ActiveRun, due: _Due) -> Event:
         async with time_limited(active):
             found = await baseline_of(due.rule, _setting(active, due, ran))
     except LimitReached as reached:
-        cut_off = {"commands": tuple(ran), "time_s": reached.time_s}
-        return _suspended(
-            active, due, "limit", str(reached), raising(active.state.run, reached)
-        ).model_copy(update=cut_off)
+        remedy = raising(active.state.run, reached)
+        suspended = _suspended(active, due, "limit", str(reached), remedy)
+        return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
     except CallFailed as error:
         return _suspended(active, due, error.error_class, error.message)
     except CannotJudge as error:

@@ -44,7 +44,7 @@ def accepted(engine: Engine, run: RunState, state: HumanState, answer: HumanAnsw
         raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
     if answer.edit is not None and state.edit is None:
         raise AnswerRefused("this question offers nothing to edit")
-    return answer.model_copy(update={"form": form})
+    return answer.replace(form=form)
 
 
 def _facts(state: HumanState, form: Mapping[str, object], choice: str) -> dict[str, object]:
@@ -76,4 +76,4 @@ def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact |
     if before is None:
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit)
     plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
-    return before.model_copy(update={**plain, "text": answer.edit, "edited": True})
+    return before.replace(**plain, text=answer.edit, edited=True)

@@ -204,6 +204,6 @@ def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
     findings: list[Finding] = []
     for finding in answer.findings:
         level = severities.capped(finding.severity, rule.severity)
-        coded = finding.model_copy(update={"code": finding.code or rule.code})
+        coded = finding.replace(code=finding.code or rule.code)
         findings.append(coded.counted_at(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)

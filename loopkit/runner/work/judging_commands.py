@@ -66,7 +66,7 @@ def with_commands(
 
     def note_file(name: str, text: str) -> None:
         if len(text) <= KEPT_CHARS:
-            ran[-1] = ran[-1].model_copy(update={"files": {name: storable(text)}})
+            ran[-1] = ran[-1].replace(files={name: storable(text)})
 
     return replace(setting, run=run, redact=kept, note_file=note_file, pause=active.pause)
 

@@ -41,7 +41,7 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
         raise
     report = ledger.complete(active.program, active.state, name, state, artifact, panel)
     work = _worked(active, name, report, time_s=spent())
-    return work.model_copy(update={"commands": tuple(ran)})
+    return work.replace(commands=tuple(ran))
 
 
 def _worked(active: ActiveRun, name: str, report: Report, time_s: float) -> Worked:

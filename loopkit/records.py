@@ -1,0 +1,53 @@
+"""Records: plain, frozen data that is stored as JSON.
+
+Making one checks nothing, because only loopkit makes them; what comes from outside is checked
+when it is read. A record may have keys that this version does not know: they are left out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What all records have in common."""
+
+    def replace(self, **changes: object) -> Self:
+        """The same record with other values in some keys."""
+        return msgspec.structs.replace(self, **changes)
+
+    def plain(self) -> dict[str, Any]:
+        """The record as JSON data."""
+        data: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=_plain_text)
+        return data
+
+    def to_json(self) -> str:
+        """The record as JSON; raises UnicodeEncodeError where a text holds half a character."""
+        return _ENCODER.encode(self).decode()
+
+
+R = TypeVar("R", bound=Record)
+
+
+def read_record(noun: type[R], data: str | bytes) -> R:
+    """The record of a JSON text; raises ValueError where it is none."""
+    record: R = _decoder(noun).decode(data)
+    return record
+
+
+def _plain_text(value: object) -> str:
+    # Texts with fields are texts to everybody but a template.
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no JSON data")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain_text)
+
+
+@cache
+def _decoder(noun: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(noun)
