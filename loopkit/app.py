@@ -29,7 +29,7 @@ from loopkit.runner.advance import advance
 from loopkit.runner.archive import definition, refuse_strange, state_after, stored_event
 from loopkit.runner.breaker import Breakers
 from loopkit.runner.inbox import PostedAnswer, consume
-from loopkit.runner.questions import answer_events
+from loopkit.runner.questions import answered_step
 from loopkit.runstate import RunState
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text import is_broken
@@ -194,7 +194,7 @@ class App:
         if state.question is None or state.status != "waiting":
             raise NotRunnable(f"run `{run}` waits for nobody; it is {state.status}")
         engine = self.engine(await self.machine_of(state), state.definition)
-        answer_events(engine, state, answer, self.clock.now())
+        answered_step(engine, state, answer, self.clock.now())
         posted = PostedAnswer(question=state.question.question, answer=answer)
         data = posted.to_json()
         message_id = f"{posted.question}:{digest_of(data)[:16]}"

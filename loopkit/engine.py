@@ -31,11 +31,24 @@ from loopkit.guard.kleene import truth
 from loopkit.ledger import best_round
 from loopkit.names import attempt_of, open_findings, plain_answer, plain_artifact, render
 from loopkit.program import DEFAULT_FEEDBACK, Program, flat_facts
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState, apply
 from loopkit.template import Anything, Scalar, Shape, check
 
 Facts = dict[str, object]
 COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
+
+
+class Macrostep:
+    """What one completed piece of work brings about, and the state of the run behind it."""
+
+    def __init__(self, run: RunState) -> None:
+        """`run` stays as it is, so that nothing has happened where a template fails."""
+        self.run = run.copy()
+        self.events: list[Event] = []
+
+    def add(self, event: Event) -> None:
+        apply(self.run, event)
+        self.events.append(event)
 
 
 class Engine:
@@ -47,11 +60,13 @@ class Engine:
         self._needing: dict[str, bool] = {}
         """For each edge, whether its feedback needs a comment."""
 
-    def begin(self, run: RunState, now: float) -> list[Event]:
-        """The events that make the initial state active."""
-        return self._enter(run, self.program.machine.start, None, now)
+    def begin(self, run: RunState, now: float) -> Macrostep:
+        """What makes the initial state active."""
+        step = Macrostep(run)
+        self._enter(step, self.program.machine.start, None, now)
+        return step
 
-    def step(self, run: RunState, work: Worked, now: float) -> list[Event]:
+    def step(self, run: RunState, work: Worked, now: float) -> Macrostep:
         """One macrostep: `worked`, `decided`, `entered`, and what the new state brings at once.
 
         `now` is Unix time, for questions that expire.
@@ -60,24 +75,23 @@ class Engine:
         state stays as it was. Raises NoEdge where the work leads nowhere,
         which the checks rule out.
         """
-        after = fold([work], run)
-        facts = self.facts(after, work)
+        step = Macrostep(run)
+        step.add(work)
+        facts = self.facts(step.run, work)
         candidates = self.program.graph.on(run.state, work.outcome)
-        bits = tuple(self.is_enabled(after, edge, facts) for edge in candidates)
+        bits = tuple(self.is_enabled(step.run, edge, facts) for edge in candidates)
         if work.outcome != "done" and not any(bits):
-            return [suspension(run.state, work)]
+            return suspended(run, work)
         edge = self._decider.decide(run.state, work.outcome, bits)
         if restored := self._restored(run, edge):
             work = work.replace(restored=restored)
-            after = fold([work], run)
+            step = Macrostep(run)
+            step.add(work)
         recorded = self._recorded(facts, work, candidates)
-        decided = self._decided(after, work, edge, recorded, bits)
-        begun: list[Event] = [
-            work,
-            decided,
-            *self._emitted(after, edge.emit, run.state, self._attempt(after)),
-        ]
-        return begun + self._enter(fold([decided], after), edge.target, edge.id, now)
+        step.add(self._decided(step.run, work, edge, recorded, bits))
+        self._emit(step, edge.emit, run.state, self._attempt(step.run))
+        self._enter(step, edge.target, edge.id, now)
+        return step
 
     def facts(self, run: RunState, work: Worked | None) -> Facts:
         """Everything that the guards of the active state may read, under dotted names."""
@@ -255,11 +269,10 @@ class Engine:
             return run.artifacts[source.validate_].author
         return run.last_report.author if run.last_report else edge.target
 
-    def _emitted(self, run: RunState, name: str | None, state: str, attempt: int) -> list[Event]:
-        if name is None:
-            return []
-        found = tuple(open_findings(self.program, run))
-        return [Emitted(name=name, state=state, attempt=attempt, findings=found)]
+    def _emit(self, step: Macrostep, name: str | None, state: str, attempt: int) -> None:
+        if name is not None:
+            found = tuple(open_findings(self.program, step.run))
+            step.add(Emitted(name=name, state=state, attempt=attempt, findings=found))
 
     def _restored(self, run: RunState, edge: Edge) -> dict[str, Artifact]:
         """The best round's artifacts, where a person was shown them and goes forward."""
@@ -269,19 +282,17 @@ class Engine:
         best = best_round(run, None)
         return dict(best.snapshot) if best else {}
 
-    def _enter(self, run: RunState, target: str, by: str | None, now: float) -> list[Event]:
-        visit = run.visits.get(target, 0) + 1
-        attempt = run.attempts.get(target, 0) + 1
-        entered = Entered(state=target, visit=visit, attempt=attempt, by=by)
-        after = fold([entered], run)
-        state = self.program.machine.states[target]
+    def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
+        run, state = step.run, self.program.machine.states[target]
+        visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
+        step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
         if isinstance(state, FinalState):
-            return [entered, self._finished(after, target, state)]
+            step.add(self._finished(run, target, state))
+            return
         # Of a state it is the attempt that begins, not the one before it.
-        emitted = self._emitted(after, state.emit, target, attempt_of(self.program, after))
+        self._emit(step, state.emit, target, attempt_of(self.program, run))
         if isinstance(state, HumanState):
-            return [entered, *emitted, self._question(after, target, state, now)]
-        return [entered, *emitted]
+            step.add(self._question(run, target, state, now))
 
     def _question(self, run: RunState, name: str, state: HumanState, now: float) -> Waiting:
         return Waiting(
@@ -321,12 +332,18 @@ class Engine:
         )
 
 
-def suspension(state: str, work: Worked) -> Suspended:
-    """The event of a run that stops where it is, because nothing catches the error."""
-    reason = "content" if work.outcome == "done" else work.outcome
+def suspended(run: RunState, work: Worked) -> Macrostep:
+    """What comes of work that nothing catches: the run stops where it is."""
+    step = Macrostep(run)
+    step.add(suspension(work))
+    return step
+
+
+def suspension(work: Worked) -> Suspended:
+    """The event of a run that stops at this work."""
     return Suspended(
-        state=state,
-        reason=reason,
+        state=work.state,
+        reason="content" if work.outcome == "done" else work.outcome,
         message=work.error,
         remedy=work.remedy,
         resume_at=work.resume_at,
@@ -340,4 +357,4 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, str) else value
 
 
-__all__ = ["Engine", "NoEdge", "suspension"]
+__all__ = ["Engine", "Macrostep", "NoEdge", "suspended", "suspension"]

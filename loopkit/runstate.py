@@ -1,9 +1,9 @@
-"""The state of a run, folded from its events and from nothing else."""
+"""The state of a run: made by its events, one after the other, and by nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from loopkit.events import (
     Worked,
 )
 from loopkit.findings import Report
+from loopkit.records import Record
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
@@ -42,8 +43,7 @@ class Exchange:
     reply: Replied
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record, frozen=True, kw_only=True):
     """One piece of work for an agent or a command: its tries, re-asks and replies."""
 
     agent: str
@@ -98,9 +98,9 @@ class Round:
         return self.blocking_ids if is_identified else object()
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunState:
-    """Where a run stands. Mappings are never changed in place."""
+    """Where a run stands. `apply` changes it, and nobody else."""
 
     run: str = ""
     machine: str = ""
@@ -108,55 +108,56 @@ class RunState:
     script: str | None = None
     folder: str = ""
     status: Status = "new"
-    input: Mapping[str, Any] = field(default_factory=dict)
+    input: dict[str, Any] = field(default_factory=dict)
     state: str = ""
     visit: int = 0
     entered_by: str | None = None
-    visits: Mapping[str, int] = field(default_factory=dict)
-    attempts: Mapping[str, int] = field(default_factory=dict)
+    visits: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
     """How often each state has completed its work, content faults included."""
-    counters: Mapping[str, int] = field(default_factory=dict)
-    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    answers: Mapping[str, HumanAnswer] = field(default_factory=dict)
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+    answers: dict[str, HumanAnswer] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each state's last completed work left for guards."""
-    reports: Mapping[str, Report] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
     last_report: Report | None = None
-    rounds: tuple[Round, ...] = ()
-    pending: Mapping[str, tuple[Feedback, ...]] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+    pending: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
     """Feedback that waits for the state it is addressed to."""
-    tasks: Mapping[str, Task] = field(default_factory=dict)
-    open_calls: Mapping[str, Intended] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+    """How many pieces of work each agent has had."""
+    asked_at: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many each agent has had at each place."""
+    open_calls: dict[str, Intended] = field(default_factory=dict)
     """Intended, and neither answered nor failed nor in doubt."""
-    doubts: Mapping[str, Intended] = field(default_factory=dict)
+    doubts: dict[str, Intended] = field(default_factory=dict)
     """In doubt, and waiting for a person's word."""
-    refused: frozenset[str] = frozenset()
+    refused: set[str] = field(default_factory=set)
     """Tasks of calls in doubt that must not be made again."""
-    baselines: Mapping[tuple[str, str], Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = field(default_factory=dict)
     """By state and validator, then by rule: the ids of what its command found at first."""
-    conversations: Mapping[str, tuple[Exchange, ...]] = field(default_factory=dict)
+    conversations: dict[str, tuple[Exchange, ...]] = field(default_factory=dict)
     """All committed exchanges of each authoring state."""
     usage: Usage = Usage()
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
     """Limits that were raised since the start."""
     then_used: bool = False
-    route: tuple[str, ...] = ()
+    route: list[str] = field(default_factory=list)
     """The edges taken, in order."""
     question: Waiting | None = None
     suspended: Suspended | None = None
     finished: Finished | None = None
     seq: int = 0
 
-    def evolve(self, **changes: Any) -> RunState:
-        """The same state with other values in some fields.
-
-        A run has thirty fields and each event changes a few: `dataclasses.replace` would look
-        at all of them every time, which took half of a step.
-        """
-        evolved = object.__new__(RunState)
-        evolved.__dict__.update(self.__dict__)
-        evolved.__dict__.update(changes)
-        return evolved
+    def copy(self) -> RunState:
+        """A state of its own; what it holds is never changed, so that it may be shared."""
+        other = object.__new__(RunState)
+        other.__dict__.update(self.__dict__)
+        for name in _OWN:
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     @property
     def committed(self) -> Usage:
@@ -176,199 +177,165 @@ class RunState:
         return "\n\n".join(feedback.text for feedback in self.pending.get(state, ()))
 
 
-def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
-    """The state after these events."""
-    current = state or RunState()
+_OWN = tuple(f.name for f in fields(RunState) if f.default_factory is not MISSING)
+
+
+def fold(events: Iterable[Event]) -> RunState:
+    """The state after these events, which begin with the first one of a run."""
+    state = RunState()
     for event in events:
-        current = FOLDS[event.type](current.evolve(seq=current.seq + 1), event)
-    return current
-
-
-def _started(state: RunState, event: Started) -> RunState:
-    return state.evolve(
-        run=event.run,
-        machine=event.machine,
-        definition=event.definition,
-        script=event.script,
-        folder=event.folder,
-        input=event.input,
-        limits=event.limits,
-        status="running",
-    )
-
-
-def _entered(state: RunState, event: Entered) -> RunState:
-    visits = {**state.visits, event.state: event.visit}
-    return state.evolve(
-        status="running",
-        state=event.state,
-        visit=event.visit,
-        visits=visits,
-        entered_by=event.by,
-        question=None,
-    )
-
-
-def _intended(state: RunState, event: Intended) -> RunState:
-    known = state.tasks.get(event.task)
-    task = known or _new_task(state, event)
-    return state.evolve(
-        tasks={**state.tasks, event.task: replace(task, sent=task.sent + 1)},
-        open_calls={**state.open_calls, event.key: event},
-    )
-
-
-def _new_task(state: RunState, event: Intended) -> Task:
-    before = [task for task in state.tasks.values() if task.agent == event.agent]
-    here = len([task for task in before if task.place == event.place])
-    return Task(event.agent, event.place, index=len(before), place_index=here)
-
-
-def _replied(state: RunState, event: Replied) -> RunState:
-    intent = state.open_calls[event.key]
-    exchange = Exchange(intent.prompt, event)
-    task = state.tasks[intent.task]
-    task = replace(
-        task, tries=0, retry_at=None, failed=None, settled=task.settled + 1,
-        exchanges=(*task.exchanges, exchange),
-    )  # fmt: skip
-    conversations = state.conversations
-    if intent.role == "author":
-        told = conversations.get(intent.state, ())
-        conversations = {**conversations, intent.state: (*told, exchange)}
-    return state.evolve(
-        tasks={**state.tasks, intent.task: task},
-        open_calls=_without(state.open_calls, event.key),
-        conversations=conversations,
-        usage=state.usage.plus(event.usage),
-    )
-
-
-def _failed(state: RunState, event: Failed) -> RunState:
-    intent = state.open_calls[event.key]
-    task = state.tasks[intent.task]
-    task = replace(
-        task, tries=task.tries + 1, settled=task.settled + 1, retry_at=event.retry_at, failed=event
-    )
-    return state.evolve(
-        tasks={**state.tasks, intent.task: task},
-        open_calls=_without(state.open_calls, event.key),
-        usage=state.usage.plus(event.usage),
-    )
-
-
-def _in_doubt(state: RunState, event: InDoubt) -> RunState:
-    intent = state.open_calls[event.key]
-    task = state.tasks[intent.task]
-    # A command in doubt has no retry budget to spend: only a process that died brought it here.
-    spent = 0 if intent.role == "run" else 1
-    tasks = {**state.tasks, intent.task: replace(task, tries=task.tries + spent)}
-    doubts, refused = state.doubts, state.refused
-    if event.policy == "ask":
-        doubts = {**doubts, event.key: intent}
-    elif event.policy == "fail":
-        refused = refused | {intent.task}
-    return state.evolve(
-        tasks=tasks,
-        doubts=doubts,
-        refused=refused,
-        open_calls=_without(state.open_calls, event.key),
-        usage=state.usage.plus(intent.reserved),
-    )
-
-
-def _settled(state: RunState, event: Settled) -> RunState:
-    intent = state.doubts[event.key]
-    refused = state.refused | {intent.task} if event.choice == "fail" else state.refused
-    return state.evolve(
-        status="running",
-        doubts=_without(state.doubts, event.key),
-        refused=refused,
-        question=None,
-    )
-
-
-def _baselined(state: RunState, event: Baselined) -> RunState:
-    place = (event.state, event.validator)
-    found = {**state.baselines.get(place, {}), event.rule: frozenset(event.findings)}
-    return state.evolve(
-        baselines={**state.baselines, place: found},
-        usage=state.usage.plus(Usage(time_s=event.time_s)),
-    )
-
-
-def _worked(state: RunState, event: Worked) -> RunState:
-    state = state.evolve(usage=state.usage.plus(Usage(time_s=event.time_s)))
-    artifacts = {**state.artifacts, **event.restored}
-    if event.artifact is not None:
-        artifacts[event.artifact.name] = event.artifact
-    state = state.evolve(artifacts=artifacts)
-    if event.answer is not None:
-        state = state.evolve(answers={**state.answers, event.state: event.answer})
-    if event.report is not None:
-        state = _reported(state, event.report)
-    if event.outcome in ("done", "content"):
-        state = _completed(state, event)
+        apply(state, event)
     return state
 
 
-def _reported(state: RunState, report: Report) -> RunState:
-    rounds = state.rounds
+def apply(state: RunState, event: Event) -> None:
+    """Change a state by the event that happens next."""
+    state.seq += 1
+    if (change := CHANGES.get(event.type)) is not None:
+        change(state, event)
+
+
+def _start(state: RunState, event: Started) -> None:
+    state.run = event.run
+    state.machine = event.machine
+    state.definition = event.definition
+    state.script = event.script
+    state.folder = event.folder
+    state.input = dict(event.input)
+    state.limits = dict(event.limits)
+    state.status = "running"
+
+
+def _enter(state: RunState, event: Entered) -> None:
+    state.status = "running"
+    state.state = event.state
+    state.visit = event.visit
+    state.visits[event.state] = event.visit
+    state.entered_by = event.by
+    state.question = None
+
+
+def _intend(state: RunState, event: Intended) -> None:
+    task = state.tasks.get(event.task) or _new_task(state, event)
+    state.tasks[event.task] = task.replace(sent=task.sent + 1)
+    state.open_calls[event.key] = event
+
+
+def _new_task(state: RunState, event: Intended) -> Task:
+    index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
+    place_index = state.asked_at.get(here, 0)
+    state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
+    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index)
+
+
+def _reply(state: RunState, event: Replied) -> None:
+    intent = state.open_calls.pop(event.key)
+    exchange = Exchange(intent.prompt, event)
+    task = state.tasks[intent.task]
+    state.tasks[intent.task] = task.replace(
+        tries=0, retry_at=None, failed=None, settled=task.settled + 1,
+        exchanges=(*task.exchanges, exchange),
+    )  # fmt: skip
+    if intent.role == "author":
+        told = state.conversations.get(intent.state, ())
+        state.conversations[intent.state] = (*told, exchange)
+    state.usage = state.usage.plus(event.usage)
+
+
+def _fail(state: RunState, event: Failed) -> None:
+    intent = state.open_calls.pop(event.key)
+    task = state.tasks[intent.task]
+    state.tasks[intent.task] = task.replace(
+        tries=task.tries + 1, settled=task.settled + 1, retry_at=event.retry_at, failed=event
+    )
+    state.usage = state.usage.plus(event.usage)
+
+
+def _doubt(state: RunState, event: InDoubt) -> None:
+    intent = state.open_calls.pop(event.key)
+    task = state.tasks[intent.task]
+    # A command in doubt has no retry budget to spend: only a process that died brought it here.
+    spent = 0 if intent.role == "run" else 1
+    state.tasks[intent.task] = task.replace(tries=task.tries + spent)
+    if event.policy == "ask":
+        state.doubts[event.key] = intent
+    elif event.policy == "fail":
+        state.refused.add(intent.task)
+    state.usage = state.usage.plus(intent.reserved)
+
+
+def _settle(state: RunState, event: Settled) -> None:
+    intent = state.doubts.pop(event.key)
+    if event.choice == "fail":
+        state.refused.add(intent.task)
+    state.status = "running"
+    state.question = None
+
+
+def _keep_baseline(state: RunState, event: Baselined) -> None:
+    place = (event.state, event.validator)
+    known = state.baselines.get(place, {})
+    state.baselines[place] = {**known, event.rule: frozenset(event.findings)}
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+
+
+def _work(state: RunState, event: Worked) -> None:
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+    state.artifacts.update(event.restored)
+    if event.artifact is not None:
+        state.artifacts[event.artifact.name] = event.artifact
+    if event.answer is not None:
+        state.answers[event.state] = event.answer
+    if event.report is not None:
+        _report(state, event.report)
+    if event.outcome in ("done", "content"):
+        _complete(state, event)
+
+
+def _report(state: RunState, report: Report) -> None:
     if report.verdict in ("pass", "warn", "fail", "not_applicable"):
         judged = state.artifacts[report.artifact]
-        rounds = (*rounds, Round(report, judged, state.artifacts))
-    reports = {**state.reports, report.state: report}
-    return state.evolve(reports=reports, last_report=report, rounds=rounds)
+        state.rounds.append(Round(report, judged, dict(state.artifacts)))
+    state.reports[report.state] = report
+    state.last_report = report
 
 
-def _completed(state: RunState, event: Worked) -> RunState:
-    attempts = {**state.attempts, event.state: state.attempts.get(event.state, 0) + 1}
-    pending = state.pending
+def _complete(state: RunState, event: Worked) -> None:
+    state.attempts[event.state] = state.attempts.get(event.state, 0) + 1
+    state.facts[event.state] = event.facts
     if event.artifact is not None and event.artifact.author == event.state:
-        pending = _without(pending, event.state)
-    return state.evolve(
-        attempts=attempts,
-        facts={**state.facts, event.state: event.facts},
-        pending=pending,
-    )
+        state.pending.pop(event.state, None)
 
 
-def _decided(state: RunState, event: Decided) -> RunState:
-    counters = {**state.counters, **dict.fromkeys(event.resets, 0)}
+def _decide(state: RunState, event: Decided) -> None:
+    state.counters.update(dict.fromkeys(event.resets, 0))
     for counter in event.spends:
-        counters[counter] = counters.get(counter, 0) + 1
-    pending = dict(state.pending)
+        state.counters[counter] = state.counters.get(counter, 0) + 1
     for feedback in event.feedback:
-        pending[feedback.to] = (*pending.get(feedback.to, ()), feedback)
-    return state.evolve(
-        counters=counters,
-        pending=pending,
-        route=(*state.route, event.edge),
-        then_used=state.then_used or event.edge.endswith(".limit"),
-    )
+        state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
+    state.route.append(event.edge)
+    state.then_used = state.then_used or event.edge.endswith(".limit")
 
 
-def _waiting(state: RunState, event: Waiting) -> RunState:
-    return state.evolve(status="waiting", question=event)
+def _wait(state: RunState, event: Waiting) -> None:
+    state.status = "waiting"
+    state.question = event
 
 
-def _suspended(state: RunState, event: Suspended) -> RunState:
-    usage = state.usage.plus(Usage(time_s=event.time_s))
-    return state.evolve(status="suspended", suspended=event, usage=usage)
+def _suspend(state: RunState, event: Suspended) -> None:
+    state.status = "suspended"
+    state.suspended = event
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
 
-def _resumed(state: RunState, event: Resumed) -> RunState:
-    tasks = {
-        key: replace(task, tries=0, retry_at=None, failed=None, renewed=_renewed(state, task))
-        for key, task in state.tasks.items()
-    }
-    return state.evolve(
-        status="running" if state.question is None else "waiting",
-        tasks=tasks,
-        suspended=None,
-        refused=frozenset(),
-        limits={**state.limits, **event.limits},
-    )
+def _resume(state: RunState, event: Resumed) -> None:
+    for key, task in state.tasks.items():
+        renewed = _renewed(state, task)
+        state.tasks[key] = task.replace(tries=0, retry_at=None, failed=None, renewed=renewed)
+    state.status = "running" if state.question is None else "waiting"
+    state.suspended = None
+    state.refused.clear()
+    state.limits.update(event.limits)
 
 
 def _renewed(state: RunState, task: Task) -> int:
@@ -377,40 +344,32 @@ def _renewed(state: RunState, task: Task) -> int:
     return len(task.exchanges) if unusable else task.renewed
 
 
-def _finished(state: RunState, event: Finished) -> RunState:
-    return state.evolve(status="finished", finished=event)
+def _finish(state: RunState, event: Finished) -> None:
+    state.status = "finished"
+    state.finished = event
 
 
-def _cancelled(state: RunState, _: Cancelled) -> RunState:
-    return state.evolve(status="cancelled", question=None, suspended=None)
+def _cancel(state: RunState, _: Cancelled) -> None:
+    state.status = "cancelled"
+    state.question = None
+    state.suspended = None
 
 
-def _unchanged(state: RunState, _: Event) -> RunState:
-    return state
-
-
-def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {k: v for k, v in mapping.items() if k != key}
-
-
-FOLDS: dict[str, Callable[[RunState, Any], RunState]] = {
-    "started": _started,
-    "claimed": _unchanged,
-    "held": _unchanged,
-    "intended": _intended,
-    "replied": _replied,
-    "failed": _failed,
-    "in_doubt": _in_doubt,
-    "settled": _settled,
-    "worked": _worked,
-    "baselined": _baselined,
-    "decided": _decided,
-    "emitted": _unchanged,
-    "entered": _entered,
-    "waiting": _waiting,
-    "suspended": _suspended,
-    "resumed": _resumed,
-    "refused": _unchanged,
-    "finished": _finished,
-    "cancelled": _cancelled,
+CHANGES: dict[str, Callable[[RunState, Any], None]] = {
+    "started": _start,
+    "intended": _intend,
+    "replied": _reply,
+    "failed": _fail,
+    "in_doubt": _doubt,
+    "settled": _settle,
+    "worked": _work,
+    "baselined": _keep_baseline,
+    "decided": _decide,
+    "entered": _enter,
+    "waiting": _wait,
+    "suspended": _suspend,
+    "resumed": _resume,
+    "finished": _finish,
+    "cancelled": _cancel,
 }
+"""What each event changes; of the others only their number counts."""

@@ -32,7 +32,7 @@ from loopkit.definition import (
     rules_of,
 )
 from loopkit.engine import Engine
-from loopkit.events import Artifact, Event, HumanAnswer, Started, Worked
+from loopkit.events import Artifact, HumanAnswer, Started, Worked
 from loopkit.findings import Finding, Report
 from loopkit.graph import output_of
 from loopkit.program import Program
@@ -171,8 +171,7 @@ class Replay:
 
     def begun(self, inputs: Mapping[str, Any]) -> RunState:
         started = Started(run="r", machine="m", definition="digest", folder="", input=dict(inputs))
-        run = fold([started], RunState())
-        return fold(self.engine.begin(run, 0.0), run)
+        return self.engine.begin(fold([started]), 0.0).run
 
     def _values(self, name: str) -> Iterator[Any]:
         yield from self._of_type((self.inputs.fields or {})[name])
@@ -540,8 +539,7 @@ class Replay:
     def taken(self, run: RunState, option: Option) -> tuple[RunState, tuple[Any, ...]]:
         """The run after an option, and what a later observer can know of it."""
         self.steps_made += 1
-        events: list[Event] = self.engine.step(run, option.work, 0.0)
-        after = fold(events, run)
+        after = self.engine.step(run, option.work, 0.0).run
         if after.status == "suspended":
             return after, ("suspended", option.work.outcome)
         return after, (after.route[-1], *self._remembered(after))

@@ -54,7 +54,7 @@ WAY = RunState(
     status="waiting",
     state="approval",
     visits={"start": 1, "draft": 2, "validate": 2, "approval": 1},
-    route=("start[1]", "draft[0]", "validate[2]", "draft[0]", "validate[0]"),
+    route=["start[1]", "draft[0]", "validate[2]", "draft[0]", "validate[0]"],
 )
 
 

@@ -70,13 +70,12 @@ def played(raw: Mapping[str, Any], inputs: Mapping[str, int], exit_codes: list[i
     """The edges that the engine takes, macrostep by macrostep."""
     engine = Engine(Program(Machine.model_validate(raw), "digest"))
     started = Started(run="r", machine="m", definition="digest", folder="", input=dict(inputs))
-    run = fold([started], RunState())
-    run = fold(engine.begin(run, 0.0), run)
+    run = engine.begin(fold([started]), 0.0).run
     for code in exit_codes:
         if run.finished is not None:
             break
-        run = fold(engine.step(run, completed(run, code), 0.0), run)
-    return list(run.route)
+        run = engine.step(run, completed(run, code), 0.0).run
+    return run.route
 
 
 def completed(run: RunState, code: int) -> Worked:
@@ -119,12 +118,12 @@ LOOP = {
 def run_at_work() -> tuple[Engine, RunState]:
     engine = Engine(Program(Machine.model_validate(LOOP), "digest"))
     run = fold([Started(run="r", machine="m", definition="digest", folder="", input={})])
-    return engine, fold(engine.begin(run, 0.0), run)
+    return engine, engine.begin(run, 0.0).run
 
 
 def test_one_piece_of_work_is_one_macrostep_of_worked_decided_entered() -> None:
     engine, run = run_at_work()
-    events = engine.step(run, completed(run, 0), 0.0)
+    events = engine.step(run, completed(run, 0), 0.0).events
     assert [event.type for event in events] == ["worked", "decided", "entered", "finished"]
     assert isinstance(events[-1], Finished)
     assert events[-1].success
@@ -132,7 +131,8 @@ def test_one_piece_of_work_is_one_macrostep_of_worked_decided_entered() -> None:
 
 def test_a_decision_records_the_edge_the_facts_and_a_bit_for_each_edge() -> None:
     engine, run = run_at_work()
-    decided = next(e for e in engine.step(run, completed(run, 3), 0.0) if isinstance(e, Decided))
+    events = engine.step(run, completed(run, 3), 0.0).events
+    decided = next(e for e in events if isinstance(e, Decided))
     assert (decided.edge, decided.bits) == ("work[1]", (False, True))
     assert decided.facts["exit_code"] == 3
     assert decided.facts["revisions"] == 0
@@ -141,14 +141,16 @@ def test_a_decision_records_the_edge_the_facts_and_a_bit_for_each_edge() -> None
 
 def test_the_same_work_gives_the_same_events() -> None:
     engine, run = run_at_work()
-    assert engine.step(run, completed(run, 3), 5.0) == engine.step(run, completed(run, 3), 5.0)
+    first, again = (engine.step(run, completed(run, 3), 5.0) for _ in range(2))
+    assert first.events == again.events
+    assert first.run == again.run
 
 
 def test_work_that_leads_nowhere_is_told_and_leaves_the_shared_engine_usable() -> None:
     engine, run = run_at_work()
     with pytest.raises(NoEdge, match="no edge of `work` is enabled"):
         engine.step(run, completed(run, 1), 0.0)
-    events = engine.step(run, completed(run, 0), 0.0)
+    events = engine.step(run, completed(run, 0), 0.0).events
     assert isinstance(events[-1], Finished)
 
 
@@ -156,8 +158,8 @@ def test_runs_share_one_engine_without_seeing_each_other() -> None:
     engine, first = run_at_work()
     second = first
     for _ in range(2):
-        first = fold(engine.step(first, completed(first, 3), 0.0), first)
-        entered = engine.step(second, completed(second, 0), 0.0)
+        first = engine.step(first, completed(first, 3), 0.0).run
+        entered = engine.step(second, completed(second, 0), 0.0).events
         assert any(isinstance(e, Entered) and e.state == "done" for e in entered)
     assert first.counters == {"work[1]": 2}
     assert second.counters == {}

@@ -18,7 +18,7 @@ from loopkit.definition import HumanState
 from loopkit.engine import Engine
 from loopkit.events import Choice, HumanAnswer, Waiting
 from loopkit.json_schema import schema_faults
-from loopkit.runner.questions import answer_events
+from loopkit.runner.questions import answered_step
 from loopkit.runner.work.human import AnswerRefused
 from loopkit.runstate import RunState
 from loopkit.text import printable
@@ -79,7 +79,7 @@ class PersonAtTerminal:
                 edit=_edit(question, until),
             )
             try:
-                answer_events(engine, run, answer, time.time())
+                answered_step(engine, run, answer, time.time())
             except AnswerRefused as refused:
                 click.echo(f"  {printable(str(refused))}", err=True)
                 continue

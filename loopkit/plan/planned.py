@@ -135,7 +135,7 @@ def _running(
 
 def _filled(program: Program, inputs: Mapping[str, Any], state: str, text: str) -> str | None:
     """A template filled in as on the first visit of a state; None where it takes more."""
-    run = RunState(input=inputs, state=state)
+    run = RunState(input=dict(inputs), state=state)
     later = program.graph.states.keys() | program.graph.artifacts.keys()
     if program.template(text).names & later:
         return None

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
-from loopkit.engine import Engine
+from loopkit.engine import Engine, Macrostep
 from loopkit.events import Event, write_event
 from loopkit.journal import Claim, NewRecord
 from loopkit.journal.storable import refuse_text
 from loopkit.program import Program
 from loopkit.redaction import Redact
 from loopkit.runner.breaker import Breakers
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState, apply
 
 
 class Clock(Protocol):
@@ -109,10 +109,19 @@ class ActiveRun:
 
         Raises JournalError, and takes nothing in, where one of them can't be stored.
         """
+        self._stage(events)
+        for event in events:
+            apply(self.state, event)
+
+    def take(self, step: Macrostep) -> None:
+        """Go on behind a macrostep; it is staged as events are."""
+        self._stage(step.events)
+        self.state = step.run
+
+    def _stage(self, events: Sequence[Event]) -> None:
         written = [(event, write_event(event)) for event in events]
         for event, data in written:
             refuse_text(f"the record `{event.type}`", data)
-        self.state = fold(events, self.state)
         self._staged.extend(written)
 
     async def append(self, *events: Event, consumes: Sequence[str] = ()) -> None:

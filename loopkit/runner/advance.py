@@ -18,9 +18,8 @@ from loopkit.definition import (
     State,
     ValidateState,
 )
-from loopkit.engine import suspension
+from loopkit.engine import Macrostep, suspended
 from loopkit.events import (
-    Event,
     HumanAnswer,
     InDoubt,
     Outcome,
@@ -36,7 +35,7 @@ from loopkit.patterns import PatternTimeout
 from loopkit.runner.active import ActiveRun, Stopped
 from loopkit.runner.inbox import consume
 from loopkit.runner.limits import LimitReached, raising
-from loopkit.runner.questions import answer_events, ask_about_doubt
+from loopkit.runner.questions import answered_step, ask_about_doubt
 from loopkit.runner.retries import CallFailed
 from loopkit.runner.work import agent, command, render, validate
 from loopkit.runner.work.baseline import take_baselines
@@ -63,7 +62,7 @@ async def _advance(active: ActiveRun) -> None:
     if not active.state.state:
         if not await _prepared(active):
             return None
-        active.stage(*begun(active))
+        active.take(begun(active))
         if not calls_at_once(active):
             await active.append()
     await settle_open_calls(active)
@@ -104,7 +103,7 @@ async def take_answer(active: ActiveRun) -> bool:
     if answer is None:
         # The time may have run out while the person was being asked.
         return _expired(active, question)
-    await active.append(*_answered(active, answer))
+    await _answer(active, answer)
     return True
 
 
@@ -112,12 +111,11 @@ async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
     """Go on with `otherwise`; where it can't be taken now, the question stays open."""
     absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
     try:
-        events = _answered(active, absent)
+        await _answer(active, absent)
     except AnswerRefused as error:
         reason = f"the time is over, and `otherwise` can't be taken: {error}"
         await active.append(Refused(message_id=question.question, reason=reason))
         return False
-    await active.append(*events)
     return True
 
 
@@ -125,8 +123,9 @@ def _expired(active: ActiveRun, question: Waiting) -> bool:
     return question.expires_at is not None and active.clock.now() >= question.expires_at
 
 
-def _answered(active: ActiveRun, answer: HumanAnswer) -> list[Event]:
-    return answer_events(active.engine, active.state, answer, active.clock.now())
+async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
+    active.take(answered_step(active.engine, active.state, answer, active.clock.now()))
+    await active.append()
 
 
 async def turn(active: ActiveRun) -> None:
@@ -157,28 +156,29 @@ async def turn(active: ActiveRun) -> None:
 def take_in(active: ActiveRun, work: Worked) -> None:
     """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
     try:
-        active.stage(*stepped(active, work))
+        active.take(stepped(active, work))
     except JournalError as error:
         lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
-        active.stage(suspension(active.state.state, lost))
+        active.take(suspended(active.state, lost))
 
 
-def begun(active: ActiveRun) -> list[Event]:
-    """The events that make the initial state active, or suspend before it."""
+def begun(active: ActiveRun) -> Macrostep:
+    """What makes the initial state active, or a suspension before it."""
     try:
         return active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
-        return [suspension(active.program.machine.start, _unfilled(active, error))]
+        start = active.program.machine.start
+        return suspended(active.state, _unfilled(active, error).replace(state=start))
 
 
-def stepped(active: ActiveRun, work: Worked) -> list[Event]:
+def stepped(active: ActiveRun, work: Worked) -> Macrostep:
     """The macrostep, or a suspension where its texts can't be filled in or no edge is enabled."""
     try:
         return active.engine.step(active.state, work, active.clock.now())
     except TemplateError as error:
-        return [suspension(active.state.state, _unfilled(active, error))]
+        return suspended(active.state, _unfilled(active, error))
     except NoEdge as error:
-        return [suspension(active.state.state, _unworked(active, "fatal", str(error), CHANGE_IT))]
+        return suspended(active.state, _unworked(active, "fatal", str(error), CHANGE_IT))
 
 
 def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:

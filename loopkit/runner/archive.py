@@ -23,7 +23,7 @@ from loopkit.events import (
 from loopkit.journal import Journal, Record, RunDamaged, RunOfOtherVersion, UnknownDefinition
 from loopkit.load import digest_of
 from loopkit.runner.active import Stored
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState, apply
 from loopkit.text import one_line
 
 T = TypeVar("T")
@@ -47,7 +47,8 @@ def state_after(run: str, history: Sequence[Stored]) -> RunState:
     for each in history:
         try:
             _refuse_astray(state, before, each.event)
-            state, before = fold([each.event], state), each.event
+            apply(state, each.event)
+            before = each.event
         except LookupError as error:
             cause = f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
             raise RunDamaged(run, cause) from error

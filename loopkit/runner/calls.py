@@ -222,14 +222,13 @@ async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Inte
 
 def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
     """The request with the place of this call among all of the agent's."""
-    known = active.state.tasks
+    known, asked, asked_at = active.state.tasks, active.state.asked, active.state.asked_at
     task = known.get(work.task)
-    same = [other for other in known.values() if other.agent == work.agent]
     open_calls = sum(call.task == work.task for call in active.state.open_calls.values())
     return replace(
         request,
-        task_index=task.index if task else len(same),
-        place_index=task.place_index if task else len([o for o in same if o.place == work.place]),
+        task_index=task.index if task else asked.get(work.agent, 0),
+        place_index=task.place_index if task else asked_at.get((work.agent, work.place), 0),
         call_index=task.settled if task else 0,
         lost_index=task.sent - task.settled - open_calls if task else 0,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from loopkit.events import Cancelled, Event, HumanAnswer, Refused
+from loopkit.engine import Macrostep
+from loopkit.events import Cancelled, HumanAnswer, Refused
 from loopkit.journal import InboxMessage
 from loopkit.records import Record, read_record
 from loopkit.runner.active import ActiveRun
-from loopkit.runner.questions import answer_events
+from loopkit.runner.questions import answered_step
 from loopkit.runner.work.human import AnswerRefused
 
 
@@ -20,21 +21,22 @@ class PostedAnswer(Record, frozen=True, kw_only=True):
 async def consume(active: ActiveRun) -> None:
     """Follow every message that waits; what cannot be followed is refused, with the reason."""
     for message in await active.claim.inbox():
-        events = _followed(active, message)
-        await active.append(*events, consumes=[message.message_id])
+        try:
+            _follow(active, message)
+        except (AnswerRefused, ValueError) as error:
+            active.stage(Refused(message_id=message.message_id, reason=str(error)))
+        await active.append(consumes=[message.message_id])
 
 
-def _followed(active: ActiveRun, message: InboxMessage) -> list[Event]:
-    try:
-        if message.kind == "cancel":
-            return [Cancelled(reason=message.data)]
-        return _answer(active, read_record(PostedAnswer, message.data))
-    except (AnswerRefused, ValueError) as error:
-        return [Refused(message_id=message.message_id, reason=str(error))]
+def _follow(active: ActiveRun, message: InboxMessage) -> None:
+    if message.kind == "cancel":
+        active.stage(Cancelled(reason=message.data))
+    else:
+        active.take(_answer(active, read_record(PostedAnswer, message.data)))
 
 
-def _answer(active: ActiveRun, posted: PostedAnswer) -> list[Event]:
+def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     question = active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"question `{posted.question}` is not open any more")
-    return answer_events(active.engine, active.state, posted.answer, active.clock.now())
+    return answered_step(active.engine, active.state, posted.answer, active.clock.now())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from loopkit.compiler import NoEdge
 from loopkit.definition import HumanState
-from loopkit.engine import Engine
-from loopkit.events import Choice, Event, HumanAnswer, Settled, Waiting
+from loopkit.engine import Engine, Macrostep
+from loopkit.events import Choice, HumanAnswer, Settled, Waiting
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.work.human import AnswerRefused, answered
 from loopkit.runstate import RunState
@@ -15,7 +15,7 @@ from loopkit.text import is_broken
 DOUBT_CHOICES = ("retry", "fail")
 
 
-def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> list[Event]:
+def answered_step(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
     """What an answer to the open question brings about; raises AnswerRefused."""
     question = run.question
     if question is None:
@@ -23,7 +23,9 @@ def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float
     if is_broken(answer.comment) or is_broken(answer.edit or ""):
         raise AnswerRefused("the answer has half a surrogate pair in it, which is no character")
     if question.call is not None:
-        return _settled(question, answer)
+        step = Macrostep(run)
+        step.add(_settled(question, answer))
+        return step
     state = engine.program.machine.states[question.state]
     if not isinstance(state, HumanState):
         raise AnswerRefused(f"`{question.state}` asks nobody")
@@ -36,11 +38,11 @@ def answer_events(engine: Engine, run: RunState, answer: HumanAnswer, now: float
         raise AnswerRefused(str(error)) from error
 
 
-def _settled(question: Waiting, answer: HumanAnswer) -> list[Event]:
+def _settled(question: Waiting, answer: HumanAnswer) -> Settled:
     if answer.choice == "retry":
-        return [Settled(key=question.call or "", choice="retry")]
+        return Settled(key=question.call or "", choice="retry")
     if answer.choice == "fail":
-        return [Settled(key=question.call or "", choice="fail")]
+        return Settled(key=question.call or "", choice="fail")
     raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.definition import Machine, ValidateState
 from loopkit.events import Decided, Emitted, Entered, Event, Intended, Worked
 from loopkit.findings import Report
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState, apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def trace(machine: Machine, state: RunState, events: Iterable[Event]) -> Trace:
     made, before = Trace(state), RunState()
     for event in events:
         _note(made, machine, before, event)
-        before = fold([event], before)
+        apply(before, event)
     return made
 
 

@@ -124,4 +124,4 @@ def _suspended(
     start = active.program.machine.start
     error = f"no baseline for validator `{due.validator}` of `{due.name}`: {why}"
     work = Worked(state=start, visit=0, outcome=outcome, error=error, remedy=remedy)
-    return suspension(start, work)
+    return suspension(work)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from loopkit.engine import Engine
 from loopkit.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState, apply
 from loopkit.testing.goals import Goal
 
 OF_ROOM = (Started, Decided, Resumed)
@@ -37,7 +37,7 @@ def reached(engine: Engine, events: Iterable[Event]) -> Reached:
     for event in events:
         _note(made, engine, before, event)
         if isinstance(event, OF_ROOM):
-            before = fold([event], before)
+            apply(before, event)
     return made
 
 

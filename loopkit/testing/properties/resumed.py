@@ -35,7 +35,7 @@ def end_of(state: RunState) -> End:
         outcome=finished.outcome if finished else state.status,
         reason=suspended.reason if suspended and state.status == "suspended" else "",
         state=state.state,
-        route=state.route,
+        route=tuple(state.route),
         counters={name: count for name, count in state.counters.items() if count},
         result=finished.result if finished else {},
     )

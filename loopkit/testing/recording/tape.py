@@ -33,7 +33,7 @@ from loopkit.graph import output_of
 from loopkit.names import render
 from loopkit.program import Program
 from loopkit.runner.active import Stored
-from loopkit.runstate import RunState, fold
+from loopkit.runstate import RunState, apply
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
 from loopkit.validators.known import KNOWN
@@ -247,7 +247,7 @@ def taped(program: Program, events: Iterable[Stored]) -> Tape:
     tape, before = Tape(program, limited=_limited(program, stored)), RunState()
     for event in stored:
         tape.note(before, event)
-        before = fold([event.event], before)
+        apply(before, event.event)
     return tape
 
 

@@ -55,9 +55,9 @@ class Bench:
 
     def _answers(self, name: str, state: ValidateState, artifact: Artifact) -> list[Answer]:
         attempts = {**self.run.attempts, artifact.author: artifact.attempt}
-        run = self.run.evolve(
-            state=name, attempts=attempts, artifacts={**self.run.artifacts, artifact.name: artifact}
-        )
+        run = self.run.copy()
+        run.state, run.attempts = name, attempts
+        run.artifacts[artifact.name] = artifact
         setting = Setting(
             names=AllNames(self.program, run),
             facts=self.program.rule_facts(run.input, attempt_of(self.program, run)),
