@@ -16,7 +16,7 @@ from loopkit.events import Failed, Held, Intended, RefusedCall, Replied, Role, U
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.breaker import PROBE_S
 from loopkit.runner.limits import LimitReached, refuse_beyond, time_left
-from loopkit.runner.retries import CallFailed, TryFailed, retrying
+from loopkit.runner.retries import CallFailed, TryFailed, seconds_to_next_try
 from loopkit.runner.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.runstate import Exchange, Task
 from loopkit.text import or_empty
@@ -88,36 +88,38 @@ async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = 
     task = active.state.tasks.get(work.task)
     await _ready(active, work, task)
 
-    async def again(failure: TryFailed, wait_s: float) -> None:
-        await active.append(_failed(active, work, failure, active.clock.now() + wait_s))
-
-    async def over(failure: TryFailed, wait_s: float) -> None:
-        until = active.clock.now() + wait_s if wait_s > work.retry.max_backoff else None
-        await active.append(_failed(active, work, failure, until))
-        message = _after(failure.message, active.state.tasks[work.task].tries)
-        raise CallFailed("transient", message, _resume_at(active, failure))
-
-    loop = retrying(
-        work.retry, task.tries if task else 0, again=again, over=over, sleep=active.pause
-    )
-    try:
-        replied: Replied = await loop(_try, active, work, request)
-    except TryFailed as failure:
-        await active.append(_failed(active, work, failure, None))
-        raise CallFailed(
-            failure.error.error_class, failure.message, _resume_at(active, failure)
-        ) from failure
-    if hold:
-        active.stage(replied)
-    else:
-        await active.append(replied)
-    return replied
+    while True:
+        try:
+            replied = await _try(active, work, request)
+        except TryFailed as failure:
+            await _wait_for_next_try(active, work, failure)
+            continue
+        if hold:
+            active.stage(replied)
+        else:
+            await active.append(replied)
+        return replied
 
 
-def _resume_at(active: ActiveRun, failure: TryFailed) -> float | None:
-    """When the provider said that it is worth asking again."""
-    named = failure.error.retry_after_s
-    return None if named is None else active.clock.now() + named
+async def _wait_for_next_try(active: ActiveRun, work: Work, failure: TryFailed) -> None:
+    """Write a failure down and wait; raises CallFailed where no try follows within reach."""
+    retry, error, now = work.retry, failure.error, active.clock.now()
+    failures = active.state.tasks[work.task].tries + 1
+    is_transient = error.error_class == "transient"
+    wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
+    is_near = wait_s <= retry.max_backoff
+    if is_transient and is_near and failures < retry.attempts:
+        await active.append(_failed(active, work, failure, now + wait_s))
+        await active.pause(wait_s)
+        return
+    until = now + wait_s if is_transient and not is_near else None
+    await active.append(_failed(active, work, failure, until))
+    named = error.retry_after_s
+    raise CallFailed(
+        error.error_class,
+        _after(failure.message, failures) if is_transient else failure.message,
+        resume_at=None if named is None else now + named,
+    ) from failure
 
 
 async def _ready(active: ActiveRun, work: Work, task: Task | None) -> None:
