@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopkit.agents.cast import NotRunnable, cast, models_called, refuse_unplayable
+from loopkit.agents.cast import Functions, NotRunnable, cast, models_called, refuse_unplayable
 from loopkit.agents.model import client
 from loopkit.agents.port import Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
@@ -20,6 +20,7 @@ from loopkit.definition import Machine
 from loopkit.engine import Engine
 from loopkit.events import HumanAnswer, Resumed, Started, write_event
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy, RunExists
+from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.load import Loaded, digest_of, load_resolved, named_file
 from loopkit.program import Program
@@ -92,8 +93,12 @@ class App:
         breakers: Breakers | None = None,
         engines: dict[str, Engine] | None = None,
         token: Callable[[], str] = lambda: secrets.token_hex(3),
+        functions: Functions | None = None,
     ) -> None:
-        """`token` ends the ids of new runs, by chance and short enough to be typed."""
+        """`token` ends the ids of new runs, by chance and short enough to be typed.
+
+        `functions` play agents, by the names of these.
+        """
         self.journal = journal
         self.folder = folder
         self.clock = clock or RealClock()
@@ -103,12 +108,14 @@ class App:
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
         self._token = token
+        self.functions = functions or {}
 
     @classmethod
     def open(cls, state: Path | None, **parts: Any) -> App:
         """An app over the SQLite journal of a state folder; none keeps it in memory."""
         folder = Path.cwd() if state is None else state.absolute().parent
-        return cls(SqliteJournal.open(state), folder=folder, **parts)
+        journal = MemoryJournal() if state is None else SqliteJournal.open(state)
+        return cls(journal, folder=folder, **parts)
 
     async def start(
         self,
@@ -119,7 +126,7 @@ class App:
     ) -> ActiveRun:
         """A new run, claimed and not yet driven; raises NotRunnable."""
         scenario = script.scenario if script else None
-        refuse_unplayable(loaded.machine, scenario, limits or {})
+        refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
         if is_broken(str(self.folder)):
             raise NotRunnable(
                 "the path of the project folder has bytes that are no UTF-8; rename it, "
@@ -172,7 +179,8 @@ class App:
         try:
             # Whoever drove it until now may have brought it to its end.
             refuse_over(state)
-            refuse_unplayable(machine, scenario, {**state.limits, **(limits or {})})
+            limited = {**state.limits, **(limits or {})}
+            refuse_unplayable(machine, scenario, self.functions, limited)
             refuse_stuck(machine, state, limits or {})
         except NotRunnable:
             await claim.release()
@@ -268,14 +276,15 @@ class App:
     async def _active(self, claim: Claim, machine: Machine, scenario: Scenario | None) -> ActiveRun:
         state = await self.state_of(claim.run)
         engine = self.engine(machine, state.definition)
-        if models_called(machine, scenario):
+        agents = cast(machine, scenario, self.functions, self.clock.sleep)
+        if models_called(agents):
             client.preload()
         return ActiveRun(
             program=engine.program,
             engine=engine,
             claim=claim,
             clock=self.clock,
-            agents=cast(machine, scenario, self.clock.sleep),
+            agents=agents,
             commands=PlayedResults(scenario.commands if scenario else {}),
             person=ScriptedPerson(scenario.answers if scenario else {}, self.person, self.clock),
             breakers=self.breakers,

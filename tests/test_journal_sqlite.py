@@ -13,7 +13,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +56,7 @@ async def data_of(journal: Journal, run: str = "r") -> list[str]:
 
 
 @asynccontextmanager
-async def opened(folder: Path | None, observer: Observer | None = None) -> AsyncIterator[Journal]:
+async def opened(folder: Path, observer: Observer | None = None) -> AsyncIterator[Journal]:
     journal = SqliteJournal.open(folder, clock=lambda: NOW, observer=observer)
     try:
         yield journal
@@ -93,14 +92,12 @@ async def test_a_gitignore_that_somebody_wrote_is_left_alone(folder: Path) -> No
 
 async def test_everything_is_there_after_closing_and_opening_again(folder: Path) -> None:
     async with opened(folder) as journal:
-        claim = await created(journal, "r", worked(1))
+        await created(journal, "r", worked(1))
         await journal.store_definition("d", "text")
         await journal.post("r", "answer", "a", "1", NOW)
-        await claim.append_late(worked(2))
     async with opened(folder) as journal:
         assert await data_of(journal) == ['{"number": 1}']
         assert await journal.definition("d") == "text"
-        assert len(await journal.late("r")) == 1
         assert len(await (await journal.claim("r")).inbox()) == 1
 
 
@@ -161,7 +158,7 @@ async def test_closing_a_journal_frees_its_runs(folder: Path) -> None:
         assert (await two.claim("r")).epoch == 2
 
 
-async def test_an_owner_that_was_replaced_can_only_write_late(folder: Path) -> None:
+async def test_an_owner_that_was_replaced_can_write_no_more(folder: Path) -> None:
     async with opened(folder) as one, opened(folder) as two:
         zombie = await created(one)
         for lock in (folder / "locks").iterdir():
@@ -169,11 +166,9 @@ async def test_an_owner_that_was_replaced_can_only_write_late(folder: Path) -> N
         owner = await two.claim("r")
         with pytest.raises(ClaimLost, match=r"taken over by process .* \(epoch 1, now 2\)"):
             await zombie.append([worked(1)])
-        await zombie.append_late(worked(2))
         await zombie.release()
         assert await owner.append([worked(3)]) == 3
         assert await data_of(two) == ['{"number": 3}']
-        assert [(r.epoch, r.data) for r in await two.late("r")] == [(1, '{"number": 2}')]
 
 
 async def test_a_writer_that_missed_a_record_is_stopped(folder: Path) -> None:
@@ -216,28 +211,62 @@ async def test_an_observer_sees_each_append_before_its_inserts_and_after_its_com
     ]
 
 
-async def test_waiting_runs_share_a_commit_and_a_failing_one_touches_no_other() -> None:
-    seen, begun = list[str](), threading.Event()
+async def test_runs_of_one_turn_share_a_commit_and_a_failing_one_touches_no_other(
+    folder: Path,
+) -> None:
+    seen: list[str] = []
 
     def observe(moment: str, run: str, records: Sequence[NewRecord]) -> None:
         seen.append(f"{moment} {run}")
-        begun.set()
-        if run == "slow":
-            time.sleep(0.1)  # so that the others wait together
         if run == "bad":
             raise LookupError("observer")
 
-    async with opened(None, observe) as journal:
-        slow = asyncio.create_task(created(journal, "slow"))
-        await asyncio.to_thread(begun.wait)
+    async with opened(folder, observe) as journal:
         claims = await asyncio.gather(
             *(created(journal, run) for run in ("one", "bad", "two")), return_exceptions=True
         )
-        await slow
         assert isinstance(claims[1], LookupError)
-        assert {row.run for row in await journal.runs([])} == {"slow", "one", "two"}
-    assert seen[:2] == ["before slow", "after slow"]
-    assert seen[2:] == ["before one", "before bad", "before two", "after one", "after two"]
+        assert {row.run for row in await journal.runs([])} == {"one", "two"}
+    assert seen == ["before one", "before bad", "before two", "after one", "after two"]
+
+
+async def test_while_another_process_writes_the_event_loop_goes_on(folder: Path) -> None:
+    turns = 0
+    async with opened(folder) as journal:
+        claim = await created(journal)
+        with database(folder) as other:
+            other.execute("BEGIN IMMEDIATE")
+            task = asyncio.ensure_future(claim.append([worked()]))
+            while turns < 20:
+                await asyncio.sleep(0.005)
+                turns += 1
+            assert not task.done()
+            assert await data_of(journal) == []
+            other.execute("COMMIT")
+        assert await task == 2
+
+
+async def test_an_append_that_was_cancelled_after_it_began_is_written(folder: Path) -> None:
+    async with opened(folder) as journal:
+        claim = await created(journal)
+        task = asyncio.create_task(claim.append([worked()]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert claim.seq == 2
+        assert await data_of(journal) == ['{"number": 0}']
+
+
+async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(folder: Path) -> None:
+    async with opened(folder) as journal:
+        for request in (created(journal), journal.claim("r"), journal.claim("r")):
+            task = asyncio.ensure_future(request)
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert (await journal.claim("r")).epoch == 4
 
 
 def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None:
@@ -574,7 +603,7 @@ async def everything(folder: Path) -> list[Exception | None]:
         return [error]
     raised = []
     for n in range(20):
-        for request in (journal.read(f"r{n}"), journal.late(f"r{n}"), _work_on(journal, f"r{n}")):
+        for request in (journal.read(f"r{n}"), _work_on(journal, f"r{n}")):
             raised.append(await _raised(request))
     raised.append(await _raised(journal.runs(["worked"])))
     await journal.close()

@@ -228,7 +228,7 @@ def test_stuck_is_said_above_the_count_with_a_run_that_comes_there() -> None:
         option = next(
             option
             for option in replay.options(run)
-            if replay.taken(run, option)[0].route[-1:] == (step.edge,)
+            if replay.taken(run, option)[0].route[-1:] == [step.edge]
         )
         run = replay.taken(run, option)[0]
     assert (run.state, run.counters["c3[1]"]) == ("c3", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from loopkit.journal.port import JournalUnusable
@@ -17,14 +17,14 @@ _BUSY_S = 10.0
 _KEPT_WAL_BYTES = 64 * 2**20
 
 
-def connect(path: Path | None, place: str) -> sqlite3.Connection:
-    """A connection that may move to another thread; without a path, to an empty database.
+def connect(path: Path, place: str) -> sqlite3.Connection:
+    """A connection that may move to another thread.
 
     `place` is named in error messages. The caller keeps others from opening the same file
     meanwhile. Raises `sqlite3.Error`, and `JournalUnusable` for
     a database of another program or of a newer version, which it leaves untouched.
     """
-    return _copy_of_blank() if path is None else _prepared(path, place)
+    return _opened(path, place, _configure, _migrate)
 
 
 def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
@@ -43,23 +43,6 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
 def _has_log(path: Path) -> bool:
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0
-
-
-def _copy_of_blank() -> sqlite3.Connection:
-    """A database in memory; hundreds of cases have one each, and tables take a while to make."""
-    db = _connected(":memory:")
-    _blank().backup(db)
-    _configure(db)
-    return db
-
-
-@cache
-def _blank() -> sqlite3.Connection:
-    return _prepared(":memory:", "in memory")
-
-
-def _prepared(path: Path | str, place: str) -> sqlite3.Connection:
-    return _opened(path, place, _configure, _migrate)
 
 
 def _opened(

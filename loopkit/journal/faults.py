@@ -57,6 +57,11 @@ def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
     return fault
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process has the file locked just now."""
+    return _name(error).startswith("SQLITE_BUSY")
+
+
 def is_corrupt(error: sqlite3.Error) -> bool:
     """Whether a part of the file holds something else than SQLite put there."""
     return _name(error).startswith("SQLITE_CORRUPT")

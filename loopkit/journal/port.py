@@ -134,6 +134,16 @@ class SequenceConflict(JournalError):
         )
 
 
+class NotInInbox(JournalError):
+    """A message was to be consumed that does not wait for its run."""
+
+    def __init__(self, run: str, message_id: str) -> None:
+        super().__init__(
+            f"message {message_id!r} does not wait in the inbox of run {run!r}; "
+            f"it was consumed before, or never posted: nothing was written"
+        )
+
+
 class JournalUnusable(JournalError):
     """The storage failed: full, damaged, locked, read-only, or of a newer version."""
 
@@ -189,10 +199,6 @@ class Claim(Protocol):
         """
         ...
 
-    async def append_late(self, record: NewRecord) -> None:
-        """Keep what came after the claim was lost, in a table that no run is folded from."""
-        ...
-
     async def inbox(self) -> list[InboxMessage]:
         """The messages that no append has consumed, oldest first."""
         ...
@@ -244,10 +250,6 @@ class Journal(Protocol):
 
         Anyone may post, at any time. Raises `UnknownRun`.
         """
-        ...
-
-    async def late(self, run: str) -> list[Record]:
-        """What `append_late` kept, oldest first, with a `seq` of its own; raises `UnknownRun`."""
         ...
 
     async def close(self) -> None:

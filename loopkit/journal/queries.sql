@@ -93,15 +93,6 @@ SELECT seq, epoch, at, type, data FROM records
 WHERE run_id = :run_id AND type IN (SELECT value FROM json_each(:types))
 ORDER BY seq DESC LIMIT 1
 
--- name: append_late
-INSERT INTO late_records (run_id, epoch, at, type, data)
-VALUES (:run_id, :epoch, :at, :type, :data)
-
--- name: late
-SELECT row_number() OVER (ORDER BY id), epoch, at, type, data FROM late_records
-WHERE run_id = :run_id
-ORDER BY id
-
 -- name: post
 INSERT INTO inbox (run_id, message_id, kind, data, at)
 VALUES (:run_id, :message_id, :kind, :data, :at)

@@ -1,4 +1,4 @@
-"""The journal in one SQLite file: many runs, several processes, one writer thread in each."""
+"""The journal in one SQLite file: many runs, several processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from loopkit.journal import store
-from loopkit.journal.at_once import AtOnce
 from loopkit.journal.database import connect, connect_to_read
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import DATABASE, alone, furnish
@@ -24,12 +23,12 @@ from loopkit.journal.port import (
     RunRow,
 )
 from loopkit.journal.presence import Presence
-from loopkit.journal.storable import refuse_records, refuse_text, refuse_time
+from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import NewRun, Tenure
 from loopkit.journal.writer import Outcome, Writer
 
 Observer: TypeAlias = Callable[[Literal["before", "after"], str, Sequence[NewRecord]], None]
-"""Called in the writer thread, before a run's records are inserted and after their commit.
+"""Called before a run's records are inserted and after their commit.
 
 It must not raise: its exception would reach the callers of a group that is committed.
 """
@@ -66,14 +65,9 @@ class SqliteClaim:
     async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
-        for message_id in consumes:
-            refuse_text("the id of a consumed message", message_id)
+        refuse_messages(consumes)
         async with self._turn:
             return await self._append(records, consumes)
-
-    async def append_late(self, record: NewRecord) -> None:
-        refuse_records([record])
-        await self._writer.write(lambda db: store.append_late(db, self._tenure, record))
 
     async def inbox(self) -> list[InboxMessage]:
         return await self._writer.read(lambda db: store.inbox(db, self._tenure))
@@ -127,17 +121,17 @@ class SqliteJournal:
     @classmethod
     def open(
         cls,
-        folder: Path | None,
+        folder: Path,
         *,
         clock: Callable[[], float] = time.time,
         observer: Observer | None = None,
     ) -> SqliteJournal:
-        """The journal in the state folder `folder`, made where missing; None is one in memory.
+        """The journal in the state folder `folder`, made where missing.
 
         `clock` gives the time of claims, in Unix seconds. Raises `JournalUnusable`; where the
         journal can be read all the same, not before something is to be written.
         """
-        place = "in memory" if folder is None else str(folder)
+        place = str(folder)
         try:
             connection, presence = _opened(folder, place)
             fault = None
@@ -145,12 +139,6 @@ class SqliteJournal:
             connection, presence = _opened_to_read(folder, place, error)
             fault = error
         return cls(Writer(connection, place, fault), presence, clock, observer or _unobserved)
-
-    @classmethod
-    def in_memory(cls, *, clock: Callable[[], float] = time.time) -> SqliteJournal:
-        """A journal in memory without a thread of its own: its awaits come back at once."""
-        connection, presence = _opened(None, "in memory")
-        return cls(AtOnce(connection, "in memory"), presence, clock, _unobserved)
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -210,10 +198,6 @@ class SqliteJournal:
         message = InboxMessage(kind, message_id, data, at)
         return await self._writer.write(lambda db: store.post(db, run, message))
 
-    async def late(self, run: str) -> list[Record]:
-        refuse_text("the name of the run", run)
-        return await self._writer.read(lambda db: store.late(db, run))
-
     async def close(self) -> None:
         try:
             await self._writer.close()
@@ -240,10 +224,8 @@ class SqliteJournal:
         return SqliteClaim(self._writer, self._observer, *outcome.result())
 
 
-def _opened(folder: Path | None, place: str) -> tuple[sqlite3.Connection, Presence]:
+def _opened(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
     try:
-        if folder is None:
-            return connect(None, place), Presence.announce(None)
         return _opened_folder(folder.absolute(), place)
     except (sqlite3.Error, OSError) as error:
         raise unusable(error, place) from error
@@ -252,10 +234,10 @@ def _opened(folder: Path | None, place: str) -> tuple[sqlite3.Connection, Presen
 
 
 def _opened_to_read(
-    folder: Path | None, place: str, fault: JournalUnusable
+    folder: Path, place: str, fault: JournalUnusable
 ) -> tuple[sqlite3.Connection, Presence]:
     is_of_system = isinstance(fault.__cause__, sqlite3.Error | OSError)
-    if folder is None or not is_of_system:
+    if not is_of_system:
         raise fault
     connection = connect_to_read(folder.absolute() / DATABASE, place)
     if connection is None:

@@ -39,6 +39,12 @@ def refuse_records(records: Iterable[NewRecord]) -> None:
         refuse_time(f"record {number} ({record.type})", record.at)
 
 
+def refuse_messages(ids: Iterable[str]) -> None:
+    """Raise `JournalError` for the first id of a message that no store could hold."""
+    for message_id in ids:
+        refuse_text("the id of a consumed message", message_id)
+
+
 def _utf8_size(what: str, value: str) -> int:
     try:
         # An ASCII text knows that it is one; only the others need a copy to be measured.

@@ -17,6 +17,7 @@ from loopkit.journal.port import (
     JournalError,
     JournalUnusable,
     NewRecord,
+    NotInInbox,
     Owner,
     Record,
     RunBusy,
@@ -114,7 +115,7 @@ def append(
     if head.epoch != tenure.epoch:
         raise ClaimLost(
             f"run {tenure.run!r} was taken over by {_newest_owner(db, tenure.run_id)}; "
-            f"this claim on it (epoch {tenure.epoch}, now {head.epoch}) can only append late"
+            f"this claim on it (epoch {tenure.epoch}, now {head.epoch}) appends nothing more"
         )
     if head.seq != expected:
         raise SequenceConflict(tenure.run, expected=expected, found=head.seq)
@@ -122,11 +123,6 @@ def append(
     for message_id in consumes:
         _consume(db, tenure, message_id, seq)
     return seq
-
-
-def append_late(db: sqlite3.Connection, tenure: Tenure, record: NewRecord) -> None:
-    values = {"run_id": tenure.run_id, "epoch": tenure.epoch}
-    db.execute(SQL["append_late"], values | _values(record))
 
 
 def release(db: sqlite3.Connection, tenure: Tenure) -> None:
@@ -140,11 +136,6 @@ def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
     _head(db, run_id, run)
     values = {"run_id": run_id, "after": min(max(after, 0), _MAX_INTEGER)}
     return [_sound(run, Record(*row)) for row in db.execute(SQL["read"], values)]
-
-
-def late(db: sqlite3.Connection, run: str) -> list[Record]:
-    run_id, _owner = _find(db, run)
-    return [Record(*row) for row in db.execute(SQL["late"], {"run_id": run_id})]
 
 
 def runs(
@@ -228,10 +219,7 @@ def _values(record: NewRecord) -> dict[str, str | float | int]:
 def _consume(db: sqlite3.Connection, tenure: Tenure, message_id: str, seq: int) -> None:
     values = {"run_id": tenure.run_id, "message_id": message_id, "seq": seq}
     if not db.execute(SQL["consume"], values).rowcount:
-        raise JournalError(
-            f"message {message_id!r} does not wait in the inbox of run {tenure.run!r}; "
-            f"it was consumed before, or never posted: nothing was written"
-        )
+        raise NotInInbox(tenure.run, message_id)
 
 
 def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:

@@ -1,24 +1,26 @@
-"""One thread that owns the connection and commits whatever waits for it together.
+"""The one place that uses the connection: what waits in a turn of the event loop shares a commit.
 
 A commit costs one wait for the disk, however many runs share it. Each job runs
 in a savepoint of its own, so a conflict of one run undoes nothing of another's.
+Where another process writes just now, the jobs wait, and the event loop does not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from loopkit.journal.faults import unusable
+from loopkit.journal.faults import is_busy, unusable
 from loopkit.journal.port import JournalError, JournalUnusable
 
 T = TypeVar("T")
-_GROUP_MAX = 1000
+_LONGEST_WAIT_S = 10.0
+"""How long another process may keep the file locked; its own commits take milliseconds."""
+_LOOK_AGAIN_S = 0.005
 
 
 def _nothing() -> None:
@@ -41,7 +43,7 @@ class Job(NamedTuple, Generic[T]):
     writes: bool
 
 
-class _Settled(NamedTuple):
+class _Done(NamedTuple):
     outcome: Outcome[Any]
     result: Any = None
     error: Exception | None = None
@@ -60,16 +62,11 @@ class Writer:
         self._connection = connection
         self._place = place
         self._fault = fault
-        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
-        self._end: Outcome[None] | None = None
-        self._start()
-
-    def _start(self) -> None:
-        threading.Thread(target=self._serve, name="loopkit-journal", daemon=True).start()
-
-    @property
-    def closed(self) -> bool:
-        return self._end is not None
+        self._jobs: list[Job[Any]] = []
+        self._locked_since: float | None = None
+        self.closed = False
+        # Whoever waits for another process's commit waits in the event loop and not in SQLite.
+        connection.execute("PRAGMA busy_timeout = 0")
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> Outcome[T]:
         """The outcome of `work`, which writes nothing."""
@@ -78,7 +75,7 @@ class Writer:
     def write(
         self, work: Callable[[sqlite3.Connection], T], committed: Callable[[], None] = _nothing
     ) -> Outcome[T]:
-        """The outcome of `work` once it is durable; `committed` is called in the thread then.
+        """The outcome of `work` once it is durable; `committed` is called then.
 
         Raises `JournalUnusable` where the journal can only be read.
         """
@@ -86,12 +83,17 @@ class Writer:
             raise JournalUnusable(str(self._fault)) from self._fault
         return self._ask(work, committed, writes=True)
 
-    def close(self) -> Outcome[None]:
-        """The end of everything asked for before, and of the thread."""
-        if self._end is None:
-            self._end = Outcome()
-            self._jobs.put(None)
-        return self._end
+    async def close(self) -> None:
+        """Finish everything that was asked for before, and let go of the file."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._jobs:
+            await asyncio.wait([job.outcome for job in self._jobs])
+        try:
+            self._connection.close()
+        except sqlite3.Error as error:
+            raise unusable(error, self._place) from error
 
     def _ask(
         self,
@@ -103,65 +105,91 @@ class Writer:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
         job = Job(work, committed, Outcome[T](), writes)
-        self._take_on(job)
+        # A loop that was closed too early serves nothing any more; what it left is done as well.
+        if not self._jobs or self._jobs[-1].outcome.get_loop() is not job.outcome.get_loop():
+            job.outcome.get_loop().call_soon(self._serve)
+        self._jobs.append(job)
         return job.outcome
 
-    def _take_on(self, job: Job[Any]) -> None:
-        self._jobs.put(job)
-
     def _serve(self) -> None:
-        closing = False
-        while not closing:
-            taken = self._take()
-            closing = taken[-1] is None
-            jobs = [job for job in taken if job is not None]
-            _deliver([self._answer(job) for job in jobs if not job.writes])
-            _deliver(self._commit([job for job in jobs if job.writes]))
-        self._finish()
+        """Do what was asked for since the last turn of the loop; what can't be done now waits."""
+        jobs, self._jobs = self._jobs, []
+        waiting: list[Job[Any]] = []
+        for do, some in (
+            (self._answer, [job for job in jobs if not job.writes]),
+            (self._commit, [job for job in jobs if job.writes]),
+        ):
+            try:
+                _tell(do(some))
+            except _Locked as error:
+                locked, waiting = error, [*waiting, *some]
+        if not waiting:
+            self._locked_since = None
+        else:
+            self._wait(waiting, locked)
 
-    def _take(self) -> Sequence[Job[Any] | None]:
-        taken = [self._jobs.get()]
-        while len(taken) < _GROUP_MAX and not self._jobs.empty():
-            taken.append(self._jobs.get())
-        return taken
+    def _wait(self, jobs: list[Job[Any]], locked: _Locked) -> None:
+        now = time.monotonic()
+        self._locked_since = self._locked_since or now
+        if now - self._locked_since < _LONGEST_WAIT_S:
+            self._jobs = jobs
+            jobs[-1].outcome.get_loop().call_later(_LOOK_AGAIN_S, self._serve)
+        else:
+            self._locked_since = None
+            _tell(_Done(job.outcome, error=self._explained(locked.error)) for job in jobs)
 
-    def _answer(self, job: Job[Any]) -> _Settled:
+    def _answer(self, jobs: Sequence[Job[Any]]) -> list[_Done]:
+        return [self._read(job) for job in jobs]
+
+    def _read(self, job: Job[Any]) -> _Done:
         try:
             return self._perform(job)
-        except Exception as error:  # noqa: BLE001 - whatever it is, its place is with the caller
-            return _Settled(job.outcome, error=self._explained(error))
+        except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) and is_busy(error):
+                raise _Locked(error) from error
+            return _Done(job.outcome, error=self._explained(error))
 
-    def _commit(self, jobs: Sequence[Job[Any]]) -> Sequence[_Settled]:
+    def _commit(self, jobs: Sequence[Job[Any]]) -> list[_Done]:
         if not jobs:
             return []
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._begin()
             # A job without company needs no savepoint: its failure is the transaction's.
             run = self._attempt if len(jobs) > 1 else self._perform
-            settled = [run(job) for job in jobs]
+            done = [run(job) for job in jobs]
             self._connection.execute("COMMIT")
-            for job, done in zip(jobs, settled, strict=True):
-                if done.error is None:
+            for job, one in zip(jobs, done, strict=True):
+                if one.error is None:
                     job.committed()
+        except _Locked:
+            raise
         except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
             self._roll_back()
-            return [_Settled(job.outcome, error=self._explained(error)) for job in jobs]
-        return settled
+            return [_Done(job.outcome, error=self._explained(error)) for job in jobs]
+        return done
 
-    def _perform(self, job: Job[Any]) -> _Settled:
-        return _Settled(job.outcome, job.work(self._connection))
+    def _begin(self) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if is_busy(error):
+                raise _Locked(error) from error
+            raise
 
-    def _attempt(self, job: Job[Any]) -> _Settled:
+    def _perform(self, job: Job[Any]) -> _Done:
+        return _Done(job.outcome, job.work(self._connection))
+
+    def _attempt(self, job: Job[Any]) -> _Done:
         self._connection.execute("SAVEPOINT job")
         try:
-            settled = self._perform(job)
+            done = self._perform(job)
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - fails this job and none of its group
             self._connection.execute("ROLLBACK TO job")
-            settled = _Settled(job.outcome, error=self._explained(error))
+            done = _Done(job.outcome, error=self._explained(error))
         self._connection.execute("RELEASE job")
-        return settled
+        return done
 
     def _roll_back(self) -> None:
         # The group's callers get the error that led here; one of the rollback itself would
@@ -170,34 +198,23 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _finish(self) -> None:
-        if self._end is None:
-            return
-        try:
-            self._connection.close()
-            _deliver([_Settled(self._end)])
-        except sqlite3.Error as error:
-            _deliver([_Settled(self._end, error=self._explained(error))])
-
     def _explained(self, error: Exception) -> Exception:
         return unusable(error, self._place) if isinstance(error, sqlite3.Error | OSError) else error
 
 
-def _deliver(settled: Iterable[_Settled]) -> None:
-    """Wake the callers, with one call for each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
-    for one in settled:
-        by_loop.setdefault(one.outcome.get_loop(), []).append(one)
-    for loop, own in by_loop.items():
+class _Locked(Exception):
+    """Another process writes just now."""
+
+    def __init__(self, error: sqlite3.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _tell(done: Iterable[_Done]) -> None:
+    for one in done:
         # A loop that was closed has no callers left who could be told.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, own)
-
-
-def settle(settled: Iterable[_Settled]) -> None:
-    """Tell those who wait, in the thread of their event loop."""
-    for one in settled:
-        if one.error is None:
-            one.outcome.set_result(one.result)
-        else:
-            one.outcome.set_exception(one.error)
+            if one.error is None:
+                one.outcome.set_result(one.result)
+            else:
+                one.outcome.set_exception(one.error)

@@ -19,7 +19,7 @@ from loopkit.agents.port import AgentPort, PlayedCommands, Reply, Request
 from loopkit.agents.scripted import Crashed, Unprepared
 from loopkit.app import App, Script
 from loopkit.events import Usage
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.memory import MemoryJournal
 from loopkit.load import digest_of
 from loopkit.processes import CommandResult
 from loopkit.runner.active import ActiveRun, Stored
@@ -66,7 +66,7 @@ class Stage:
         # The run is kept instead of returned: asyncio prints the result of its main task.
         with project_folder() as folder:
             clock = PlayedClock()
-            journal = SqliteJournal.in_memory(clock=clock.now)
+            journal = MemoryJournal(clock.now)
             engines = self.suite.machines.engines
             app = App(journal, folder=folder, clock=clock, engines=engines)
             try:

@@ -320,5 +320,5 @@ class TestAKeyThatIsRepeated:
 
 def everything(played: Played) -> str:
     """All that was stored of a run."""
-    events: list[Any] = [event.model_dump(mode="json") for event in played.events]
+    events: list[Any] = [event.plain() for event in played.events]
     return json.dumps(events)

@@ -112,4 +112,4 @@ def test_a_text_with_something_in_it_is_never_called_empty(desk: Desk) -> None:
     machine = MACHINE.replace("SESSION", "fresh").replace('"  "', '"x"')
     agents = {"author": ["plan 1", "plan 2"], "critic": [PASS, fails("A"), PASS]}
     played = desk.play(machine, scenario(agents=agents))
-    assert not any("(empty)" in event.model_dump_json() for event in played.events)
+    assert not any("(empty)" in event.to_json() for event in played.events)

@@ -24,7 +24,7 @@ from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.events import Failed, HumanAnswer, Refused
 from loopkit.journal import Journal
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.memory import MemoryJournal
 from loopkit.load import load, load_text
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.breaker import Breakers
@@ -577,7 +577,7 @@ def test_two_runs_that_draw_the_same_id_are_two_runs() -> None:
     loaded = load_text(text, "machine.yaml", Path())
 
     async def started() -> list[str]:
-        journal = SqliteJournal.in_memory(clock=QuickClock().now)
+        journal = MemoryJournal(QuickClock().now)
         app = App(journal, folder=Path(), token=lambda: next(tokens))
         try:
             return [(await app.start(loaded, {})).state.run for _ in range(2)]

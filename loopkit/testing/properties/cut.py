@@ -69,10 +69,6 @@ class CutClaim:
         self._die("after")
         return seq
 
-    async def append_late(self, record: NewRecord) -> None:
-        self._cut.refuse_dead()
-        await self._claim.append_late(record)
-
     async def inbox(self) -> list[InboxMessage]:
         self._cut.refuse_dead()
         return await self._claim.inbox()

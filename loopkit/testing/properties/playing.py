@@ -11,7 +11,7 @@ from loopkit.agents.scripted import Crashed
 from loopkit.app import App, Script
 from loopkit.engine import Engine
 from loopkit.events import Event
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.memory import MemoryJournal
 from loopkit.load import Loaded, digest_of
 from loopkit.runner.active import ActiveRun
 from loopkit.runner.breaker import Breakers
@@ -51,7 +51,7 @@ class Theatre:
     async def play(self, inputs: Mapping[str, Any], company: Company, cut: Cut) -> Performance:
         with project_folder() as folder:
             clock = PlayedClock()
-            journal = SqliteJournal.in_memory(clock=clock.now)
+            journal = MemoryJournal(clock.now)
             engines = {self.loaded.digest: self.engine}
             app = App(journal, folder=folder, clock=clock, engines=engines)
             try:

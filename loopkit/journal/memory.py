@@ -1,0 +1,181 @@
+"""The journal as lists, for runs that end with their process: nothing has to be waited for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from loopkit.journal.port import (
+    ClaimLost,
+    InboxMessage,
+    JournalError,
+    NewRecord,
+    NotInInbox,
+    Owner,
+    Record,
+    RunBusy,
+    RunExists,
+    RunRow,
+    UnknownDefinition,
+    UnknownRun,
+)
+from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
+from loopkit.journal.store import claim_record
+
+
+@dataclass
+class _Run:
+    name: str
+    machine: str
+    definition: str
+    created_at: float
+    records: list[Record] = field(default_factory=list)
+    posted: set[str] = field(default_factory=set)
+    inbox: dict[str, InboxMessage] = field(default_factory=dict)
+    """What no append has consumed, by id."""
+    epoch: int = 0
+    claim: MemoryClaim | None = None
+
+    def add(self, records: Sequence[NewRecord]) -> int:
+        for seq, new in enumerate(records, len(self.records) + 1):
+            self.records.append(Record(seq, self.epoch, new.at, new.type, new.data))
+        return len(self.records)
+
+
+class MemoryClaim:
+    """A `Claim` on a run in memory."""
+
+    def __init__(self, journal: MemoryJournal, run: _Run, since: float) -> None:
+        self._journal = journal
+        self._run = run
+        self.epoch = run.epoch
+        self.since = since
+        """Unix seconds."""
+
+    @property
+    def run(self) -> str:
+        return self._run.name
+
+    @property
+    def seq(self) -> int:
+        return len(self._run.records)
+
+    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+        refuse_records(records)
+        refuse_messages(consumes)
+        self._journal.refuse_closed()
+        run = self._run
+        if run.claim is not self:
+            raise ClaimLost(f"this claim on run {run.name!r} was released; claim the run again")
+        for message_id in consumes:
+            if message_id not in run.inbox:
+                raise NotInInbox(run.name, message_id)
+        for message_id in consumes:
+            run.inbox.pop(message_id, None)
+        return run.add(records)
+
+    async def inbox(self) -> list[InboxMessage]:
+        self._journal.refuse_closed()
+        return list(self._run.inbox.values())
+
+    async def release(self) -> None:
+        if self._run.claim is self:
+            self._run.claim = None
+
+
+class MemoryJournal:
+    """A `Journal` for one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives the time of claims, in Unix seconds."""
+        self._clock = clock
+        self._runs: dict[str, _Run] = {}
+        self._definitions: dict[str, str] = {}
+        self._closed = False
+
+    def refuse_closed(self) -> None:
+        """Raise `JournalError` where nothing may be asked for any more."""
+        if self._closed:
+            raise JournalError("the journal in memory is closed; open it again")
+
+    async def create(
+        self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
+    ) -> MemoryClaim:
+        for what, text in (("run", run), ("machine", machine), ("definition", definition)):
+            refuse_text(f"the name of the {what}", text)
+        refuse_records(records)
+        self.refuse_closed()
+        if run in self._runs:
+            raise RunExists(run)
+        now = self._clock()
+        self._runs[run] = _Run(run, machine, definition, (records[0].at if records else now))
+        return self._claim(self._runs[run], records, now)
+
+    async def claim(self, run: str) -> MemoryClaim:
+        known = self._known(run)
+        if known.claim is not None:
+            raise RunBusy(run, Owner(os.getpid(), os.uname().nodename, known.claim.since))
+        return self._claim(known, (), self._clock())
+
+    def _claim(self, run: _Run, records: Sequence[NewRecord], now: float) -> MemoryClaim:
+        run.epoch += 1
+        run.claim = MemoryClaim(self, run, now)
+        run.add([claim_record(now), *records])
+        return run.claim
+
+    async def read(self, run: str, after: int = 0) -> list[Record]:
+        return self._known(run).records[max(after, 0) :]
+
+    async def runs(
+        self, types: Collection[str], machine: str | None = None, limit: int = 1000
+    ) -> list[RunRow]:
+        for text in (*types, machine or ""):
+            refuse_text("a filter of runs", text)
+        self.refuse_closed()
+        newest_first = reversed(self._runs.values())
+        wanted = [run for run in newest_first if machine is None or run.machine == machine]
+        return [_row(run, types) for run in wanted[: max(limit, 0)]]
+
+    async def store_definition(self, digest: str, text: str) -> None:
+        refuse_text("the digest of a definition", digest)
+        refuse_text(f"the definition {digest}", text)
+        self.refuse_closed()
+        self._definitions.setdefault(digest, text)
+
+    async def definition(self, digest: str) -> str:
+        refuse_text("the digest of a definition", digest)
+        self.refuse_closed()
+        if digest not in self._definitions:
+            raise UnknownDefinition(digest)
+        return self._definitions[digest]
+
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> bool:
+        for what, text in (("kind", kind), ("id", message_id), ("data", data)):
+            refuse_text(f"the {what} of a message", text)
+        refuse_time("a message", at)
+        known = self._known(run)
+        if message_id in known.posted:
+            return False
+        known.posted.add(message_id)
+        known.inbox[message_id] = InboxMessage(kind, message_id, data, at)
+        return True
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _known(self, run: str) -> _Run:
+        refuse_text("the name of the run", run)
+        self.refuse_closed()
+        if run not in self._runs:
+            raise UnknownRun(run)
+        return self._runs[run]
+
+
+def _row(run: _Run, types: Collection[str]) -> RunRow:
+    newest = run.records[-1]
+    last = next((record for record in reversed(run.records) if record.type in types), None)
+    return RunRow(
+        run.name, run.machine, run.definition, run.created_at, newest.at, newest.seq, last
+    )
