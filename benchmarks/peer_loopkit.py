@@ -9,32 +9,22 @@ from pathlib import Path
 from commits import count_commits
 from loop import STEPS, Job, produce, require_final
 
-from loopkit.agents.port import Reply, Request
+from loopkit.agents.function import Messages
 from loopkit.app import App
-from loopkit.events import Usage
 from loopkit.load import Loaded, load
 
 MACHINE = Path(__file__).with_name("notes.yaml")
 
 
-class Writer:
-    """The stub, as the port that any agent of loopkit is."""
-
-    async def ready(self) -> None:
-        return None
-
-    def quote(self, request: Request) -> Usage:
-        return Usage(agent_calls=1)
-
-    async def ask(self, request: Request) -> Reply:
-        # A revision is asked for by the prompt, the previous note and the feedback, in this order.
-        parts = request.prompt.split("\n\n")
-        return Reply(produce(parts[-1] if len(parts) > 1 else ""))
+async def write(prompt: str, _: Messages) -> str:
+    """The stub, as any function that plays an agent."""
+    # A revision is asked for by the prompt, the previous note and the feedback, in this order.
+    parts = prompt.split("\n\n")
+    return produce(parts[-1] if len(parts) > 1 else "")
 
 
 async def one(app: App, loaded: Loaded) -> object:
     active = await app.start(loaded, {})
-    active.agents = {"writer": Writer()}
     state = await app.drive(active)
     if len(state.route) != STEPS or state.finished is None:
         raise AssertionError(f"the run went {state.route} and is {state.status}")
@@ -44,7 +34,7 @@ async def one(app: App, loaded: Loaded) -> object:
 async def main() -> None:
     job = Job.asked()
     state_folder = job.folder / ".loopkit"
-    app = App.open(state_folder if job.durable else None)
+    app = App.open(state_folder if job.durable else None, functions={"writer": write})
     loaded = load(MACHINE)
     commits = partial(count_commits, state_folder / "journal.db") if job.durable else None
     for _ in job.rounds(commits):

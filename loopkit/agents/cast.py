@@ -1,4 +1,4 @@
-"""Who answers for each agent of a machine: a scenario, a program, or a model."""
+"""Who answers for each agent of a machine: a scenario, a function, a program, or a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.agents.command import CommandAgentPort
+from loopkit.agents.function import AgentFunction, FunctionAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
 from loopkit.agents.model.pricing import is_priced, output_cap
 from loopkit.agents.port import AgentPort
@@ -24,25 +25,36 @@ class NotRunnable(Exception):
     """A machine that can't be started as it is asked to; the message says what to do."""
 
 
+Functions = Mapping[str, AgentFunction]
+"""By the name of the agent that each plays."""
+
+
 def cast(
-    machine: Machine, scenario: Scenario | None, sleep: Sleep = asyncio.sleep
+    machine: Machine,
+    scenario: Scenario | None,
+    functions: Functions,
+    sleep: Sleep = asyncio.sleep,
 ) -> dict[str, AgentPort]:
-    """The scenario where it plays an agent, else the program or the model itself.
+    """Who plays each agent: a scenario, a function, the program or the model itself.
 
     What the scenario delays is waited for with `sleep`.
     """
-    return {name: _port(name, agent, scenario, sleep) for name, agent in machine.agents.items()}
+    ports: dict[str, AgentPort] = {}
+    for name, agent in machine.agents.items():
+        if scenario is not None and name in scenario.agents:
+            ports[name] = ScriptedAgent(name, scenario.agents[name], sleep)
+        elif name in functions:
+            ports[name] = FunctionAgentPort(name, agent, functions[name])
+        elif isinstance(agent, CommandAgent):
+            ports[name] = CommandAgentPort(agent)
+        else:
+            ports[name] = ModelAgentPort(agent)
+    return ports
 
 
-def _port(name: str, agent: Agent, scenario: Scenario | None, sleep: Sleep) -> AgentPort:
-    if scenario is not None and name in scenario.agents:
-        return ScriptedAgent(name, scenario.agents[name], sleep)
-    return CommandAgentPort(agent) if isinstance(agent, CommandAgent) else ModelAgentPort(agent)
-
-
-def models_called(machine: Machine, scenario: Scenario | None) -> bool:
+def models_called(ports: Mapping[str, AgentPort]) -> bool:
     """Whether a run can ask a real model."""
-    return any(isinstance(port, ModelAgentPort) for port in cast(machine, scenario).values())
+    return any(isinstance(port, ModelAgentPort) for port in ports.values())
 
 
 def with_models(
@@ -103,22 +115,42 @@ def refuse_misnamed(machine: Machine, scenario: Scenario) -> None:
 
 
 def refuse_unplayable(
-    machine: Machine, scenario: Scenario | None, limits: Mapping[str, Any]
+    machine: Machine, scenario: Scenario | None, functions: Functions, limits: Mapping[str, Any]
 ) -> None:
     """Raise NotRunnable where a call would come as a surprise, or a limit could not be kept."""
-    real = {
-        name: agent
-        for name, agent in machine.agents.items()
-        if scenario is None or name not in scenario.agents
-    }
-    if scenario is not None and scenario.agents:
+    _refuse_strange(machine, functions)
+    played = scenario.agents if scenario is not None else {}
+    unplayed = {name: agent for name, agent in machine.agents.items() if name not in played}
+    real = {name: agent for name, agent in unplayed.items() if name not in functions}
+    if played:
         _refuse_unplayed(real)
     _refuse_keyless(real)
     _refuse_astray(real)
     if machine.limits.cost_usd is not None or limits.get("cost_usd") is not None:
         _refuse_unpriced(real)
+        _refuse_uncounted("cost_usd", unplayed, functions)
     if machine.limits.tokens is not None or limits.get("tokens") is not None:
         _refuse_endless(real)
+        _refuse_uncounted("tokens", unplayed, functions)
+
+
+def _refuse_strange(machine: Machine, functions: Functions) -> None:
+    for name in functions:
+        if name not in machine.agents:
+            hint = did_you_mean(name, machine.agents) or "the machine has none"
+            raise NotRunnable(f"the machine has no agent `{name}`; {hint}")
+
+
+def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
+    """What a function spends is known to nobody, but for the price of a program in its place."""
+    for name in functions.keys() & agents.keys():
+        agent = agents[name]
+        is_priced_run = isinstance(agent, CommandAgent) and agent.price_per_run is not None
+        if not (limit == "cost_usd" and is_priced_run):
+            raise NotRunnable(
+                f"`limits.{limit}` can't be kept: a function plays agent `{name}`, and what it "
+                "spends is not known; limit `agent_calls` instead"
+            )
 
 
 def _refuse_unplayed(real: Mapping[str, Agent]) -> None:

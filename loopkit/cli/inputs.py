@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from loopkit.cli.exits import USAGE, Stop
-from loopkit.datatypes import DataType, conform, parse_record
+from loopkit.datatypes import DataType, parse_record
 from loopkit.definition import Machine
-from loopkit.problems import did_you_mean
+from loopkit.inputs import InputFault, InvalidInput, complete_input, partial_input
 from loopkit.validators.json_text import NoJson, parse_json
 
 _option = click.option
@@ -34,27 +33,33 @@ def read_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
-    datatype = parse_record(machine.input)
-    given = given_inputs(datatype, input_file, sets, set_json)
-    filled, faults = conform(given, datatype)
-    if faults:
-        raise Stop(USAGE, _told(faults, given, datatype))
-    return filled if isinstance(filled, dict) else {}
+    return _told(complete_input, machine, input_file, sets, set_json)
 
 
 def partial_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """What is given of the input, with defaults, where nothing is required; raises Stop."""
-    datatype = parse_record(machine.input)
-    given = given_inputs(datatype, input_file, sets, set_json)
-    filled, faults = conform(given, datatype)
-    # What is told of no single input is that others are missing, or that one is unknown.
-    wrong = [fault for fault in faults if fault[0]]
-    if wrong or _unknown(given, datatype):
-        unrequired = {n: replace(t, optional=True) for n, t in (datatype.fields or {}).items()}
-        raise Stop(USAGE, _told(wrong, given, replace(datatype, fields=unrequired)))
-    return filled if isinstance(filled, dict) else {}
+    return _told(partial_input, machine, input_file, sets, set_json)
+
+
+def _told(
+    fill: Callable[[Machine, dict[str, Any]], dict[str, Any]],
+    machine: Machine,
+    input_file: str | None,
+    sets: Iterable[str],
+    set_json: Iterable[str],
+) -> dict[str, Any]:
+    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    try:
+        return fill(machine, given)
+    except InvalidInput as error:
+        lines = (f"error: {fault.message}{_remedy(fault)}" for fault in error.faults)
+        raise Stop(USAGE, "\n".join(lines)) from error
+
+
+def _remedy(fault: InputFault) -> str:
+    return f"; add `--set {fault.missing}=…`" if fault.missing else ""
 
 
 def given_inputs(
@@ -117,18 +122,3 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
             raise Stop(USAGE, f"error: `{'.'.join(path)}`: `{part}` is not a mapping")
         given = inner
     given[path[-1]] = value
-
-
-def _told(faults: list[tuple[str, str]], given: Mapping[str, Any], datatype: DataType) -> str:
-    fields = datatype.fields or {}
-    missing = [name for name, field in fields.items() if field.required and name not in given]
-    lines = [f"error: input `{name}` is missing; add `--set {name}=…`" for name in missing]
-    for name in _unknown(given, datatype):
-        hint = did_you_mean(name, fields)
-        lines.append(f"error: unknown input `{name}`" + (f"; {hint}" if hint else ""))
-    lines += [f"error: input `{where}`: {what}" for where, what in faults if where]
-    return "\n".join(lines or [f"error: the input does not fit: {faults[0][1]}"])
-
-
-def _unknown(given: Mapping[str, Any], datatype: DataType) -> list[str]:
-    return [name for name in given if datatype.field(name) is None]

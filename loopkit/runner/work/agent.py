@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import Request
 from loopkit.datatypes import facts_of, parse_fields
 from loopkit.definition import (
@@ -71,7 +72,8 @@ async def _reply(
     folder = workspace(active, state.workspace or agent.workspace)
     port = active.agents[state.agent]
     model = model_for(active, agent, name)
-    leaves_files = isinstance(agent, CommandAgent) and active.program.graph.judged
+    is_program = isinstance(agent, CommandAgent) and not isinstance(port, FunctionAgentPort)
+    leaves_files = is_program and active.program.graph.judged
     work = Work(
         task=f"{name}:{active.state.visit}:author",
         agent=state.agent,

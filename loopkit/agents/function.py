@@ -1,0 +1,62 @@
+"""Agents that are functions of the program that loopkit is used in."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.definition import Agent, CommandAgent
+from loopkit.events import Usage
+
+Messages: TypeAlias = list[dict[str, str]]
+"""The conversation that ends with the prompt: each with `role` and `content`."""
+Said: TypeAlias = str | Mapping[str, Any] | list[Any]
+"""A text, or data for an agent with a `schema`."""
+AgentFunction: TypeAlias = Callable[[str, Messages], Said | Awaitable[Said]]
+
+
+class FunctionAgentPort:
+    """A plain or async function as an agent. What it spends is not known, but for its calls."""
+
+    def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
+        self._name = name
+        self._price = definition.price_per_run if isinstance(definition, CommandAgent) else None
+        self._function = function
+
+    async def ready(self) -> None:
+        return None
+
+    def quote(self, _: Request) -> Usage:
+        return Usage(agent_calls=1, cost_usd=self._price or 0.0)
+
+    async def ask(self, request: Request) -> Reply:
+        """What the function returns; whatever it raises becomes an AgentError."""
+        messages = [{"role": said.role, "content": said.content} for said in request.messages]
+        try:
+            said = await self._said(request.prompt, messages)
+        except Exception as error:
+            # Somebody else's server is not there: the next try may find it.
+            is_transient = isinstance(error, ConnectionError | TimeoutError)
+            message = f"agent `{self._name}` raised {type(error).__name__}: {error}"
+            raise AgentError("transient" if is_transient else "fatal", message) from error
+        return Reply(self._text(said), cost_usd=self._price)
+
+    async def _said(self, prompt: str, messages: Messages) -> object:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(prompt, messages)
+        # It may wait for a server, and other runs go on meanwhile.
+        said = await asyncio.to_thread(self._function, prompt, messages)
+        return await said if inspect.isawaitable(said) else said
+
+    def _text(self, said: object) -> str:
+        if isinstance(said, str):
+            return said
+        try:
+            return json.dumps(said, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            what = f"agent `{self._name}` returned {type(said).__name__}"
+            raise AgentError("fatal", f"{what}, neither text nor data: {error}") from error

@@ -1,0 +1,241 @@
+"""loopkit from Python: the same runs, checks and plans as on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from loopkit.agents.cast import Functions
+from loopkit.app import STATE_FOLDER, App
+from loopkit.checks import check as problems_of
+from loopkit.engine import Engine
+from loopkit.events import Event, HumanAnswer, Suspended, Usage, Waiting
+from loopkit.inputs import complete_input, partial_input
+from loopkit.load import Loaded, load
+from loopkit.plan import Plan, plan_of
+from loopkit.problems import Problem, ProblemsFound
+from loopkit.runner.active import ActiveRun, Listener
+from loopkit.runstate import RunState, Status
+
+Machine: TypeAlias = str | Path | Loaded
+"""A machine file, or what `load` made of one."""
+Folder: TypeAlias = str | Path | None
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Where a run stands, and what came of it."""
+
+    run: str
+    """Its id, for `resume` and `answer`."""
+    status: Status
+    """`finished`, or `waiting` for an answer, `suspended`, `cancelled`."""
+    outcome: str | None
+    """The final state, once it is finished."""
+    success: bool
+    result: Mapping[str, Any]
+    """Artifacts by name: texts and data."""
+    question: Waiting | None
+    """What a person is asked, where it waits."""
+    suspended: Suspended | None
+    """Why it stopped, and what helps, where it is suspended."""
+    usage: Usage
+    """Calls, tokens, USD and seconds of work."""
+
+
+def check(machine: Machine) -> list[Problem]:
+    """Everything that `loopkit check` tells of a machine, the worst first; none is fatal here."""
+    try:
+        return problems_of(_loaded(machine))
+    except ProblemsFound as found:
+        return list(found.problems)
+
+
+def plan(
+    machine: Machine,
+    input: Mapping[str, Any] | None = None,  # noqa: A002 - the word of the language
+    assume: Mapping[str, Fraction] | None = None,
+) -> Plan:
+    """What a run would do and cost, with as much of the input as is known.
+
+    `assume` gives probabilities of facts, such as `{"judge.valid": Fraction("0.6")}`. Raises
+    ProblemsFound and InvalidInput.
+    """
+    loaded = _sound(machine)
+    return plan_of(loaded.machine, partial_input(loaded.machine, input or {}), assume)
+
+
+def run(
+    machine: Machine,
+    input: Mapping[str, Any] | None = None,  # noqa: A002
+    *,
+    agents: Functions | None = None,
+    state: Folder = STATE_FOLDER,
+) -> Result:
+    """Run a machine until it ends, waits for a person, or is suspended.
+
+    `agents` names functions that play agents: each takes the prompt and the messages that end with
+    it (`{"role": …, "content": …}`), and returns a text, or data for an agent with a `schema`. It
+    may be async. `state` is the folder of the journal; with None the run is kept in memory, and
+    nobody can go on with it. Raises ProblemsFound for an unsound machine, InvalidInput, and
+    NotRunnable and JournalError with what to do. Works where an event loop runs already.
+    """
+    return _run_to_end(arun(machine, input, agents=agents, state=state))
+
+
+async def arun(
+    machine: Machine,
+    input: Mapping[str, Any] | None = None,  # noqa: A002
+    *,
+    agents: Functions | None = None,
+    state: Folder = STATE_FOLDER,
+) -> Result:
+    """The same as `run`, in an event loop."""
+    loaded, inputs = _ready(machine, input)
+    async with _opened(state, agents) as app:
+        return _result(await app.drive(await app.start(loaded, inputs)))
+
+
+async def start(
+    machine: Machine,
+    input: Mapping[str, Any] | None = None,  # noqa: A002
+    *,
+    agents: Functions | None = None,
+    state: Folder = STATE_FOLDER,
+) -> AsyncIterator[Event]:
+    """The events of a new run while it is driven, each once it is durable.
+
+    The first one, `started`, has the run's id. Who stops listening stops the run, which can be
+    resumed. Takes and raises what `run` does.
+    """
+    loaded, inputs = _ready(machine, input)
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    async with _opened(state, agents, lambda stored: events.put_nowait(stored.event)) as app:
+        active = await app.start(loaded, inputs)
+        driven = asyncio.ensure_future(app.drive(active))
+        driven.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await driven
+        finally:
+            driven.cancel()
+            await asyncio.gather(driven, return_exceptions=True)
+
+
+def resume(
+    run: str,
+    *,
+    limits: Mapping[str, Any] | None = None,
+    agents: Functions | None = None,
+    state: str | Path = STATE_FOLDER,
+) -> Result:
+    """Go on with a stored run in exactly the state in which it stopped, under raised `limits`.
+
+    Raises NotRunnable where it is over, and JournalError.
+    """
+
+    async def go_on(app: App) -> ActiveRun:
+        return await app.resume(run, limits)
+
+    return _run_to_end(_driven(go_on, state, agents))
+
+
+def answer(
+    run: str,
+    choice: str,
+    *,
+    comment: str = "",
+    form: Mapping[str, Any] | None = None,
+    edit: str | None = None,
+    agents: Functions | None = None,
+    state: str | Path = STATE_FOLDER,
+) -> Result:
+    """Answer the question that a run waits for, and go on with it.
+
+    `edit` is the new text of the artifact that the question lets be edited. Raises AnswerRefused
+    with the reason, NotRunnable where nothing is asked, and JournalError.
+    """
+
+    async def go_on(app: App) -> ActiveRun:
+        given = HumanAnswer(choice=choice, comment=comment, form=dict(form or {}), edit=edit)
+        await app.post_answer(run, given)
+        return await app.resume(run)
+
+    return _run_to_end(_driven(go_on, state, agents))
+
+
+async def _driven(
+    begin: Callable[[App], Coroutine[Any, Any, ActiveRun]],
+    state: Folder,
+    agents: Functions | None,
+) -> Result:
+    async with _opened(state, agents) as app:
+        return _result(await app.drive(await begin(app)))
+
+
+_IDLE: list[dict[str, Engine]] = []
+"""Engines that no run uses now, by the digest of their definition: compiled classes stay."""
+
+
+@asynccontextmanager
+async def _opened(
+    state: Folder, agents: Functions | None, *listeners: Listener
+) -> AsyncIterator[App]:
+    engines = _IDLE.pop() if _IDLE else {}
+    folder = None if state is None else Path(state)
+    app = App.open(folder, functions=agents, listeners=listeners, engines=engines)
+    try:
+        yield app
+    finally:
+        await app.close()
+        _IDLE.append(engines)
+
+
+def _ready(machine: Machine, given: Mapping[str, Any] | None) -> tuple[Loaded, dict[str, Any]]:
+    loaded = _sound(machine)
+    return loaded, complete_input(loaded.machine, given or {})
+
+
+def _loaded(machine: Machine) -> Loaded:
+    return machine if isinstance(machine, Loaded) else load(Path(machine))
+
+
+def _sound(machine: Machine) -> Loaded:
+    """The machine, if nothing is wrong with it that would keep it from running."""
+    loaded = _loaded(machine)
+    errors = [problem for problem in problems_of(loaded) if problem.severity == "error"]
+    if errors:
+        raise ProblemsFound(errors)
+    return loaded
+
+
+def _result(state: RunState) -> Result:
+    finished = state.finished
+    return Result(
+        run=state.run,
+        status=state.status,
+        outcome=finished.outcome if finished else None,
+        success=finished is not None and finished.success,
+        result=finished.result if finished else {},
+        question=state.question if state.status == "waiting" else None,
+        suspended=state.suspended,
+        usage=state.usage,
+    )
+
+
+def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    # In a notebook: the loop that runs already can't be waited for, so that this takes another.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
