@@ -59,7 +59,7 @@ class _Search:
         self._unit = lcm(*(rate.denominator for rate in rates))
         self._unit *= FINE if aim.measure == "cost" else 1
         self._bound = self._units(prices.bound)
-        self._known: dict[int, tuple[Move, int, int]] = {}
+        self._known: dict[int, tuple[Move, int, int, bool]] = {}
         self._gained: dict[int, int] = {}
         """The most that was gained on a way to each configuration."""
         self._front: list[tuple[int, int, int, _Label]] = []
@@ -89,9 +89,8 @@ class _Search:
         if not arcs:
             self._note_end(label)
         for move, target in arcs:
-            weight, less = self._weighed(move)
-            is_sure = label.is_sure and self._aim.case(move)[0].is_sure
-            onward = _Label(target, label.gained + weight, label, move, is_sure)
+            weight, less, is_sure = self._weighed(move)
+            onward = _Label(target, label.gained + weight, label, move, label.is_sure and is_sure)
             if target == END or isinstance(self._states[self._explorer.state(target)], FinalState):
                 self._note_end(onward)
             elif onward.gained > self._gained.get(target, -1):
@@ -108,14 +107,15 @@ class _Search:
         if end.is_sure and end.gained > self._surest.gained:
             self._surest = end
 
-    def _weighed(self, move: Move) -> tuple[int, int]:
-        """What a move gains, and by how much it stays below what its state promises."""
+    def _weighed(self, move: Move) -> tuple[int, int, bool]:
+        """What a move gains, by how much it stays below what its state promises, if surely so."""
         known = self._known.get(id(move))
         if known is None:
             gain = Fraction(self._aim.weight(move))
-            known = (move, self._units(gain), self._units(self._less(move, gain)))
+            is_sure = self._aim.case(move)[0].is_sure
+            known = (move, self._units(gain), self._units(self._less(move, gain)), is_sure)
             self._known[id(move)] = known
-        return known[1], known[2]
+        return known[1:]
 
     def _less(self, move: Move, gain: Fraction) -> Fraction:
         edge, promised = move.edge, self._prices.promised
