@@ -73,6 +73,7 @@ def generated(number: int) -> dict[str, Any]:
     _quorums(random.Random(f"quorum {number}"), raw)
     _ratings(random.Random(f"rating {number}"), raw)
     _many(random.Random(f"many {number}"), raw)
+    _wide(random.Random(f"wide {number}"), raw)
     return raw
 
 
@@ -189,6 +190,29 @@ def _many(chance: random.Random, raw: dict[str, Any]) -> None:
                 for name in names
             ]
             state["transitions"][1:1] = more
+
+
+def _wide(chance: random.Random, raw: dict[str, Any]) -> None:
+    """An input of a thousand values, which caps are taken from and guards compare."""
+    revising = [
+        edge for state in raw["states"].values() for edge in state.get("transitions", [])
+        if "revise" in edge
+    ]  # fmt: skip
+    if chance.random() > 0.15 or not revising:
+        return
+    raw["input"]["wide"] = {"type": "int", "minimum": 0, "maximum": 1000, "default": 2}
+    chance.choice(revising)["max"] = "input.wide"
+    if chance.random() < 0.3:
+        raw["limits"]["revisions"] = "input.wide"
+    # One in seven goes on for a thousand rounds.
+    raw["limits"]["total_revisions"] = chance.choice([1, 1, 2, 2, 3, 3, "input.wide"])
+    for state in raw["states"].values():
+        if chance.random() < 0.4 and "transitions" in state:
+            wanted = [
+                "input.wide > 3", "attempt < input.wide", "input.wide == 0", "input.wide >= 500",
+                "input.wide != 2 and attempt >= input.wide", "input.n < input.wide",
+            ]  # fmt: skip
+            _added(chance, state, chance.choice(wanted))
 
 
 def _surroundings(making: Making) -> None:
@@ -527,6 +551,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
             found["rule with code"] += "judge" not in rule and "code" in rule
             found["rule with guard"] += "guard" in rule
     found["then"] += "then" in raw["limits"]
+    found["a thousand values"] += "wide" in raw["input"]
     found["total"] += "total_revisions" in raw["limits"]
     found["bounded input as a cap"] += "input.n" in repr(raw["limits"]) + repr(raw["states"])
     found["two authors"] += any(name.startswith("f") and name != "failed" for name in raw["states"])

@@ -12,7 +12,8 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from graphlib import TopologicalSorter
 from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,8 @@ Asked = tuple[tuple[str, str, int], ...]
 """(agent, place, most calls) of everybody who is asked for one piece of work."""
 Weights = tuple[int, int, int]
 """Agent runs, calls, cost."""
+MANY = 64
+"""Values of an input that are tried one by one; of more, some are."""
 ERRORS = ("transient", "content", "fatal")
 WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 CODES = re.compile(r"(?:\"([^\"]*)\"|'([^']*)') (?:not )?in [\w.]*codes")
@@ -85,7 +88,7 @@ class Step:
 
 
 class TooLong(Exception):
-    """There are more paths than are wanted."""
+    """There is more to look at than is wanted."""
 
 
 def _may_block(rule: Any, state: ValidateState) -> bool:
@@ -106,7 +109,9 @@ def _may_warn(rule: Any, state: ValidateState) -> bool:
 class Replay:
     """One machine on its engine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, most: int = 10**9) -> None:
+        """Takes `most` steps on the engine for all the paths that are asked for together."""
+        self.left = most
         self.machine = machine
         self.program = Program(machine, "digest")
         self.engine = Engine(self.program)
@@ -132,18 +137,18 @@ class Replay:
             *self.rule_guards,
         ]
         self.words = sorted({a or b for text in self.texts for a, b in WORD.findall(text)})
-        near = {
-            int(n) + d
-            for t in self.texts
-            for n in re.findall(r"(?<![\w.])\d+", t)
-            for d in (-1, 0, 1)
-        }
-        self.numbers = sorted({0, 1} | {n for n in near if n >= 0})
+        self.numbers = _near(self.texts)
+        self.counts = _near(
+            atom
+            for name in {n for text in self.texts for n in NAMES.findall(text)}
+            if name.endswith(("error_count", "warning_count"))
+            for atom in _atoms(tuple(self.texts), name)
+        )
         self.inputs = parse_fields(machine.input)
         self.codes = sorted({a or b for text in self.texts for a, b in CODES.findall(text)})
         self._counted: dict[Any, set[Found]] = {}
         self._told: dict[tuple[int, str], list[Found]] = {}
-        self.steps_made = 0
+        self._bits: dict[tuple[str, str, int], int] = {}
         self._ahead: dict[str, tuple[list[str], list[str]]] = {}
 
     def _expanded(self, text: str) -> str:
@@ -182,7 +187,8 @@ class Replay:
         if datatype.bounded:
             assert datatype.minimum is not None
             assert datatype.maximum is not None
-            yield from range(int(datatype.minimum), int(datatype.maximum) + 1)
+            values = range(int(datatype.minimum), int(datatype.maximum) + 1)
+            yield from values if len(values) <= MANY else self._some(values)
         elif datatype.fields is not None:
             inner = [list(self._of_type(t)) for t in datatype.fields.values()]
             for values in product(*inner):
@@ -195,6 +201,11 @@ class Replay:
             yield from self.numbers
         else:
             yield from datatype.values or (*self.words, "x")
+
+    def _some(self, values: range) -> list[int]:
+        """Of a thousand values those near what guards compare, and near both ends."""
+        near = {*values[:6], *values[-2:], *self.numbers}
+        return sorted(near & set(values))
 
     def is_alike(self, state: str, fact: str, one: Any, other: Any) -> bool:
         """Whether no guard can tell two values of a state's fact apart, here or elsewhere."""
@@ -397,7 +408,7 @@ class Replay:
         """All that some rules can find, beside what others have found."""
         key = (tuple(map(id, rules)), tuple(kinds), tuple(map(id, wanted)), frozenset(beside))
         if key not in self._counted:
-            limit = max(self.numbers) + len(self.words)
+            limit = max(self.counts) + len(self.words)
             may = {True: _may_block, False: _may_warn}
             finders = [
                 finder(
@@ -416,7 +427,7 @@ class Replay:
         """Those that guards tell apart; `only` such as have warnings, or one that is wanted."""
         key = (id(found), only)
         if key not in self._told:
-            read = {n: self.numbers for n in ("error_count", "warning_count") if self._names(n)}
+            read = {n: self.counts for n in ("error_count", "warning_count") if self._names(n)}
             some = (one for one in found if not only or getattr(one, only))
             # What was counted out is kept, so that its id stays its own.
             self._told[key] = plainest(some, read, self.codes)
@@ -538,7 +549,7 @@ class Replay:
 
     def taken(self, run: RunState, option: Option) -> tuple[RunState, tuple[Any, ...]]:
         """The run after an option, and what a later observer can know of it."""
-        self.steps_made += 1
+        self.left -= 1
         after = self.engine.step(run, option.work, 0.0).run
         if after.status == "suspended":
             return after, ("suspended", option.work.outcome)
@@ -605,40 +616,43 @@ class Replay:
             for key, members in found.items()
         ]
 
-    def all_paths(self, run: RunState, most: int) -> Paths:
-        """Every path from one start; raises TooLong above so many."""
-        return self._from(run, most, {})
-
-    def _from(self, run: RunState, most: int, known: dict[Any, Paths]) -> Paths:
-        if run.status in ("finished", "suspended"):
-            is_success = run.finished is not None and run.finished.success
-            return Paths(1, (0, 0, 0), (0, 0, 0) if is_success else NEVER)
-        key = everything_about(run)
-        if key in known:
-            return known[key]
-        total = Paths()
-        for step in self.steps(run):
-            onward = self._from(step.run, most, known)
-            is_limited = step.options[0].work.outcome == "limit"
-            total = total.beside(
-                Paths(
-                    onward.count,
-                    plus(step.most, onward.worst),
-                    NEVER if is_limited else plus(step.least, onward.best),
-                    onward.longest + 1,
-                    onward.taken | {str(step.key[0])},
-                )
-            )
-            if total.count > most:
+    def all_paths(self, run: RunState) -> Paths:
+        """Every path from one start; raises TooLong where that takes too many steps."""
+        first = self._all_of(run)
+        waiting = {first: run}
+        ways: dict[Any, list[tuple[Step, Any]]] = {}
+        while waiting:
+            key, here = waiting.popitem()
+            if self.left <= 0:
                 raise TooLong
-        known[key] = total
-        return total
+            steps = [] if here.status in ENDED else self.steps(here)
+            ways[key] = [(step, self._all_of(step.run)) for step in steps]
+            waiting |= {target: step.run for step, target in ways[key] if target not in ways}
+        after = {key: {target for _, target in steps} for key, steps in ways.items()}
+        known: dict[Any, Paths] = {ENDED: Paths(1), SUCCESS: Paths(1, best=NOTHING)}
+        for key in TopologicalSorter(after).static_order():
+            if key not in known:
+                known[key] = _beside(_before(step, known[target]) for step, target in ways[key])
+        return known[first]
+
+    def _all_of(self, run: RunState) -> Any:
+        """What of a run decides how it goes on: paths that agree in it go on alike."""
+        if run.status in ENDED:
+            return SUCCESS if run.finished is not None and run.finished.success else ENDED
+        return (*everything_about(run), self._judged(run))
+
+    def _judged(self, run: RunState) -> int:
+        """Which versions each state has judged, a bit for each: there may be a thousand."""
+        judged = {(r.report.state, r.judged.author, r.judged.attempt) for r in run.rounds}
+        return sum(1 << self._bits.setdefault(one, len(self._bits)) for one in judged)
 
     def sampled(self, chance: random.Random) -> Weights:
         """What one path takes at most that goes on by chance, mostly where it is dear."""
         run = chance.choice(list(self.starts()))
-        total: Weights = (0, 0, 0)
-        while run.status not in ("finished", "suspended"):
+        total = NOTHING
+        for _ in range(MOST_SAMPLED):
+            if run.status in ENDED:
+                break
             steps = self.steps(run)
             back = [step for step in steps if step.run.entered_by and self._is_back(step)]
             step = chance.choice(back if back and chance.random() < 0.7 else steps)
@@ -668,6 +682,11 @@ def _missing(judges: Sequence[tuple[JudgeRule, Any]], state: ValidateState) -> I
 
 
 NEVER: Any = (float("inf"),) * 3
+NOTHING: Weights = (0, 0, 0)
+SUCCESS = ("success",)
+ENDED = ("finished", "suspended")
+MOST_SAMPLED = 100
+"""Steps of a path that goes on by chance: what so many take is no more than all of them."""
 
 
 @dataclass(frozen=True)
@@ -677,15 +696,28 @@ class Paths:
     count: int = 0
     worst: Weights = (0, 0, 0)
     best: Weights = NEVER
-    longest: int = 0
     taken: frozenset[str] = frozenset()
     """The edges."""
 
     def beside(self, other: Paths) -> Paths:
         worst = tuple(map(max, zip(self.worst, other.worst, strict=True)))
         best = tuple(map(min, zip(self.best, other.best, strict=True)))
-        longest = max(self.longest, other.longest)
-        return Paths(self.count + other.count, worst, best, longest, self.taken | other.taken)
+        return Paths(self.count + other.count, worst, best, self.taken | other.taken)
+
+
+def _beside(every: Iterable[Paths]) -> Paths:
+    return reduce(Paths.beside, every, Paths())
+
+
+def _before(step: Step, onward: Paths) -> Paths:
+    """The paths that begin with a step."""
+    is_limited = step.options[0].work.outcome == "limit"
+    return Paths(
+        onward.count,
+        plus(step.most, onward.worst),
+        NEVER if is_limited else plus(step.least, onward.best),
+        onward.taken | {str(step.key[0])},
+    )
 
 
 def plus(first: Weights, second: Weights) -> Weights:
@@ -693,7 +725,7 @@ def plus(first: Weights, second: Weights) -> Weights:
 
 
 def everything_about(run: RunState) -> tuple[Any, ...]:
-    """What of a run the engine can read again: paths that agree in all of it go on alike."""
+    """What of a run the engine can read again, the versions that were judged left aside."""
     return (
         run.state,
         run.then_used,
@@ -703,8 +735,13 @@ def everything_about(run: RunState) -> tuple[Any, ...]:
         tuple(sorted((a.name, a.author, a.attempt) for a in run.artifacts.values())),
         tuple(sorted((name, repr(sorted(facts.items()))) for name, facts in run.facts.items())),
         tuple(sorted((name, report.verdict) for name, report in run.reports.items())),
-        tuple(sorted({(r.report.state, r.judged.author, r.judged.attempt) for r in run.rounds})),
     )
+
+
+def _near(texts: Iterable[str]) -> list[int]:
+    """The whole numbers of some guards and their neighbours, none below zero."""
+    found = {int(n) for text in texts for n in re.findall(r"(?<![\w.])\d+", text)}
+    return sorted({0, 1} | {n + step for n in found for step in (-1, 0, 1) if n + step >= 0})
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

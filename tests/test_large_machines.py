@@ -75,10 +75,10 @@ def errors(problems: Sequence[Problem]) -> list[str]:
 def replayed(machine: Loaded, **inputs: object) -> Paths:
     replay = Replay(machine.machine)
     if inputs:
-        return replay.all_paths(replay.begun(inputs), 10**9)
+        return replay.all_paths(replay.begun(inputs))
     total = Paths()
     for run in replay.starts():
-        total = total.beside(replay.all_paths(run, 10**9))
+        total = total.beside(replay.all_paths(run))
     return total
 
 
@@ -295,9 +295,14 @@ def test_means_say_which_part_of_the_runs_was_left_out() -> None:
 
 @pytest.mark.parametrize("batch", range(4))
 def test_by_prices_generated_machines_take_what_all_their_configurations_say(batch: int) -> None:
+    left_out = 0
     for number in range(batch * 20, batch * 20 + 20):
         machine = anatomy(load_text(json.dumps(generated(number)), "m.yaml", HERE))
-        whole, searched = explore(machine, price=price), explore(machine, price=price, most=1)
+        whole = explore(machine, price=price, most=50_000)
+        if not whole.is_whole:
+            left_out += 1
+            continue
+        searched = explore(machine, price=price, most=1)
         for exact, found in (
             (whole.runs, searched.runs), (whole.calls, searched.calls), (whole.cost, searched.cost)
         ):  # fmt: skip
@@ -306,6 +311,7 @@ def test_by_prices_generated_machines_take_what_all_their_configurations_say(bat
             if found.best is not None and exact.best is not None:
                 assert found.best.total == exact.best.total, number
         assert {*searched.untaken} <= {*whole.untaken}, number
+    assert left_out <= 1
 
 
 LONG = """
