@@ -75,6 +75,16 @@ def change(statement: str, *values: object) -> int:
         return db.execute(statement, values).rowcount
 
 
+def stored() -> tuple[int, int]:
+    """How many records there are, and how many messages."""
+    with closing(sqlite3.connect(JOURNAL)) as db:
+        records, messages = (
+            db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("records", "inbox")
+        )
+    return records, messages
+
+
 def place_of(kind: str) -> int:
     with closing(sqlite3.connect(JOURNAL)) as db:
         row = db.execute("SELECT max(seq) FROM records WHERE type = ?", [kind]).fetchone()
@@ -188,6 +198,7 @@ def test_every_command_tells_a_damaged_run_with_its_place_and_a_remedy(
 ) -> None:
     hurt, place = DAMAGES[damage]
     hurt()
+    before = stored()
     for argv in COMMANDS:
         is_unseen = "logs" in argv and damage in UNSEEN_IN_LOGS
         code, told = told_of(argv, waiting, capsys)
@@ -198,6 +209,7 @@ def test_every_command_tells_a_damaged_run_with_its_place_and_a_remedy(
         assert told.startswith(f"error: run {waiting!r} is damaged: "), (argv, told)
         assert place in told, (argv, told)
         assert RESTORE in told, (argv, told)
+    assert stored() == before
     assert not Path("recorded.scenario.yaml").exists()
     assert Path("looks").read_text(encoding="utf-8") == "looked\n"
 
@@ -260,12 +272,13 @@ def test_a_page_that_holds_something_else_hides_no_run_beside_it(
         assert (code, RESTORE in told or "restore it from a copy" in told) == (4, True), argv
 
 
-def test_a_record_of_a_newer_version_is_refused_by_its_number(
-    waiting: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("way", ["$.nothing", "$.text"])
+def test_a_record_of_a_newer_version_is_refused_by_its_number_whether_it_would_fit_or_not(
+    waiting: str, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = place_of("waiting")
     keyed("waiting", "version", 7)()
-    change("UPDATE records SET data = json_remove(data, '$.text') WHERE type = 'waiting'")
+    change("UPDATE records SET data = json_remove(data, ?) WHERE type = 'waiting'", way)
     newer = f"record {place} has version 7, this loopkit reads version 1"
     for argv in COMMANDS:
         code, told = told_of(argv, waiting, capsys)
