@@ -6,8 +6,8 @@ import os
 import time
 from typing import Any
 
-from loopkit.bounds import Anatomy, explore
-from loopkit.definition import Machine
+from loopkit.language import Machine
+from loopkit.proof.bounds import Anatomy, explore
 
 ROUNDS = 5
 PHASES = ("plan", "design", "code")

@@ -9,7 +9,7 @@ import time
 from caller import Asked, told
 
 from loopkit.app import App
-from loopkit.load import Loaded, load_text
+from loopkit.language.load import Loaded, load_text
 
 CALLS_A_RUN = 5
 

@@ -11,7 +11,7 @@ from loop import STEPS, Job, produce, require_final
 
 from loopkit.agents.function import Messages
 from loopkit.app import App
-from loopkit.load import Loaded, load
+from loopkit.language.load import Loaded, load
 
 MACHINE = Path(__file__).with_name("notes.yaml")
 

@@ -11,22 +11,42 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from loopkit.agents.cast import Functions
+from loopkit.agents.cast import Functions, NotRunnable
 from loopkit.app import STATE_FOLDER, App
 from loopkit.checks import check as problems_of
-from loopkit.engine import Engine
-from loopkit.events import Event, HumanAnswer, Suspended, Usage, Waiting
-from loopkit.inputs import complete_input, partial_input
-from loopkit.load import Loaded, load
-from loopkit.plan import Plan, plan_of
-from loopkit.problems import Problem, ProblemsFound
-from loopkit.runner.active import ActiveRun, Listener
-from loopkit.runstate import RunState, Status
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.drive.active import ActiveRun, Listener
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Waiting
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState, Status
+from loopkit.journal import JournalError
+from loopkit.language.inputs import InvalidInput, complete_input, partial_input
+from loopkit.language.load import Loaded
+from loopkit.language.load import load as load_file
+from loopkit.views.plan import Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
 """A machine file, or what `load` made of one."""
 Folder: TypeAlias = str | Path | None
 T = TypeVar("T")
+
+__all__ = [
+    "AnswerRefused",
+    "InvalidInput",
+    "JournalError",
+    "NotRunnable",
+    "ProblemsFound",
+    "Result",
+    "answer",
+    "arun",
+    "check",
+    "load",
+    "plan",
+    "resume",
+    "run",
+    "start",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,11 @@ class Result:
     """Why it stopped, and what helps, where it is suspended."""
     usage: Usage
     """Calls, tokens, USD and seconds of work."""
+
+
+def load(path: str | Path) -> Loaded:
+    """The machine of a file; raises ProblemsFound with everything that is wrong with its form."""
+    return load_file(Path(path))
 
 
 def check(machine: Machine) -> list[Problem]:
@@ -205,7 +230,7 @@ def _ready(machine: Machine, given: Mapping[str, Any] | None) -> tuple[Loaded, d
 
 
 def _loaded(machine: Machine) -> Loaded:
-    return machine if isinstance(machine, Loaded) else load(Path(machine))
+    return machine if isinstance(machine, Loaded) else load(machine)
 
 
 def _sound(machine: Machine) -> Loaded:

@@ -16,22 +16,22 @@ from loopkit.agents.model import client
 from loopkit.agents.port import Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
 from loopkit.checks.raised import stuck_under_total
-from loopkit.definition import Machine
-from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Resumed, Started, write_event
+from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
+from loopkit.drive.advance import advance
+from loopkit.drive.archive import definition, refuse_strange, state_after, stored_event
+from loopkit.drive.breaker import Breakers
+from loopkit.drive.inbox import PostedAnswer, consume
+from loopkit.drive.questions import answered_step
+from loopkit.engine.events import HumanAnswer, Resumed, Started, write_event
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
 from loopkit.journal import Claim, Journal, NewRecord, RunBusy, RunExists
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
-from loopkit.load import Loaded, digest_of, load_resolved, named_file
-from loopkit.program import Program
-from loopkit.redaction import redactor
-from loopkit.runner.active import ActiveRun, Clock, Listener, Stored
-from loopkit.runner.advance import advance
-from loopkit.runner.archive import definition, refuse_strange, state_after, stored_event
-from loopkit.runner.breaker import Breakers
-from loopkit.runner.inbox import PostedAnswer, consume
-from loopkit.runner.questions import answered_step
-from loopkit.runstate import RunState
+from loopkit.language import Machine
+from loopkit.language.load import Loaded, digest_of, load_resolved, named_file
+from loopkit.machine.program import Program
+from loopkit.outside.redaction import redactor
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text import is_broken
 

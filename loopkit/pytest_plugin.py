@@ -43,7 +43,7 @@ class ScenarioFile(pytest.File):
             yield CaseItem.from_parent(self, name=name, suite=suite)
 
     def _suite(self) -> Suite:
-        from loopkit.problems import ProblemsFound, render
+        from loopkit.document.problems import ProblemsFound, render
         from loopkit.testing import Machines, load_suite
 
         machines = self.session.stash.setdefault(MACHINES, Machines())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from loopkit.definition import CommandRule, JudgeRule, PythonRule
+from loopkit.language import CommandRule, JudgeRule, PythonRule
 
 ONE = ("min_chars", "max_chars", "matches", "section")
 """The rules that say one thing or nothing."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from loopkit.cli import invoke
-from loopkit.events import Event
-from loopkit.load import load
-from loopkit.program import Program
+from loopkit.engine.events import Event
+from loopkit.language.load import load
+from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import Recording, record, target
 from loopkit.testing.same import difference

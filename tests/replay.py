@@ -1,6 +1,6 @@
 """Every path of a machine on the real engine, with made-up work: what the language says can come.
 
-Shares with `loopkit.bounds` nothing but the definition. What a state's work can come to is
+Shares with `loopkit.proof.bounds` nothing but the definition. What a state's work can come to is
 written down here a second time, from the tables of the language.
 """
 
@@ -18,9 +18,13 @@ from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
-from loopkit import ledger
-from loopkit.datatypes import DataType, parse_fields
-from loopkit.definition import (
+from loopkit.drive.work.human import AnswerRefused, answered
+from loopkit.engine import ledger
+from loopkit.engine.events import Artifact, HumanAnswer, Started, Worked
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState, fold
+from loopkit.language import (
     AgentState,
     ChoiceState,
     CommandRule,
@@ -32,13 +36,9 @@ from loopkit.definition import (
     ValidateState,
     rules_of,
 )
-from loopkit.engine import Engine
-from loopkit.events import Artifact, HumanAnswer, Started, Worked
-from loopkit.findings import Finding, Report
-from loopkit.graph import output_of
-from loopkit.program import Program
-from loopkit.runner.work.human import AnswerRefused, answered
-from loopkit.runstate import RunState, fold
+from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.machine.graph import output_of
+from loopkit.machine.program import Program
 from tests.findings import Found, counted_out, finder, plainest
 
 Asked = tuple[tuple[str, str, int], ...]

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
-from loopkit.datatypes import conform, parse_fields
-from loopkit.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting, Worked
-from loopkit.findings import Report
-from loopkit.load import load
-from loopkit.problems import Problem, ProblemsFound
-from loopkit.runner.active import ActiveRun, Clock, Stored
-from loopkit.runner.breaker import Breakers
-from loopkit.runstate import RunState
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.drive.active import ActiveRun, Clock, Stored
+from loopkit.drive.breaker import Breakers
+from loopkit.engine.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting, Worked
+from loopkit.engine.findings import Report
+from loopkit.engine.state import RunState
+from loopkit.language.datatypes import conform, parse_fields
+from loopkit.language.load import load
 from loopkit.scenario import load_scenario
 
 E = TypeVar("E", bound=Event)

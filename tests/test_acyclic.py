@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loopkit.definition import AcyclicRule
-from loopkit.findings import Answer
+from loopkit.engine.findings import Answer
+from loopkit.language import AcyclicRule
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.cycles import shortest_cycles
 

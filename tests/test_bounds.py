@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from loopkit.bounds import Anatomy, Bounds, Endless, Extreme, NotDetermined, Taken, explore
 from loopkit.checks import check
-from loopkit.definition import Machine
-from loopkit.guard.kleene import Held
-from loopkit.load import load, load_text
-from loopkit.runstate import RunState
+from loopkit.engine.state import RunState
+from loopkit.language import Machine
+from loopkit.language.guard.kleene import Held
+from loopkit.language.load import load, load_text
+from loopkit.proof.bounds import Anatomy, Bounds, Endless, Extreme, NotDetermined, Taken, explore
 from tests.generated import KINDS, features, generated
 from tests.replay import Option, Paths, Replay, TooLong, plus, price, weigh
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke as run
-from loopkit.load import load
-from loopkit.problems import ProblemsFound
+from loopkit.document.problems import ProblemsFound
+from loopkit.language.load import load
 from tests.support import Desk, scenario
 
 MACHINE = """

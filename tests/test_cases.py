@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.problems import ProblemsFound
-from loopkit.processes import run_command
+from loopkit.document.problems import ProblemsFound
+from loopkit.outside.processes import run_command
 from loopkit.testing import CaseResult, Failure, Suite, load_suite, play, run_case
 from tests.support import ROOT, Desk
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from loopkit.checks import check
-from loopkit.load import load
-from loopkit.problems import Problem, ProblemsFound
-from loopkit.publish import SCHEMAS
-from loopkit.source.mistakes import MAX_BYTES
+from loopkit.document.mistakes import MAX_BYTES
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.language.load import load
 from loopkit.views.problems.catalogue import MEANINGS
+from loopkit.views.schemas import SCHEMAS
 from tests.support import ROOT
 from tests.test_docs import page, rows
 

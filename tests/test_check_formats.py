@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from loopkit.cli import invoke as run
-from loopkit.problems import Problem, Span
+from loopkit.document.problems import Problem, Span
 from loopkit.views.problems import FORMATS, Examined
 from loopkit.views.problems.catalogue import MEANINGS
 

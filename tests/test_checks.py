@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from loopkit.checks import RULES, Subject, check
 from loopkit.checks.exits import check_exits
-from loopkit.guard import compile_guard, parse
-from loopkit.guard.kleene import truth
-from loopkit.load import load_document, load_text
-from loopkit.problems import ProblemsFound, render
-from loopkit.source import read_file
+from loopkit.document import read_file
+from loopkit.document.problems import ProblemsFound, render
+from loopkit.language.guard import compile_guard, parse
+from loopkit.language.guard.kleene import truth
+from loopkit.language.load import load_document, load_text
 from tests.support import MACHINES
 
 CASES = Path(__file__).parent / "cases"

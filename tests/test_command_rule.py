@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from loopkit.definition.validators import Rules
-from loopkit.findings import Answer
-from loopkit.processes import CommandResult
-from loopkit.severities import Severities
+from loopkit.engine.findings import Answer
+from loopkit.language.severities import Severities
+from loopkit.language.validators import Rules
+from loopkit.outside.processes import CommandResult
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.reading import MAX_READ, Reading

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from loopkit.bounds import Anatomy, explore
 from loopkit.cli import invoke
-from loopkit.load import load_text
-from loopkit.runstate import RunState
+from loopkit.engine.state import RunState
+from loopkit.language.load import load_text
+from loopkit.proof.bounds import Anatomy, explore
 from loopkit.testing import Coverage, Tally, load_suite, play
 from loopkit.testing.coverage import goals_of, impossible_goals, line, words
 from tests.generated import generated

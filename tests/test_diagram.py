@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from loopkit.cli import invoke as run
-from loopkit.diagram import Arrow, Drawing, Node, drawing, mermaid
-from loopkit.diagram.mermaid import label
-from loopkit.graph import Graph
-from loopkit.load import load, load_text
+from loopkit.language.load import load, load_text
+from loopkit.machine.graph import Graph
 from loopkit.text import one_line
+from loopkit.views.diagram import Arrow, Drawing, Node, drawing, mermaid
+from loopkit.views.diagram.mermaid import label
 from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from loopkit.definition import FinalState, Machine, ValidateState, state_kind
-from loopkit.diagram import Drawing, drawing, mermaid
-from loopkit.graph import Graph
-from loopkit.load import load, load_text
-from loopkit.runstate import RunState
+from loopkit.engine.state import RunState
+from loopkit.language import FinalState, Machine, ValidateState, state_kind
+from loopkit.language.load import load, load_text
+from loopkit.machine.graph import Graph
 from loopkit.text import one_line
+from loopkit.views.diagram import Drawing, drawing, mermaid
 from tests.support import MACHINES, ROOT
 from tests.support_node import run_node
 

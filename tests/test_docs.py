@@ -14,7 +14,7 @@ import pytest
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from loopkit import definition as d
+from loopkit import language as d
 from loopkit import scenario as s
 from loopkit.agents.scripted import BROKEN, FAULTS
 from loopkit.checks import check
@@ -22,13 +22,13 @@ from loopkit.checks.collisions import RESERVED
 from loopkit.cli import COMMANDS, exits
 from loopkit.cli.driving import OUTPUTS
 from loopkit.cli.resume import RAISABLE
-from loopkit.definition.agents import JsonReply
-from loopkit.definition.noun import Noun
-from loopkit.definition.states import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
-from loopkit.definition.validators import Count
-from loopkit.load import load_text
-from loopkit.source import read
-from loopkit.template.filters import FILTERS, TESTS
+from loopkit.document import read
+from loopkit.language.agents import JsonReply
+from loopkit.language.load import load_text
+from loopkit.language.noun import Noun
+from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
+from loopkit.language.template.filters import FILTERS, TESTS
+from loopkit.language.validators import Count
 from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
 

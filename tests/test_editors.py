@@ -13,9 +13,9 @@ import pytest
 from jsonschema import Draft7Validator
 
 from loopkit.cli import invoke as run
-from loopkit.events import EVENTS
-from loopkit.publish import SCHEMAS
-from loopkit.source import read
+from loopkit.document import read
+from loopkit.engine.events import EVENTS
+from loopkit.views.schemas import SCHEMAS
 from tests.support import ROOT
 from tests.support_node import run_node
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.compiler import NoEdge
-from loopkit.definition import Machine
-from loopkit.engine import Engine
-from loopkit.events import Artifact, Decided, Entered, Finished, Started, Worked
-from loopkit.program import Program
-from loopkit.runstate import RunState, fold
+from loopkit.engine.events import Artifact, Decided, Entered, Finished, Started, Worked
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState, fold
+from loopkit.language import Machine
+from loopkit.machine.compiler import NoEdge
+from loopkit.machine.program import Program
 from tests.reference import HOLDS, interpret
 
 LONGEST = 400

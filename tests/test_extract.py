@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from loopkit.definition import Extract
-from loopkit.events import Replied, Suspended
-from loopkit.extract import extract
-from loopkit.patterns import PatternError, PatternTimeout, compile_pattern, occurrences
+from loopkit.drive.fields import extract
+from loopkit.engine.events import Replied, Suspended
+from loopkit.language import Extract
+from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern, occurrences
 from tests.support import scenario
 
 PLANS = Path(__file__).parent / "data" / "plans"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit import guard as g
-from loopkit.guard import Guard, GuardError, GuardProblem, GuardType
+from loopkit.language import guard as g
+from loopkit.language.guard import Guard, GuardError, GuardProblem, GuardType
 
 NAMES = {
     "valid": GuardType("bool"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from loopkit.cli import invoke as run
-from loopkit.json_schema import NotJudged, fits, schema_faults, schema_problem
+from loopkit.language.json_schema import NotJudged, fits, schema_faults, schema_problem
 from tests.support import Desk, scenario
 
 NODE = {"properties": {"inner": {"items": {"$ref": "#/$defs/node"}}}}

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from loopkit.agents.model.request import is_closed
-from loopkit.datatypes import schema_faults
-from loopkit.definition import JudgeRule, ModelAgent
-from loopkit.findings import Answer
-from loopkit.severities import Severities
-from loopkit.template import FieldedText, TemplateError
+from loopkit.engine.findings import Answer
+from loopkit.language import JudgeRule, ModelAgent
+from loopkit.language.datatypes import schema_faults
+from loopkit.language.severities import Severities
+from loopkit.language.template import FieldedText, TemplateError
 from loopkit.validators import Subject
 from loopkit.validators.judge import answer_schema, judge_prompt, reask_prompt
 from loopkit.validators.judgement import Misread, read_judgement

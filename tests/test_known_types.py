@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from loopkit.datatypes import DataType, NotationError, conform, facts_of, parse_type, single_values
-from loopkit.datatypes.datatype import PYTHON_TYPES
-from loopkit.json_schema import NotJudged
+from loopkit.language.datatypes import (
+    DataType,
+    NotationError,
+    conform,
+    facts_of,
+    parse_type,
+    single_values,
+)
+from loopkit.language.datatypes.datatype import PYTHON_TYPES
+from loopkit.language.json_schema import NotJudged
 
 NAMES = ("a", "b", "c.d")
 NUMBERS = (-2, -1, 0, 1, 2, 3, 0.5, 2.0, 2.5)

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from loopkit.definition.validators import Rules
-from loopkit.findings import Answer
-from loopkit.patterns import PatternError, compile_pattern
-from loopkit.severities import Severities
+from loopkit.engine.findings import Answer
+from loopkit.language.severities import Severities
+from loopkit.language.validators import Rules
+from loopkit.text.json_text import NoJson, extract_json, json_in
+from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.reading import Reading, Unreadable
 from loopkit.validators.command.sarif import read_sarif
-from loopkit.validators.json_text import NoJson, extract_json, json_in
 from tests.hostile.forked import within
 
 DEADLINE_S = 12.0

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.bounds import Anatomy, Bounds, Stuck, explore
 from loopkit.checks import check
-from loopkit.load import Loaded, load_text
-from loopkit.plan import plan_of, shown
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language.load import Loaded, load_text
+from loopkit.proof.bounds import Anatomy, Bounds, Stuck, explore
+from loopkit.views.plan import plan_of, shown
 from tests.generated import generated
 from tests.replay import Paths, Replay, price
 
@@ -317,8 +317,8 @@ def test_by_prices_generated_machines_take_what_all_their_configurations_say(bat
 LONG = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from loopkit.bounds import Anatomy, explore
-from loopkit.definition import Machine
+from loopkit.proof.bounds import Anatomy, explore
+from loopkit.language import Machine
 raw = {"loopkit": 1, "name": "m", "agents": {"writer": {"model": "a/w"}}, "states": {}}
 count = int(sys.argv[1])
 for n in range(count):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from loopkit.definition import LookupRule
-from loopkit.findings import Answer
-from loopkit.load import load
+from loopkit.engine.findings import Answer
+from loopkit.language import LookupRule
+from loopkit.language.load import load
 from loopkit.validators import Setting, Subject, judge_deterministic
 from tests.support import Desk
 

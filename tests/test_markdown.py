@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.markdown import (
+from loopkit.text.markdown import (
     code_blocks,
     has_section,
     section,

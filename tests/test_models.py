@@ -24,9 +24,9 @@ from loopkit.agents.model.pricing import (
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments, is_closed
 from loopkit.agents.port import AgentError, Message, Request
-from loopkit.datatypes import parse_fields
-from loopkit.definition import ModelAgent
-from loopkit.events import Usage
+from loopkit.engine.events import Usage
+from loopkit.language import ModelAgent
+from loopkit.language.datatypes import parse_fields
 
 MINI = "openai/gpt-4o-mini"
 CLAUDE = "anthropic/claude-sonnet-4-5"

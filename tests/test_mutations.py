@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from loopkit.checks import check
-from loopkit.load import load_text
-from loopkit.problems import ProblemsFound, render
-from loopkit.source import read
+from loopkit.document import read
+from loopkit.document.problems import ProblemsFound, render
+from loopkit.language.load import load_text
 from tests.support import MACHINES
 from tests.test_bounds import replayed
 

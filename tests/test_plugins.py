@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from loopkit.definition import PythonRule
-from loopkit.findings import Answer
-from loopkit.load import load
-from loopkit.redaction import redactor
-from loopkit.rows import Anatomy, faults_of
-from loopkit.severities import Severities
+from loopkit.engine.findings import Answer
+from loopkit.language import PythonRule
+from loopkit.language.load import load
+from loopkit.language.severities import Severities
+from loopkit.outside.redaction import redactor
+from loopkit.proof.outcomes import Anatomy, faults_of
 from loopkit.testing import load_suite, run_case
 from loopkit.validators import Setting, Subject, judge_deterministic
 from tests.support import Desk, scenario

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.problems import (
+from loopkit.document.problems import (
     Problem,
     ProblemsFound,
     Span,

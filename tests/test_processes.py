@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.groups import Groups
-from loopkit.processes import (
+from loopkit.outside.groups import Groups
+from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
@@ -484,7 +484,7 @@ def test_no_descriptor_stays_open(tmp_path: Path, use: Callable[[Path], Awaitabl
 KILLED = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
-from loopkit.processes import command_environment, run_command
+from loopkit.outside.processes import command_environment, run_command
 
 async def main(program, turns):
     env = command_environment(extra={"HOLD": os.environ.get("HOLD", "")})

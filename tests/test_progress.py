@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from loopkit.events import Failed, Held, InDoubt, Intended, Replied
-from loopkit.runner.active import Stored
+from loopkit.drive.active import Stored
+from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress, fitted, progress_of, status
 from tests.support import PASS, Desk, Played, fails, scenario

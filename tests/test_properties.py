@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from loopkit.engine import Engine
-from loopkit.graph import Edge
-from loopkit.load import load
-from loopkit.runstate import RunState
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.language.load import load
+from loopkit.machine.graph import Edge
 from loopkit.testing import load_suite, play, properties
 from loopkit.testing.properties.behaviour import Stage, behaviours_on
 from loopkit.testing.properties.playing import Theatre

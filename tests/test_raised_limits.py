@@ -8,11 +8,11 @@ import random
 import pytest
 
 from loopkit.agents.cast import NotRunnable
-from loopkit.bounds import Anatomy, explore, present_of
 from loopkit.cli import invoke
-from loopkit.definition import Machine
-from loopkit.events import Resumed
-from loopkit.load import load_text
+from loopkit.engine.events import Resumed
+from loopkit.language import Machine
+from loopkit.language.load import load_text
+from loopkit.proof.bounds import Anatomy, explore, present_of
 from tests.generated import generated
 from tests.replay import Replay, price
 from tests.support import Desk, scenario

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.events import Event, Held, Replied, Suspended
-from loopkit.program import Program
-from loopkit.runner.breaker import Breakers
-from loopkit.source import read, written
+from loopkit.document import read, written
+from loopkit.drive.breaker import Breakers
+from loopkit.engine.events import Event, Held, Replied, Suspended
+from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import NotRecordable, record, target
 from loopkit.testing.same import difference

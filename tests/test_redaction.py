@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.redaction import SECRET_NAME, ordinary_values, redactor, secret_finder
+from loopkit.outside.redaction import SECRET_NAME, ordinary_values, redactor, secret_finder
 
 SECRET = "abcd-1234-efgh"
 
@@ -145,7 +145,7 @@ def test_how_a_secret_is_written_in_addresses_and_json_is_found(name: str) -> No
 
 HOSTILE = """
 import time, sys
-from loopkit.redaction import redactor
+from loopkit.outside.redaction import redactor
 environment = {f"A{i}_KEY": f"sk-proj-{i:04}-" + "x1" * 40 for i in range(300)}
 redact = redactor(environment)
 secret = environment["A7_KEY"]

@@ -12,9 +12,9 @@ import pytest
 
 from loopkit.agents.port import Reply, Request
 from loopkit.app import App
-from loopkit.events import Usage, Worked
-from loopkit.load import load
-from loopkit.runner.active import Stored
+from loopkit.drive.active import Stored
+from loopkit.engine.events import Usage, Worked
+from loopkit.language.load import load
 
 ROUNDS = 120
 MACHINE = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.bounds import Anatomy, Bounds, explore
 from loopkit.checks import check
-from loopkit.load import Loaded, load_text
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language.load import Loaded, load_text
+from loopkit.proof.bounds import Anatomy, Bounds, explore
 from tests.test_bounds import replayed
 
 HERE = Path(__file__).parent

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from loopkit.app import App, Script
-from loopkit.events import Failed, Intended, Replied, Suspended
-from loopkit.findings import Answer
+from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from loopkit.engine.findings import Answer
 from loopkit.journal.memory import MemoryJournal
-from loopkit.load import Loaded, digest_of, load_text
+from loopkit.language.load import Loaded, digest_of, load_text
 from loopkit.scenario import read_resolved
 from loopkit.testing import load_suite, run_case
 from loopkit.views.console import lines

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.publish import SCHEMAS
-from loopkit.source import read_file
+from loopkit.document import read_file
+from loopkit.views.schemas import SCHEMAS
 from tests.support import MACHINES, ROOT
 
 SOUND = [*MACHINES, *sorted((ROOT / "tests/cases/ok").glob("*.yaml"))]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from loopkit.checks import check
-from loopkit.load import load_text
-from loopkit.problems import Problem, ProblemsFound
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.language.load import load_text
 
 SOUND = """\
 loopkit: 1

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from loopkit.problems import ProblemsFound, Span, render
-from loopkit.source import (
+from loopkit.document import (
     MAX_BYTES,
     Node,
     looks_like_unquoted_colon,
     read,
     read_file,
 )
+from loopkit.document.problems import ProblemsFound, Span, render
 
 # Time limits would measure the machine that the tests run on.
 patient = settings(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from loopkit.patterns import occurrences
-from loopkit.processes import CommandResult
-from loopkit.source import read
+from loopkit.document import read
+from loopkit.outside.processes import CommandResult
 from loopkit.testing import CaseResult, Machines, Tally, load_suite, run_case
 from loopkit.testing.suggesting import Suggestions, as_file, empty_suite, suggest
 from loopkit.testing.suggesting.samples import sample
+from loopkit.text.patterns import occurrences
 from tests.support import PLAN_REVIEW, ROOT, Desk
 from tests.test_docs import Block, blocks, write_shown_files
 from tests.test_testing import command

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit import template as t
-from loopkit.template import Anything, FieldedText, Fields, Items, Scalar, TemplateError
-from loopkit.template.filters import FILTERS, TESTS, mark_of
-from loopkit.template.rendering import _compiled
+from loopkit.language import template as t
+from loopkit.language.template import Anything, FieldedText, Fields, Items, Scalar, TemplateError
+from loopkit.language.template.filters import FILTERS, TESTS, mark_of
+from loopkit.language.template.rendering import _compiled
 
 FINDING = Fields({"message": Scalar(), "code": Scalar(), "at": Scalar(optional=True)})
 SHAPES = {

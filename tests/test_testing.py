@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.processes import CommandResult, run_command
+from loopkit.outside.processes import CommandResult, run_command
 from loopkit.scenario import GAP
 from loopkit.testing import NotAnExpression, scenario_files, selection
 from loopkit.testing.sequences import diff, fit, lined_up

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from loopkit.cli import invoke
-from loopkit.datatypes import conform, parse_fields, parse_type, single_values
-from loopkit.events import Replied
-from loopkit.runner.work.human import AnswerRefused
-from loopkit.source import written
+from loopkit.document import written
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Replied
+from loopkit.language.datatypes import conform, parse_fields, parse_type, single_values
 from tests.support import Desk, scenario
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.source import read
+from loopkit.document import read
 from loopkit.testing import load_suite, run_case
 from loopkit.testing.updating.surgery import Surgeon
 from tests.recording import Shell, no_room

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from loopkit.datatypes import conform, parse_type
-from loopkit.definition.validators import RULE_KINDS, JudgeRule, Rules
-from loopkit.findings import Answer
-from loopkit.processes import CommandResult
-from loopkit.template import FieldedText
+from loopkit.engine.findings import Answer
+from loopkit.engine.identity import Defect, finding_id, finding_ids
+from loopkit.language.datatypes import conform, parse_type
+from loopkit.language.template import FieldedText
+from loopkit.language.validators import RULE_KINDS, JudgeRule, Rules
+from loopkit.outside.processes import CommandResult
+from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators import DETERMINISTIC, Setting, Subject, judge_deterministic
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.identity import Defect, finding_id, finding_ids
-from loopkit.validators.json_text import NoJson, extract_json, json_in, parse_json
 
 PLANS = Path(__file__).parent / "data" / "plans"
 RULES = TypeAdapter(Rules)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.definition import VerdictReading
-from loopkit.severities import Severities
-from loopkit.transcript import assistant_texts, events_of, messages_of
+from loopkit.language import VerdictReading
+from loopkit.language.severities import Severities
+from loopkit.text.transcript import assistant_texts, events_of, messages_of
 from loopkit.validators.verdict import Spoken, Unspoken, VerdictForm, read_verdict
 from loopkit.validators.verdict.wording import in_words
 

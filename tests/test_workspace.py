@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loopkit.workspace import (
+from loopkit.outside.workspace import (
     FileMark,
     OutsideWorkspace,
     UnreadableArtifact,

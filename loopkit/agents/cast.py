@@ -13,8 +13,8 @@ from loopkit.agents.model.agent import ModelAgentPort
 from loopkit.agents.model.pricing import is_priced, output_cap
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
-from loopkit.definition import Agent, CommandAgent, CommandState, HumanState, Machine, ModelAgent
-from loopkit.problems import did_you_mean
+from loopkit.document.problems import did_you_mean
+from loopkit.language import Agent, CommandAgent, CommandState, HumanState, Machine, ModelAgent
 from loopkit.scenario import Scenario
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})

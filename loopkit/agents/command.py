@@ -10,20 +10,20 @@ from math import inf
 from typing import Any
 
 from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.definition import CommandAgent
-from loopkit.definition.agents import JsonReply
-from loopkit.events import Role, Usage
-from loopkit.findings import ErrorClass
-from loopkit.patterns import PatternTimeout
-from loopkit.processes import (
+from loopkit.engine.events import Role, Usage
+from loopkit.engine.findings import ErrorClass
+from loopkit.language import CommandAgent
+from loopkit.language.agents import JsonReply
+from loopkit.language.template import parse
+from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
     command_environment,
     run_command,
 )
-from loopkit.template import parse
-from loopkit.transcript import assistant_texts, events_of, result_of
+from loopkit.text.patterns import PatternTimeout
+from loopkit.text.transcript import assistant_texts, events_of, result_of
 from loopkit.validators.command.errors import error_class_of
 
 STDERR_TAIL = 500

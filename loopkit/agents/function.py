@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.definition import Agent, CommandAgent
-from loopkit.events import Usage
+from loopkit.engine.events import Usage
+from loopkit.language import Agent, CommandAgent
 
 Messages: TypeAlias = list[dict[str, str]]
 """The conversation that ends with the prompt: each with `role` and `content`."""

@@ -8,11 +8,11 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Role, Usage
-from loopkit.findings import ErrorClass
-from loopkit.processes import CommandResult
-from loopkit.runstate import RunState
+from loopkit.engine.events import HumanAnswer, Role, Usage
+from loopkit.engine.findings import ErrorClass
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.outside.processes import CommandResult
 
 
 @dataclass(frozen=True, slots=True)

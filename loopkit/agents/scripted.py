@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from loopkit.agents.port import AgentError, Person, Reply, Request
-from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Usage, Waiting
-from loopkit.findings import ErrorClass
-from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout
-from loopkit.runstate import RunState
+from loopkit.engine.events import HumanAnswer, Usage, Waiting
+from loopkit.engine.findings import ErrorClass
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
+from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, confined, prepare
 from loopkit.scenario import (
     CRASH,
     Attempts,
@@ -25,7 +26,6 @@ from loopkit.scenario import (
     call_at,
 )
 from loopkit.text import plural
-from loopkit.workspace import OutsideWorkspace, UnusableWorkspace, confined, prepare
 
 FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "rate_limit": ("transient", "429: rate limit reached"),

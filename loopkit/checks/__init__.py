@@ -48,8 +48,8 @@ from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
 from loopkit.checks.unused_fields import check_unused_fields
 from loopkit.checks.verdict_readings import check_verdict_readings
-from loopkit.load import Loaded
-from loopkit.problems import Problem, Span
+from loopkit.document.problems import Problem, Span
+from loopkit.language.load import Loaded
 
 Rule = Callable[[Subject], Iterator[Problem]]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from loopkit.checks import ways
 from loopkit.checks.subject import Subject
-from loopkit.definition import FinalState, HumanState
-from loopkit.flow import ANY_REPORT, Token
-from loopkit.graph import DocPath, Edge
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import FinalState, HumanState
+from loopkit.machine.flow import ANY_REPORT, Token
+from loopkit.machine.graph import DocPath, Edge
 
 REPORT = "report"
 """In `show:`, the last report instead of an artifact."""

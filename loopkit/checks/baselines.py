@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import CommandRule, ValidateState
-from loopkit.graph import DocPath
-from loopkit.problems import Problem
-from loopkit.template import TemplateError, parse
+from loopkit.document.problems import Problem
+from loopkit.language import CommandRule, ValidateState
+from loopkit.language.template import TemplateError, parse
+from loopkit.machine.graph import DocPath
 
 
 def check_baselines(subject: Subject) -> Iterator[Problem]:

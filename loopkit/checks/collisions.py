@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES
-from loopkit.datatypes import field_place, parse_record
-from loopkit.definition import AgentState, AuthorState, CommandState, HumanState, Output
-from loopkit.graph import DocPath, artifact_of, output_of
-from loopkit.guard import KEYWORDS
-from loopkit.problems import Problem
-from loopkit.scope import EVERYWHERE, OF_VALIDATE, own_names
+from loopkit.document.problems import Problem
+from loopkit.language import AgentState, AuthorState, CommandState, HumanState, Output
+from loopkit.language.datatypes import field_place, parse_record
+from loopkit.language.guard import KEYWORDS
+from loopkit.machine.graph import DocPath, artifact_of, output_of
+from loopkit.machine.scope import EVERYWHERE, OF_VALIDATE, own_names
 
 OF_EVERY_STATE = frozenset(
     {"attempt", "cap_reached", "revisions", "max_revisions", "input", "reports"}

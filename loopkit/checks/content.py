@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from loopkit.checks import ways
 from loopkit.checks.subject import Subject
-from loopkit.graph import artifact_of, may_leave_none
-from loopkit.guard import Guard
-from loopkit.problems import Problem
-from loopkit.scope import own_names
+from loopkit.document.problems import Problem
+from loopkit.language.guard import Guard
+from loopkit.machine.graph import artifact_of, may_leave_none
+from loopkit.machine.scope import own_names
 
 CODE = "content-unhandled"
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from loopkit.checks import ways
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import DataType
-from loopkit.guard import GuardType
-from loopkit.problems import did_you_mean
-from loopkit.scope import OF_VALIDATE, answer_type, own_names
+from loopkit.document.problems import did_you_mean
+from loopkit.language.datatypes import DataType
+from loopkit.language.guard import GuardType
+from loopkit.machine.scope import OF_VALIDATE, answer_type, own_names
 
 OF_REVISING = frozenset({"cap_reached", "revisions", "max_revisions"})
 

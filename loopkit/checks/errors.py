@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import ChoiceState, FinalState, HumanState
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import ChoiceState, FinalState, HumanState
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:

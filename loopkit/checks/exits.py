@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from loopkit.checks.subject import Subject
-from loopkit.problems import Problem
-from loopkit.rows import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
+from loopkit.document.problems import Problem
+from loopkit.proof.outcomes import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
 
 MOVE_UP = "delete it, or move it up"
 

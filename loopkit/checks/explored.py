@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from loopkit.bounds import Bounds, Endless, Stuck, Taken, explore
 from loopkit.checks.subject import Subject
-from loopkit.graph import TOTAL, DocPath, Edge, budget_key
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
+from loopkit.proof.bounds import Bounds, Endless, Stuck, Taken, explore
 
 STUCK, SHUT = "stuck", "no-open-choice"
 CONFIRMED = frozenset({STUCK, SHUT})

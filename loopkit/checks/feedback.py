@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from loopkit.checks import ways
 from loopkit.checks.subject import Subject, target_path
-from loopkit.definition import AgentState, FinalState, HumanState, RenderState, ValidateState
-from loopkit.graph import Edge
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
+from loopkit.machine.graph import Edge
 
 
 def check_feedback(subject: Subject) -> Iterator[Problem]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import CommandRule, JudgeRule, Rule
-from loopkit.graph import DocPath
-from loopkit.patterns import PatternError, compile_pattern
-from loopkit.problems import Problem
-from loopkit.rows import PlacedRule
-from loopkit.rows.severity import levels_at, may_block
+from loopkit.document.problems import Problem
+from loopkit.language import CommandRule, JudgeRule, Rule
+from loopkit.machine.graph import DocPath
+from loopkit.proof.outcomes import PlacedRule
+from loopkit.proof.outcomes.severity import levels_at, may_block
+from loopkit.text.patterns import PatternError, compile_pattern
 
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"
 OF_VERDICT = (

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from loopkit.checks.elsewhere import remedy_for
 from loopkit.checks.subject import Subject
-from loopkit.graph import DocPath
-from loopkit.guard import Guard, GuardProblem, GuardType, check
-from loopkit.problems import Problem
-from loopkit.rows import parsed_guard
-from loopkit.scope import BOOL
+from loopkit.document.problems import Problem
+from loopkit.language.guard import Guard, GuardProblem, GuardType, check
+from loopkit.machine.graph import DocPath
+from loopkit.machine.scope import BOOL
+from loopkit.proof.outcomes import parsed_guard
 
 
 @dataclass(frozen=True, slots=True)

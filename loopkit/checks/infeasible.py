@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import parse_fields
-from loopkit.problems import Problem, closest
+from loopkit.document.problems import Problem, closest
+from loopkit.language.datatypes import parse_fields
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from loopkit.checks import ways
 from loopkit.checks.subject import Subject, target_path
-from loopkit.definition import AgentState, FinalState, HumanState, ValidateState
-from loopkit.graph import Edge, artifact_of
-from loopkit.problems import Problem
-from loopkit.rows import table_of
+from loopkit.document.problems import Problem
+from loopkit.language import AgentState, FinalState, HumanState, ValidateState
+from loopkit.machine.graph import Edge, artifact_of
+from loopkit.proof.outcomes import table_of
 
 
 def check_infeasible_success(subject: Subject) -> Iterator[Problem]:

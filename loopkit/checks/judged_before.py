@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import (
+from loopkit.document.problems import Problem
+from loopkit.language import (
     AuthorState,
     HumanState,
     MatchesRule,
@@ -19,11 +20,10 @@ from loopkit.definition import (
     ValidateState,
     rules_of,
 )
-from loopkit.definition.validators import RULE_KINDS
-from loopkit.graph import Edge, artifact_of
-from loopkit.guard.kleene import truth
-from loopkit.problems import Problem
-from loopkit.rows.severity import levels_at
+from loopkit.language.guard.kleene import truth
+from loopkit.language.validators import RULE_KINDS
+from loopkit.machine.graph import Edge, artifact_of
+from loopkit.proof.outcomes.severity import levels_at
 
 OF_TEXT = (MatchesRule, NotMatchesRule, SectionRule, MinCharsRule, MaxCharsRule, SchemaRule)
 """The rules that look at nothing but the artifact."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from loopkit.checks import ways
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import DataType, single_values
-from loopkit.definition import AgentState, Bound, JudgeRule, ValidateState
-from loopkit.graph import DocPath
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import AgentState, Bound, JudgeRule, ValidateState
+from loopkit.language.datatypes import DataType, single_values
+from loopkit.machine.graph import DocPath
 
 MOST_REVISIONS = 1000
 

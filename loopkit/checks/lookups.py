@@ -8,15 +8,15 @@ from loopkit.checks.artifacts import way_without
 from loopkit.checks.sees import unseen
 from loopkit.checks.subject import Subject
 from loopkit.checks.ways import told
-from loopkit.definition import AgentState, DataFile, Lookup, LookupRule
-from loopkit.flow import Token
-from loopkit.graph import DocPath
-from loopkit.guard import GuardError, parse_path
-from loopkit.guard.paths import ITEMS
-from loopkit.problems import Problem, ProblemsFound
-from loopkit.source import read
-from loopkit.template import Anything, Fields, Items, Scalar, Shape
-from loopkit.template.shapes import member
+from loopkit.document import read
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.language import AgentState, DataFile, Lookup, LookupRule
+from loopkit.language.guard import GuardError, parse_path
+from loopkit.language.guard.paths import ITEMS
+from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
+from loopkit.language.template.shapes import member
+from loopkit.machine.flow import Token
+from loopkit.machine.graph import DocPath
 from loopkit.validators.data import NoData
 from loopkit.validators.lookup import data_in, place
 from loopkit.validators.values import same_as, values_at

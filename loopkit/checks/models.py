@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import ModelAgent
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import ModelAgent
 
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"

@@ -7,10 +7,10 @@ from itertools import product
 from math import prod
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import AgentState, Bound, JudgeRule
-from loopkit.graph import TOTAL, DocPath, Edge, budget_key
-from loopkit.problems import Problem
-from loopkit.rows.domains import bounded_inputs
+from loopkit.document.problems import Problem
+from loopkit.language import AgentState, Bound, JudgeRule
+from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
+from loopkit.proof.outcomes.domains import bounded_inputs
 
 CODE = "never-binds"
 MOST_CASES = 20_000

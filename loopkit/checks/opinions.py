@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import JudgeRule
-from loopkit.problems import Problem
-from loopkit.rows import PlacedRule
-from loopkit.rows.severity import levels_at, may_block
+from loopkit.document.problems import Problem
+from loopkit.language import JudgeRule
+from loopkit.proof.outcomes import PlacedRule
+from loopkit.proof.outcomes.severity import levels_at, may_block
 
 
 def check_opinions(subject: Subject) -> Iterator[Problem]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import AgentState
-from loopkit.graph import output_of
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import AgentState
+from loopkit.machine.graph import output_of
 
 OF_TEXTS = {
     "fence": "it is found in fences anyway",

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.checks.verdict_readings import patterns_of, verdict_readings
-from loopkit.definition import (
+from loopkit.document.problems import Problem, closest
+from loopkit.language import (
     AuthorState,
     CommandAgent,
     CommandRule,
@@ -16,10 +17,9 @@ from loopkit.definition import (
     NotMatchesRule,
     Output,
 )
-from loopkit.definition.states import ExtractAll, ExtractCount, ExtractMatch
-from loopkit.graph import DocPath
-from loopkit.patterns import PatternError, compile_pattern
-from loopkit.problems import Problem, closest
+from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch
+from loopkit.machine.graph import DocPath
+from loopkit.text.patterns import PatternError, compile_pattern
 
 
 def check_patterns(subject: Subject) -> Iterator[Problem]:

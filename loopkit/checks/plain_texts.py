@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import JudgeRule, ModelAgent
-from loopkit.graph import DocPath
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import JudgeRule, ModelAgent
+from loopkit.machine.graph import DocPath
 
 
 def check_plain_texts(subject: Subject) -> Iterator[Problem]:

@@ -13,10 +13,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import PythonRule
-from loopkit.graph import DocPath
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import PythonRule
+from loopkit.machine.graph import DocPath
 from loopkit.plugins import ENTRY_POINTS
-from loopkit.problems import Problem, did_you_mean
 
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import parse_record
-from loopkit.definition import HumanState
-from loopkit.graph import DocPath, Edge
-from loopkit.guard.kleene import truth
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import HumanState
+from loopkit.language.datatypes import parse_record
+from loopkit.language.guard.kleene import truth
+from loopkit.machine.graph import DocPath, Edge
 
 
 def check_questions(subject: Subject) -> Iterator[Problem]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from loopkit.bounds import Anatomy, explore, present_of
 from loopkit.checks.exits import fact_in_words
 from loopkit.checks.explored import how_reached
-from loopkit.definition import Machine
-from loopkit.runstate import RunState
+from loopkit.engine.state import RunState
+from loopkit.language import Machine
+from loopkit.proof.bounds import Anatomy, explore, present_of
 
 
 def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.graph import Graph
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.machine.graph import Graph
 
 
 def check_reachability(subject: Subject) -> Iterator[Problem]:

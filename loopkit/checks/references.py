@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import AgentState, ErrorEdge, JudgeRule, Transition, ValidateState
-from loopkit.definition.noun import ID_PATTERN
-from loopkit.graph import DocPath
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition, ValidateState
+from loopkit.language.noun import ID_PATTERN
+from loopkit.machine.graph import DocPath
 
 
 def check_agents(subject: Subject) -> Iterator[Problem]:

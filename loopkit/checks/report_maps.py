@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.words import ambiguous, one_sided
-from loopkit.definition import Agent, CommandRule, JudgeRule, ReportMap
-from loopkit.graph import DocPath
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import Agent, CommandRule, JudgeRule, ReportMap
+from loopkit.machine.graph import DocPath
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes")

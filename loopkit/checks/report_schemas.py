@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from loopkit.checks.report_maps import Mapped, mapped_judges
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import DataType, parse_fields
-from loopkit.definition import ReportMap
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import ReportMap
+from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.validators.report_form import ReportForm, folded, form_of
 
 OF_FINDINGS = ("message", "severity", "code", "key", "location", "line")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import AcyclicRule, LookupRule, RequireRule, Rule
-from loopkit.graph import DocPath
-from loopkit.guard import GuardError, parse_path, parse_requirement
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import AcyclicRule, LookupRule, RequireRule, Rule
+from loopkit.language.guard import GuardError, parse_path, parse_requirement
+from loopkit.machine.graph import DocPath
 
 Reading = tuple[DocPath, str, Callable[[str], object]]
 """Where a text stands in its rule, the text, and what reads it."""

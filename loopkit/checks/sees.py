@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import JudgeRule
-from loopkit.graph import DocPath
-from loopkit.problems import Problem, did_you_mean
-from loopkit.template import Anything, Fields, Shape
-from loopkit.template.shapes import member
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import JudgeRule
+from loopkit.language.template import Anything, Fields, Shape
+from loopkit.language.template.shapes import member
+from loopkit.machine.graph import DocPath
 
 
 def check_sees(subject: Subject) -> Iterator[Problem]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
-from loopkit.definition import JudgeRule, ReportMap, ValidateState
-from loopkit.definition.machine import NO_FINDING
-from loopkit.graph import DocPath
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import JudgeRule, ReportMap, ValidateState
+from loopkit.language.machine import NO_FINDING
+from loopkit.machine.graph import DocPath
 from loopkit.text import plural
 
 

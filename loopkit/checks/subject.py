@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from loopkit.graph import DocPath, Edge, Graph
-from loopkit.load import Loaded, Source
-from loopkit.rows import Anatomy
-from loopkit.scope import Scope
-from loopkit.template import Shape
+from loopkit.language.load import Loaded, Source
+from loopkit.language.template import Shape
+from loopkit.machine.graph import DocPath, Edge, Graph
+from loopkit.machine.scope import Scope
+from loopkit.proof.outcomes import Anatomy
 
 
 @dataclass(frozen=True)

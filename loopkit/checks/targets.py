@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject, target_path
-from loopkit.definition import FinalState
-from loopkit.graph import DocPath
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import FinalState
+from loopkit.machine.graph import DocPath
 
 
 def check_targets(subject: Subject) -> Iterator[Problem]:

@@ -9,10 +9,10 @@ from loopkit.checks import ways
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES, Use, uses
-from loopkit.definition import HumanState
-from loopkit.flow import ANY_REPORT, Token
-from loopkit.problems import Problem, closest
-from loopkit.template import TemplateError, check, parse
+from loopkit.document.problems import Problem, closest
+from loopkit.language import HumanState
+from loopkit.language.template import TemplateError, check, parse
+from loopkit.machine.flow import ANY_REPORT, Token
 
 REPORT_NAMES = frozenset({"report", "reports"})
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from loopkit.checks import ways
 from loopkit.checks.subject import Subject, target_path
-from loopkit.definition import FinalState
-from loopkit.graph import Edge
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.language import FinalState
+from loopkit.machine.graph import Edge
 
 
 def check_cycles(subject: Subject) -> Iterator[Problem]:

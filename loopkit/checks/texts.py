@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.definition import (
+from loopkit.language import (
     AgentState,
     AuthorState,
     CommandAgent,
@@ -20,9 +20,9 @@ from loopkit.definition import (
     ValidateState,
     Workspace,
 )
-from loopkit.graph import DocPath, output_of
-from loopkit.rows import PlacedRule
-from loopkit.template import Anything, Scalar, Shape
+from loopkit.language.template import Anything, Scalar, Shape
+from loopkit.machine.graph import DocPath, output_of
+from loopkit.proof.outcomes import PlacedRule
 
 Names = Mapping[str, Shape]
 OF_MESSAGES: Names = {"item": Anything(), "index": Scalar(), "value": Anything()}

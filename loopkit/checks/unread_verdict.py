@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from loopkit.checks import guards, texts
 from loopkit.checks.mentions import in_template
 from loopkit.checks.subject import Subject
-from loopkit.definition import FinalState, HumanState
-from loopkit.problems import Problem
-from loopkit.scope import own_names
+from loopkit.document.problems import Problem
+from loopkit.language import FinalState, HumanState
+from loopkit.machine.scope import own_names
 
 OF_REPORTS = frozenset(
     {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}

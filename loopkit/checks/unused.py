@@ -8,10 +8,10 @@ from loopkit.checks.guards import uses
 from loopkit.checks.patterns import written_patterns
 from loopkit.checks.references import is_plain_id, revise_edges
 from loopkit.checks.subject import Subject
-from loopkit.definition import AgentState, JudgeRule
-from loopkit.guard import Guard
-from loopkit.problems import Problem, Severity
-from loopkit.rows import parsed_guard
+from loopkit.document.problems import Problem, Severity
+from loopkit.language import AgentState, JudgeRule
+from loopkit.language.guard import Guard
+from loopkit.proof.outcomes import parsed_guard
 
 
 def check_unused(subject: Subject) -> Iterator[Problem]:

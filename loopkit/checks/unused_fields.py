@@ -8,8 +8,8 @@ from typing import Any
 from loopkit.checks import texts
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
-from loopkit.datatypes import is_json_schema, parse_fields
-from loopkit.definition import (
+from loopkit.document.problems import Problem
+from loopkit.language import (
     AcyclicRule,
     AgentState,
     AuthorState,
@@ -19,8 +19,8 @@ from loopkit.definition import (
     PythonRule,
     RequireRule,
 )
-from loopkit.graph import DocPath, artifact_of, output_of
-from loopkit.problems import Problem
+from loopkit.language.datatypes import is_json_schema, parse_fields
+from loopkit.machine.graph import DocPath, artifact_of, output_of
 
 
 def check_unused_fields(subject: Subject) -> Iterator[Problem]:

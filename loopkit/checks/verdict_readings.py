@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.words import ambiguous, one_sided
-from loopkit.definition import CommandRule, JudgeRule, Rule, VerdictReading
-from loopkit.graph import DocPath
-from loopkit.patterns import PatternError, compile_pattern
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import CommandRule, JudgeRule, Rule, VerdictReading
+from loopkit.machine.graph import DocPath
+from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.verdict.listed import GROUPS
 
 if TYPE_CHECKING:

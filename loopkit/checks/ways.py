@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from loopkit.graph import Edge, Graph
+from loopkit.machine.graph import Edge, Graph
 
 Way = tuple[str, ...]
 

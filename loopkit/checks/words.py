@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.graph import DocPath
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
+from loopkit.machine.graph import DocPath
 from loopkit.validators.report_form import folded
 
 

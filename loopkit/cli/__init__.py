@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from loopkit.problems import did_you_mean
+            from loopkit.document.problems import did_you_mean
 
             hint = did_you_mean(str(args[0]), COMMANDS)
             raise click.UsageError(f"no such command `{args[0]}`; {hint}", ctx) from error

@@ -12,11 +12,11 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.inputs import given_inputs
-from loopkit.datatypes import parse_record
-from loopkit.definition import HumanState
-from loopkit.events import HumanAnswer
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
-from loopkit.runner.active import ActiveRun
+from loopkit.language import HumanState
+from loopkit.language.datatypes import parse_record
 
 
 @click.command()

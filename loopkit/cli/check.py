@@ -11,9 +11,9 @@ import click
 from loopkit.checks import check
 from loopkit.cli import exits
 from loopkit.cli.machine_files import machine_files
-from loopkit.load import Loaded, load, load_text
-from loopkit.problems import Problem, ProblemsFound
-from loopkit.source import decoded
+from loopkit.document import decoded
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.language.load import Loaded, load, load_text
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
 

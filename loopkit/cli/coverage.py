@@ -14,8 +14,7 @@ import click
 from loopkit.cli import exits
 from loopkit.cli.exits import USAGE, Stop
 from loopkit.cli.writing import write
-from loopkit.diagram import Marks
-from loopkit.load import Loaded
+from loopkit.language.load import Loaded
 from loopkit.testing import (
     Coverage,
     Machines,
@@ -28,6 +27,7 @@ from loopkit.testing import (
 )
 from loopkit.testing.coverage import percent
 from loopkit.text import plural
+from loopkit.views.diagram import Marks
 
 F = TypeVar("F", bound=Callable[..., Any])
 

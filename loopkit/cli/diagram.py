@@ -10,11 +10,11 @@ import click
 
 from loopkit.cli import exits
 from loopkit.cli.machine import checked
-from loopkit.definition import Machine
-from loopkit.diagram import FORMATS, Drawing, Marks, drawing
-from loopkit.graph import Graph
-from loopkit.load import Loaded
-from loopkit.runstate import RunState
+from loopkit.engine.state import RunState
+from loopkit.language import Machine
+from loopkit.language.load import Loaded
+from loopkit.machine.graph import Graph
+from loopkit.views.diagram import FORMATS, Drawing, Marks, drawing
 
 
 @click.command()

@@ -18,9 +18,9 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
-from loopkit.groups import GROUPS
-from loopkit.runner.active import ActiveRun
-from loopkit.runstate import RunState
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.state import RunState
+from loopkit.outside.groups import GROUPS
 from loopkit.text import printable
 from loopkit.views.amounts import spent
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from loopkit.problems import Problem
+    from loopkit.document.problems import Problem
 
 OK = 0
 FAILURE = 1
@@ -42,10 +42,10 @@ def told() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
     from loopkit.agents.cast import NotRunnable
     from loopkit.agents.scripted import Crashed
+    from loopkit.document.problems import ProblemsFound
+    from loopkit.drive.work.human import AnswerRefused
     from loopkit.journal import JournalError, UnknownRun
-    from loopkit.json_schema import NotJudged
-    from loopkit.problems import ProblemsFound
-    from loopkit.runner.work.human import AnswerRefused
+    from loopkit.language.json_schema import NotJudged
 
     try:
         yield
@@ -65,7 +65,7 @@ def told() -> Iterator[None]:
 
 def shown(problems: Sequence[Problem]) -> str:
     """Problems as text, each with its place, its line and a caret."""
-    from loopkit.problems import render
+    from loopkit.document.problems import render
 
     files = {problem.span.file for problem in problems if problem.span is not None}
     return render(problems, {file: _text(file) for file in files}).rstrip("\n")

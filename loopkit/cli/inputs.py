@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from loopkit.cli.exits import USAGE, Stop
-from loopkit.datatypes import DataType, parse_record
-from loopkit.definition import Machine
-from loopkit.inputs import InputFault, InvalidInput, complete_input, partial_input
-from loopkit.validators.json_text import NoJson, parse_json
+from loopkit.language import Machine
+from loopkit.language.datatypes import DataType, parse_record
+from loopkit.language.inputs import InputFault, InvalidInput, complete_input, partial_input
+from loopkit.text.json_text import NoJson, parse_json
 
 _option = click.option
 
@@ -85,7 +85,7 @@ def given_inputs(
 
 
 def _from_file(name: str) -> dict[str, Any]:
-    from loopkit.source import read, read_file
+    from loopkit.document import read, read_file
 
     document = read(sys.stdin.read(), "<stdin>") if name == "-" else read_file(Path(name), name)
     plain = document.plain()

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loopkit.cli.watching import Watcher
-from loopkit.runner.active import Stored
+from loopkit.drive.active import Stored
 from loopkit.text import printable
 from loopkit.views.console import Line, Tone, lines
 from loopkit.views.progress import Progress, fitted, progress_of, status

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loopkit.checks import check
 from loopkit.cli.exits import USAGE, Stop, say, shown
-from loopkit.load import Loaded, load, load_text
+from loopkit.language.load import Loaded, load, load_text
 
 
 def loaded_from(path: Path) -> Loaded:

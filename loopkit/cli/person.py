@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
-from loopkit.datatypes import DataType, described, parse_record
-from loopkit.definition import HumanState
-from loopkit.engine import Engine
-from loopkit.events import Choice, HumanAnswer, Waiting
-from loopkit.json_schema import schema_faults
-from loopkit.runner.questions import answered_step
-from loopkit.runner.work.human import AnswerRefused
-from loopkit.runstate import RunState
+from loopkit.drive.questions import answered_step
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Choice, HumanAnswer, Waiting
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.language import HumanState
+from loopkit.language.datatypes import DataType, described, parse_record
+from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
 from loopkit.views.review import review
 

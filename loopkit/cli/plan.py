@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from loopkit.bounds import Endless, NotDetermined
 from loopkit.cli import exits
 from loopkit.cli.exits import USAGE, Stop
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import checked
-from loopkit.plan import plan_of, shown
+from loopkit.proof.bounds import Endless, NotDetermined
+from loopkit.views.plan import plan_of, shown
 
 
 @click.command()

@@ -14,8 +14,8 @@ import click
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
-from loopkit.program import Program
-from loopkit.runner.active import Stored
+from loopkit.drive.active import Stored
+from loopkit.machine.program import Program
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
 
 

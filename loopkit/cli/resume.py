@@ -9,9 +9,9 @@ import click
 from loopkit.app import App
 from loopkit.cli.driving import drive, output_option, usd
 from loopkit.cli.exits import USAGE, Stop
-from loopkit.definition import Limits
-from loopkit.problems import did_you_mean
-from loopkit.runner.active import ActiveRun
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.active import ActiveRun
+from loopkit.language import Limits
 
 RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
 

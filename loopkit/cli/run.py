@@ -18,8 +18,8 @@ from loopkit.cli.machine import checked
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.scripts import scripted
 from loopkit.cli.secrets import warn_of_secrets
-from loopkit.load import with_machine
-from loopkit.runner.active import ActiveRun
+from loopkit.drive.active import ActiveRun
+from loopkit.language.load import with_machine
 
 
 @click.command()

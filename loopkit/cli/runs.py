@@ -14,9 +14,9 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exits
 from loopkit.cli.record import command as record
 from loopkit.cli.watching import event_line
+from loopkit.drive.archive import stored_event
+from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable
-from loopkit.runner.archive import stored_event
-from loopkit.runstate import RunState
 from loopkit.text import indented, one_line, or_empty
 from loopkit.views.amounts import spent
 from loopkit.views.console import lines

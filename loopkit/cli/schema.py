@@ -7,7 +7,7 @@ import json
 import click
 
 from loopkit.cli.exits import OK
-from loopkit.publish import SCHEMAS
+from loopkit.views.schemas import SCHEMAS
 
 
 @click.command()

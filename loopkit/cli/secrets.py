@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.cli.exits import say
-from loopkit.definition import Machine
-from loopkit.redaction import ordinary_values, secret_finder
+from loopkit.language import Machine
+from loopkit.outside.redaction import ordinary_values, secret_finder
 
 
 def warn_of_secrets(machine: Machine, inputs: Mapping[str, Any]) -> None:

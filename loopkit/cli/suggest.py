@@ -10,8 +10,8 @@ import click
 
 from loopkit.cli import exits
 from loopkit.cli.exits import OK, USAGE, Stop
-from loopkit.graph import Graph
-from loopkit.problems import ProblemsFound
+from loopkit.document.problems import ProblemsFound
+from loopkit.machine.graph import Graph
 from loopkit.testing import SUFFIX, Goal, Machines, Suite, load_suite, play, scenario_files
 from loopkit.testing.coverage import Reached, line, reached, words
 from loopkit.testing.suggesting import Suggestions, as_cases, as_file, empty_suite, suggest

@@ -16,7 +16,7 @@ from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
 from loopkit.cli.suggest import refuse_with, suggest_option, suggested
 from loopkit.cli.update import Updating, update_options
 from loopkit.cli.writing import write
-from loopkit.problems import ProblemsFound
+from loopkit.document.problems import ProblemsFound
 from loopkit.testing import (
     SUFFIX,
     CaseResult,

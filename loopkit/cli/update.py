@@ -13,8 +13,8 @@ import click
 
 from loopkit.cli import exits
 from loopkit.cli.exits import USAGE, Stop
-from loopkit.problems import ProblemsFound, did_you_mean
-from loopkit.source import NotWritable
+from loopkit.document import NotWritable
+from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.testing import Machines, Selection, Suite, load_suite
 from loopkit.testing.updating import NotWritten, Update
 from loopkit.testing.updating import update as updated

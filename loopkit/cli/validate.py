@@ -14,10 +14,10 @@ from loopkit.cli import exits
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import checked
 from loopkit.cli.scripts import scripted
-from loopkit.findings import Report
-from loopkit.load import Loaded
-from loopkit.problems import did_you_mean
-from loopkit.standalone import VERDICT_STATE, judging_machine
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.standalone import VERDICT_STATE, judging_machine
+from loopkit.engine.findings import Report
+from loopkit.language.load import Loaded
 from loopkit.views.review import report_lines
 
 

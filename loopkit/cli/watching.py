@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import click
 
 from loopkit.cli import exits
-from loopkit.runner.active import Stored
+from loopkit.drive.active import Stored
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress, progress_of
 

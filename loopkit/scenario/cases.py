@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from loopkit.definition.noun import Duration, Id, Noun, fault
+from loopkit.language.noun import Duration, Id, Noun, fault
 from loopkit.scenario.expecting import Expect
 from loopkit.scenario.script import Answers, Commands, Cost, Role
 

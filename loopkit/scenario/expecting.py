@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.definition.noun import Id, Noun, Text, fault
-from loopkit.findings import Status, Verdict
+from loopkit.engine.findings import Status, Verdict
+from loopkit.language.noun import Id, Noun, Text, fault
 
 GAP = "…"
 """In a list: anything or nothing between what stands before it and behind it."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from loopkit.load import Source, digest_of, include
-from loopkit.mistakes import explain
-from loopkit.problems import Problem, ProblemsFound, did_you_mean
+from loopkit.document import read_file
+from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
+from loopkit.language.load import Source, digest_of, include
+from loopkit.language.mistakes import explain
 from loopkit.scenario.cases import Scenario
-from loopkit.source import read_file
 
 INCLUDING = frozenset({"reply", "edit", "stdout", "equals"})
 PARTS = ("agents", "commands", "answers")

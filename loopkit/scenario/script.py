@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from loopkit.definition.noun import Duration, Id, Noun, Text, fault
+from loopkit.language.noun import Duration, Id, Noun, Text, fault
 
 Fault = Literal[
     "rate_limit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.load import DocPath
+from loopkit.language.load import DocPath
 
 GoalKind = Literal["state", "transition", "cap"]
 

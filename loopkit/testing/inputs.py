@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopkit.datatypes import DataType, conform, parse_record
-from loopkit.definition import Machine
-from loopkit.json_schema import NotJudged
-from loopkit.load import DocPath, include
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import Machine
+from loopkit.language.datatypes import DataType, conform, parse_record
+from loopkit.language.json_schema import NotJudged
+from loopkit.language.load import DocPath, include
 from loopkit.scenario import LoadedScenario
 
 

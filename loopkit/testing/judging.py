@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from loopkit.load import DocPath
+from loopkit.language.load import DocPath
 from loopkit.testing.expectations import missed
 from loopkit.testing.expectations.route import ended
 from loopkit.testing.leftovers import leftovers

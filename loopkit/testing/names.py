@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from loopkit.load import DocPath, Source
-from loopkit.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language.load import DocPath, Source
 from loopkit.scenario import GAP, SUSPENDED, WAITING, Case, Expect, PlayedAnswer, Scenario
 from loopkit.testing.playbill import Playbill
 

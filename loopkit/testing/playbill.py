@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from loopkit.definition import (
+from loopkit.language import (
     AgentState,
     CommandRule,
     CommandState,
@@ -16,8 +16,8 @@ from loopkit.definition import (
     Rule,
     ValidateState,
 )
-from loopkit.graph import Edge, Graph
-from loopkit.program import validators_of
+from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.program import validators_of
 
 
 @dataclass(frozen=True)

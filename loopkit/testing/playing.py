@@ -18,14 +18,14 @@ from tempfile import gettempdir
 from loopkit.agents.port import AgentPort, PlayedCommands, Reply, Request
 from loopkit.agents.scripted import Crashed, Unprepared
 from loopkit.app import App, Script
-from loopkit.events import Usage
+from loopkit.drive.active import ActiveRun, Stored
+from loopkit.drive.breaker import Breakers
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Usage
+from loopkit.engine.state import RunState
 from loopkit.journal.memory import MemoryJournal
-from loopkit.load import digest_of
-from loopkit.processes import CommandResult
-from loopkit.runner.active import ActiveRun, Stored
-from loopkit.runner.breaker import Breakers
-from loopkit.runner.work.human import AnswerRefused
-from loopkit.runstate import RunState
+from loopkit.language.load import digest_of
+from loopkit.outside.processes import CommandResult
 from loopkit.scenario import Resume, read_resolved
 from loopkit.testing.clock import PlayedClock
 from loopkit.testing.suites import Suite

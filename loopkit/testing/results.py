@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from loopkit.problems import Problem, render_one
+from loopkit.document.problems import Problem, render_one
 from loopkit.text import printable
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from loopkit.events import Event, Intended, Resumed, Started, Suspended
-from loopkit.redaction import Redact
+from loopkit.engine.events import Event, Intended, Resumed, Started, Suspended
+from loopkit.outside.redaction import Redact
 from loopkit.text import one_line
 
 PROCESS = frozenset({"claimed", "held", "refused"})

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.checks import check
-from loopkit.engine import Engine
-from loopkit.graph import Graph
-from loopkit.load import DocPath, Loaded, Source, load
-from loopkit.problems import Problem, ProblemsFound
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import DocPath, Loaded, Source, load
+from loopkit.machine.graph import Graph
 from loopkit.scenario import Case, LoadedScenario, load_file
 from loopkit.testing.inputs import inputs_of
 from loopkit.testing.names import unknown_names

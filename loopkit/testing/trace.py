@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.definition import Machine, ValidateState
-from loopkit.events import Decided, Emitted, Entered, Event, Intended, Worked
-from loopkit.findings import Report
-from loopkit.runstate import RunState, apply
+from loopkit.engine.events import Decided, Emitted, Entered, Event, Intended, Worked
+from loopkit.engine.findings import Report
+from loopkit.engine.state import RunState, apply
+from loopkit.language import Machine, ValidateState
 
 
 @dataclass(frozen=True, slots=True)

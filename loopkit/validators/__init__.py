@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
-from loopkit.definition import (
+from loopkit.engine.findings import Answer
+from loopkit.language import (
     AcyclicRule,
     CommandRule,
     JudgeRule,
@@ -22,12 +23,11 @@ from loopkit.definition import (
     SchemaRule,
     SectionRule,
 )
-from loopkit.definition.validators import RULE_KINDS
-from loopkit.findings import Answer
-from loopkit.guard import GuardError, compile_guard
-from loopkit.guard import parse as parse_guard
-from loopkit.patterns import PatternError, PatternTimeout
-from loopkit.template import TemplateError
+from loopkit.language.guard import GuardError, compile_guard
+from loopkit.language.guard import parse as parse_guard
+from loopkit.language.template import TemplateError
+from loopkit.language.validators import RULE_KINDS
+from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.acyclic import check_acyclic
 from loopkit.validators.answer import (
     answer_with,

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from loopkit.definition import Acyclic, AcyclicRule
-from loopkit.guard import parse_path, select
-from loopkit.guard.paths import ITEMS
+from loopkit.language import Acyclic, AcyclicRule
+from loopkit.language.guard import parse_path, select
+from loopkit.language.guard.paths import ITEMS
 from loopkit.validators.cycles import shortest_cycles
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault

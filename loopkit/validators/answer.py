@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loopkit.definition import CommandRule, FixedRule, Rule, SchemaRule
-from loopkit.findings import Answer, Finding, verdict_of
-from loopkit.severities import Severities
-from loopkit.template import parse
+from loopkit.engine.findings import Answer, Finding, verdict_of
+from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
+from loopkit.language import CommandRule, FixedRule, Rule, SchemaRule
+from loopkit.language.severities import Severities
+from loopkit.language.template import parse
 from loopkit.validators.fault import CannotJudge, Fault
-from loopkit.validators.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
 from loopkit.validators.subject import over
 
 

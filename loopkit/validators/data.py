@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopkit.markdown import code_blocks
-from loopkit.problems import ProblemsFound
-from loopkit.source import read
-from loopkit.validators.json_text import NoJson, extract_json, parse_json
+from loopkit.document import read
+from loopkit.document.problems import ProblemsFound
+from loopkit.text.json_text import NoJson, extract_json, parse_json
+from loopkit.text.markdown import code_blocks
 from loopkit.validators.subject import Subject
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopkit.findings import ErrorClass
+from loopkit.engine.findings import ErrorClass
 from loopkit.validators.subject import Setting, Subject
 
 MAX_FAULTS = 50

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from loopkit.definition import JudgeRule
-from loopkit.template import FieldedText, parse
+from loopkit.language import JudgeRule
+from loopkit.language.template import FieldedText, parse
 from loopkit.validators.known import BESIDE, KNOWN, OF_KNOWN, STANDINGS, asked_of
 from loopkit.validators.report_form import ReportForm, quoted, words_for
 from loopkit.validators.subject import Subject

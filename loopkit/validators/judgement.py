@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from loopkit.datatypes import conform
-from loopkit.definition.machine import NO_FINDING
-from loopkit.findings import Answer, Finding, with_findings
+from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.engine.identity import finding_id
+from loopkit.language.datatypes import conform
+from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line
 from loopkit.validators.answer import answer_with, storable
-from loopkit.validators.identity import finding_id
 from loopkit.validators.known import KNOWN, not_resolved, still_open
 from loopkit.validators.only_report import Report, only_report
 from loopkit.validators.report_findings import RULE, report_findings

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from loopkit.findings import Finding
-from loopkit.template import parse
+from loopkit.engine.findings import Finding
+from loopkit.language.template import parse
 from loopkit.validators.only_report import Report
 from loopkit.validators.report_form import (
     MISSING,

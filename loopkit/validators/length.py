@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.definition import MaxCharsRule, MinCharsRule
+from loopkit.language import MaxCharsRule, MinCharsRule
 from loopkit.validators.fault import Fault, amount, counted
 from loopkit.validators.subject import Setting, Subject
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
-from loopkit.definition import DataFile, Lookup, LookupRule
-from loopkit.guard import parse_path, select
+from loopkit.language import DataFile, Lookup, LookupRule
+from loopkit.language.guard import parse_path, select
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
 from loopkit.validators.subject import Setting, Subject

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from loopkit.validators.json_text import NoJson, canonical, json_in, parse_json
+from loopkit.text.json_text import NoJson, canonical, json_in, parse_json
 from loopkit.validators.report_form import MISSING, Doubt, ReportForm, key_of, part, quoted
 
 Report: TypeAlias = dict[str, object]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from loopkit.definition import MatchesRule, NotMatchesRule
-from loopkit.markdown import without_code
-from loopkit.patterns import occurrences
+from loopkit.language import MatchesRule, NotMatchesRule
+from loopkit.text.markdown import without_code
+from loopkit.text.patterns import occurrences
 from loopkit.validators.fault import MAX_FAULTS, Fault, amount, counted
 from loopkit.validators.subject import Setting, Subject
 

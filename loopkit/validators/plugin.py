@@ -10,20 +10,20 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loopkit.definition import PythonRule
-from loopkit.plugins import Finding
-from loopkit.processes import (
+from loopkit.language import PythonRule
+from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
     command_environment,
     run_command,
 )
+from loopkit.outside.workspace import UnusableWorkspace, prepare
+from loopkit.plugins import Finding
 from loopkit.text import one_line
 from loopkit.validators.command import tail
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.subject import Setting, Subject
-from loopkit.workspace import UnusableWorkspace, prepare
 
 WORKER = ("-P", "-B", "-X", "utf8", "-m", "loopkit.plugins.worker")
 """Without the working folder among the modules, where an agent may write, and without bytecode."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopkit.definition.machine import NO_FINDING
-from loopkit.findings import Finding
+from loopkit.engine.findings import Finding
+from loopkit.engine.identity import Defect, finding_ids
+from loopkit.language.machine import NO_FINDING
 from loopkit.validators.answer import storable
-from loopkit.validators.identity import Defect, finding_ids
 from loopkit.validators.only_report import Report
 from loopkit.validators.report_form import (
     MISSING,

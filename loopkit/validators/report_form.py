@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
-from loopkit.datatypes import DataType, parse_fields
-from loopkit.definition import Agent, JudgeRule, ReportMap, Score
-from loopkit.findings import Finding
-from loopkit.severities import Severities
-from loopkit.validators.json_text import canonical
+from loopkit.engine.findings import Finding
+from loopkit.language import Agent, JudgeRule, ReportMap, Score
+from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.severities import Severities
+from loopkit.text.json_text import canonical
 
 Meaning = TypeVar("Meaning", bound=str)
 VerdictWord = Literal["pass", "warn", "fail"]

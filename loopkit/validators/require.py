@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from itertools import islice
 
-from loopkit.definition import RequireRule
-from loopkit.guard import parse_requirement, select
-from loopkit.guard.requirement import Known
+from loopkit.language import RequireRule
+from loopkit.language.guard import parse_requirement, select
+from loopkit.language.guard.requirement import Known
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
 from loopkit.validators.subject import Setting, Subject, over

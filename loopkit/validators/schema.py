@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loopkit.datatypes import NotationError, conform, parse_type
-from loopkit.definition import SchemaRule
-from loopkit.json_schema import NotJudged
+from loopkit.language import SchemaRule
+from loopkit.language.datatypes import NotationError, conform, parse_type
+from loopkit.language.json_schema import NotJudged
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
 from loopkit.validators.subject import Setting, Subject

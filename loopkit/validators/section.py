@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loopkit.definition import SectionRule
-from loopkit.markdown import has_section, section, title, title_has_text
+from loopkit.language import SectionRule
 from loopkit.text import one_line
+from loopkit.text.markdown import has_section, section, title, title_has_text
 from loopkit.validators.fault import Fault
 from loopkit.validators.subject import Setting, Subject
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from loopkit.markdown import with_line_feeds
-from loopkit.processes import CommandResult, run_command
-from loopkit.redaction import Redact
-from loopkit.severities import Severities
+from loopkit.language.severities import Severities
+from loopkit.outside.processes import CommandResult, run_command
+from loopkit.outside.redaction import Redact
+from loopkit.text.markdown import with_line_feeds
 
 
 class CommandRunner(Protocol):

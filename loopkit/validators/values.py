@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.guard import select
-from loopkit.guard.paths import ITEMS
-from loopkit.json_schema.equality import canonical
-from loopkit.problems import did_you_mean
+from loopkit.document.problems import did_you_mean
+from loopkit.language.guard import select
+from loopkit.language.guard.paths import ITEMS
+from loopkit.language.json_schema.equality import canonical
 from loopkit.text import one_line
 
 MAX_HINTS = 10

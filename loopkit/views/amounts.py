@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from loopkit.events import Usage
+from loopkit.engine.events import Usage
 from loopkit.text import plural
 
 LEAST_USD = 0.0001

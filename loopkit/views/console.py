@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loopkit.events import (
+from loopkit.drive.active import Stored
+from loopkit.engine.events import (
     Baselined,
     Decided,
     Emitted,
@@ -27,8 +28,7 @@ from loopkit.events import (
     Waiting,
     Worked,
 )
-from loopkit.findings import Finding, Report
-from loopkit.runner.active import Stored
+from loopkit.engine.findings import Finding, Report
 from loopkit.text import one_line, or_empty, plural
 from loopkit.views.amounts import took, until
 from loopkit.views.history import found_by, weight

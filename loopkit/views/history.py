@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from loopkit.events import Artifact
-from loopkit.findings import Finding, Report
-from loopkit.graph import Graph
-from loopkit.ledger import normalised, rounds_of
-from loopkit.runstate import Round, RunState
-from loopkit.severities import ERROR
+from loopkit.engine.events import Artifact
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.ledger import normalised, rounds_of
+from loopkit.engine.state import Round, RunState
+from loopkit.language.severities import ERROR
+from loopkit.machine.graph import Graph
 from loopkit.text import indented, one_line, plural, printable
 
 MOST_LINES = 60

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopkit.events import (
+from loopkit.drive.active import Stored
+from loopkit.engine.events import (
     Decided,
     Entered,
     Failed,
@@ -21,7 +22,6 @@ from loopkit.events import (
     Waiting,
     Worked,
 )
-from loopkit.runner.active import Stored
 from loopkit.text import one_line, plural
 from loopkit.views.amounts import duration, money, until
 

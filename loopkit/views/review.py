@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.datatypes import described, parse_record
-from loopkit.engine import Engine
-from loopkit.events import Artifact, Waiting
-from loopkit.findings import Finding, Report
-from loopkit.graph import cap_value
-from loopkit.runstate import RunState
+from loopkit.engine.events import Artifact, Waiting
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.language.datatypes import described, parse_record
+from loopkit.machine.graph import cap_value
 from loopkit.text import indented, or_empty, printable
 from loopkit.views.history import (
     change_lines,

@@ -23,11 +23,11 @@ from typing import Any, Literal
 
 from loopkit.agents.model import client
 from loopkit.app import App, Script
-from loopkit.events import Failed, InDoubt, Replied, Suspended
+from loopkit.engine.events import Failed, InDoubt, Replied, Suspended
+from loopkit.engine.state import RunState
 from loopkit.journal import NewRecord
 from loopkit.journal.sqlite import SqliteJournal
-from loopkit.load import load
-from loopkit.runstate import RunState
+from loopkit.language.load import load
 from loopkit.scenario import load_scenario
 
 Moment = Literal["before", "after"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from loopkit.patterns import TIME_LIMIT_S
+from loopkit.text.patterns import TIME_LIMIT_S
 from tests.hostile.data import graph, reply, value
 from tests.hostile.interruptions import signals, slow_machine
 from tests.hostile.oddities import encoded, with_oddities

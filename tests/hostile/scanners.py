@@ -21,27 +21,27 @@ from loopkit.agents.command import read_stream_json
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.retry_after import retry_after_s
 from loopkit.checks.mentions import in_template
-from loopkit.definition import Extract, VerdictReading
-from loopkit.events import Artifact
-from loopkit.extract import extract
-from loopkit.guard import parse as parse_guard
-from loopkit.ledger import normalised
-from loopkit.markdown import code_blocks, section, title_has_text, without_code, without_fences
-from loopkit.severities import Severities
-from loopkit.source import written
-from loopkit.template import parse as parse_template
-from loopkit.template.filters import FILTERS
-from loopkit.template.meter import metered
+from loopkit.document import written
+from loopkit.drive.fields import extract
+from loopkit.engine.events import Artifact
+from loopkit.engine.identity import finding_id
+from loopkit.engine.ledger import normalised
+from loopkit.language import Extract, VerdictReading
+from loopkit.language.guard import parse as parse_guard
+from loopkit.language.severities import Severities
+from loopkit.language.template import parse as parse_template
+from loopkit.language.template.filters import FILTERS
+from loopkit.language.template.meter import metered
 from loopkit.text import composed, indented, one_line, printable
-from loopkit.transcript import messages_of
+from loopkit.text.json_text import extract_json, parse_json
+from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
+from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.output import failure
 from loopkit.validators.command.own_report import read_report
 from loopkit.validators.command.reading import Reading
 from loopkit.validators.command.sarif import read_sarif
-from loopkit.validators.identity import finding_id
-from loopkit.validators.json_text import extract_json, parse_json
 from loopkit.validators.judgement import read_judgement
 from loopkit.validators.report_form import ReportForm
 from loopkit.validators.verdict import VerdictForm, read_verdict

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from loopkit.agents.model.catalogue import known_model
-from loopkit.events import Failed, Intended, Replied
+from loopkit.engine.events import Failed, Intended, Replied
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer
 from tests.support import Desk, Played

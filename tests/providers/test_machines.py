@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopkit.agents.cast import NotRunnable
-from loopkit.events import Failed, Finished, Intended, Replied, Suspended
+from loopkit.engine.events import Failed, Finished, Intended, Replied, Suspended
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer
 from tests.providers.openai_mock import OpenAIMock

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from loopkit.events import Failed, Replied
+from loopkit.engine.events import Failed, Replied
+from loopkit.engine.identity import finding_id
 from loopkit.testing import load_suite
-from loopkit.validators.identity import finding_id
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
 from tests.providers.openai_mock import OpenAIMock

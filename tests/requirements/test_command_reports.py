@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.events import Baselined, Worked
-from loopkit.load import load
-from loopkit.runner.active import ActiveRun, Stored
-from loopkit.runstate import RunState
+from loopkit.drive.active import ActiveRun, Stored
+from loopkit.engine.events import Baselined, Worked
+from loopkit.engine.state import RunState
+from loopkit.language.load import load
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
 from tests.support import Desk, Played, QuickClock, scenario

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Failed, Replied
+from loopkit.engine.events import Failed, Replied
 from tests.support import Desk, Played, scenario
 
 RUN = """

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from loopkit.engine import Engine
-from loopkit.load import load
-from loopkit.program import Program
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
 from loopkit.views.review import review
 from tests.support import PASS, Desk, fails, scenario
 

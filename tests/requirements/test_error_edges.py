@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Decided
+from loopkit.engine.events import Decided
 from tests.support import PASS, Desk, fails, scenario
 
 AUTHOR = """

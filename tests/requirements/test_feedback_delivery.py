@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Decided, Emitted, Feedback
+from loopkit.engine.events import Decided, Emitted, Feedback
 from tests.support import PASS, Desk, Played, fails, scenario, warns
 
 HEAD = """

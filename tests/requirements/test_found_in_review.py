@@ -22,12 +22,12 @@ import pytest
 from loopkit.agents.cast import NotRunnable, refuse_misnamed
 from loopkit.app import App
 from loopkit.cli import invoke
-from loopkit.events import Failed, HumanAnswer, Refused
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.breaker import Breakers
+from loopkit.engine.events import Failed, HumanAnswer, Refused
 from loopkit.journal import Journal
 from loopkit.journal.memory import MemoryJournal
-from loopkit.load import load, load_text
-from loopkit.runner.active import ActiveRun
-from loopkit.runner.breaker import Breakers
+from loopkit.language.load import load, load_text
 from loopkit.scenario import load_scenario
 from tests.support import Desk, QuickClock, scenario
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Decided, Intended
+from loopkit.engine.events import Decided, Intended
 from tests.support import PASS, Desk, Played, fails, scenario
 
 LOOP = """

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine import Engine
-from loopkit.load import load
-from loopkit.program import Program
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
 from loopkit.testing import load_suite, run_case
 from loopkit.views.console import lines
 from loopkit.views.progress import progress_of

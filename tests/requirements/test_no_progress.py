@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.events import Artifact
-from loopkit.ledger import normalised
+from loopkit.engine.events import Artifact
+from loopkit.engine.ledger import normalised
 from tests.support import PASS, Desk, Played, fails, scenario
 
 MACHINE = """

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Replied, Suspended
-from loopkit.severities import Severities
+from loopkit.engine.events import Replied, Suspended
+from loopkit.language.severities import Severities
 from loopkit.views.history import resolved_lines
 from tests.requirements.test_counting import CRASHED, LEVELS, found, play
 from tests.support import PASS, Desk, Played, fails, scenario

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Intended, Replied
+from loopkit.engine.events import Intended, Replied
 from tests.support import PASS, Desk, Played, fails, scenario, warns
 
 DOWN = {"fault": "authentication"}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from loopkit.agents.cast import NotRunnable, with_models
-from loopkit.events import Failed, Held, Intended, Replied
-from loopkit.load import load
-from loopkit.runner.breaker import Breakers
+from loopkit.drive.breaker import Breakers
+from loopkit.engine.events import Failed, Held, Intended, Replied
+from loopkit.language.load import load
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer
 from tests.support import Desk, Played, scenario
 

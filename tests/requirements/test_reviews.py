@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopkit.engine import Engine
-from loopkit.load import load
-from loopkit.program import Program
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
 from loopkit.views.review import review
 from tests.support import PASS, Desk, Played, fails, scenario, warns
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Decided, Feedback
+from loopkit.engine.events import Decided, Feedback
 from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from loopkit.app import App, Script
-from loopkit.findings import Report
-from loopkit.load import load
+from loopkit.drive.standalone import VERDICT_STATE, judging_machine
+from loopkit.engine.findings import Report
+from loopkit.language.load import load
 from loopkit.scenario import load_scenario
-from loopkit.standalone import VERDICT_STATE, judging_machine
 from tests.support import PASS, PLAN_REVIEW, Desk, Played, fails, plan, scenario, warns
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Failed
+from loopkit.engine.events import Failed
 from tests.support import PASS, Desk, Played, fails, plan, scenario
 
 GOOD = "Long enough to be taken for a plan."

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Decided
-from loopkit.findings import Report
-from loopkit.records import read_record
+from loopkit.engine.events import Decided
+from loopkit.engine.findings import Report
+from loopkit.engine.records import read_record
 from tests.support import PASS, Desk, fails, scenario, warns
 
 TYPED = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.engine import Engine
-from loopkit.events import Decided, Entered
-from loopkit.load import load
-from loopkit.program import Program
+from loopkit.engine.events import Decided, Entered
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
 from loopkit.views.review import review
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, plan, scenario
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.events import Failed, InDoubt, Intended, Replied, Settled
-from loopkit.runner.work.human import AnswerRefused
-from loopkit.runstate import fold
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
+from loopkit.engine.state import fold
 from tests.support import PASS, ROOT, Desk, Played, fails, scenario
 
 MACHINE = """

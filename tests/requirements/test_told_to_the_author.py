@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine import Engine
-from loopkit.events import Emitted, Worked
-from loopkit.findings import Report
-from loopkit.load import load
-from loopkit.program import Program
+from loopkit.engine.events import Emitted, Worked
+from loopkit.engine.findings import Report
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
 from loopkit.views.review import review
 from tests.support import PASS, Desk, Played, fails, scenario, warns
 

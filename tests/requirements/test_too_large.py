@@ -12,8 +12,8 @@ import pytest
 
 from loopkit.app import App
 from loopkit.cli import invoke
-from loopkit.events import Refused, Replied
-from loopkit.load import load
+from loopkit.engine.events import Refused, Replied
+from loopkit.language.load import load
 from tests.support import Desk
 
 SAY = """

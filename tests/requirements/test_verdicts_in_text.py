@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Replied
-from loopkit.findings import Report
+from loopkit.engine.events import Replied
+from loopkit.engine.findings import Report
 from tests.support import Desk, Played, scenario
 
 MACHINE = """

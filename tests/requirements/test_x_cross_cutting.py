@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.events import Decided, Intended, Replied, Worked
+from loopkit.engine.events import Decided, Intended, Replied, Worked
 from tests.support import PASS, Desk, Played, fails, scenario, warns
 
 MACHINE = """

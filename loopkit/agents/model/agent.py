@@ -10,8 +10,8 @@ from loopkit.agents.model.pricing import quote
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments
 from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.definition import ModelAgent
-from loopkit.events import Usage
+from loopkit.engine.events import Usage
+from loopkit.language import ModelAgent
 
 
 class ModelAgentPort:

@@ -10,8 +10,8 @@ from typing import Any
 
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.port import Request
-from loopkit.definition import ModelAgent, Price
-from loopkit.events import Usage
+from loopkit.engine.events import Usage
+from loopkit.language import ModelAgent, Price
 
 MILLION = 1_000_000
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")

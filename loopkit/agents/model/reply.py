@@ -7,8 +7,8 @@ from typing import Any
 
 from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
 from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.definition import ModelAgent
-from loopkit.events import Usage
+from loopkit.engine.events import Usage
+from loopkit.language import ModelAgent
 
 MOST_TOKENS = 1_000_000_000
 """No call has more; who says so did not count."""

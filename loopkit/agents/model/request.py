@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.schema import is_closed, native_form
 from loopkit.agents.port import Message, Request
-from loopkit.definition import ModelAgent
+from loopkit.language import ModelAgent
 
 NOTHING_SAID = "(no answer)"
 """For an empty reply in a kept session: providers refuse messages without text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.json_schema.local import part_at, parts, steps_of
+from loopkit.language.json_schema.local import part_at, parts, steps_of
 
 STRICT = frozenset(
     {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.graph import Edge, Graph
-from loopkit.load import DocPath, Loaded
+from loopkit.language.load import DocPath, Loaded
+from loopkit.machine.graph import Edge, Graph
 from loopkit.testing.goals import Goal
 
 THEN: DocPath = ("limits", "then")

@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from loopkit.bounds import Anatomy, Bounds, explore
-from loopkit.diagram import Marks
-from loopkit.graph import Graph
-from loopkit.load import Loaded
+from loopkit.language.load import Loaded
+from loopkit.machine.graph import Graph
+from loopkit.proof.bounds import Anatomy, Bounds, explore
 from loopkit.testing.coverage.declared import goals_of
 from loopkit.testing.coverage.reached import reached
 from loopkit.testing.goals import Goal, GoalKind
 from loopkit.testing.playing import Run
 from loopkit.testing.suites import Suite
+from loopkit.views.diagram import Marks
 
 Status = Literal["covered", "missed", "impossible"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from loopkit.engine import Engine
-from loopkit.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
-from loopkit.runstate import RunState, apply
+from loopkit.engine.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState, apply
 from loopkit.testing.goals import Goal
 
 OF_ROOM = (Started, Decided, Resumed)

@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from loopkit.graph import Graph
-from loopkit.load import Loaded
+from loopkit.language.load import Loaded
+from loopkit.machine.graph import Graph
 from loopkit.testing.coverage.measured import Count, Coverage, MachineCoverage, Measured
 from loopkit.testing.coverage.words import line, words
 from loopkit.testing.goals import GoalKind

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loopkit.graph import TOTAL, Edge, Graph
-from loopkit.load import Loaded
+from loopkit.language.load import Loaded
+from loopkit.machine.graph import TOTAL, Edge, Graph
 from loopkit.testing.goals import Goal
 from loopkit.text import one_line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.findings import Finding
+from loopkit.engine.findings import Finding
 from loopkit.scenario import Expect, ExpectedFinding
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Judged, Trace

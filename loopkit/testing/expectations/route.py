@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopkit.load import DocPath
+from loopkit.language.load import DocPath
 from loopkit.scenario import Expect
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.sequences import diff, fit, lined_up, parting

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from loopkit.load import DocPath
+from loopkit.language.load import DocPath
 from loopkit.scenario import Expect, ExpectedArtifact, ExpectedFeedback, ExpectedPrompt
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Asked, Told, Trace

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from loopkit.bounds import Anatomy, Bounds, explore
-from loopkit.datatypes import conform, parse_record
-from loopkit.engine import Engine
-from loopkit.graph import Graph
-from loopkit.load import Loaded
-from loopkit.program import Program
-from loopkit.source import written
+from loopkit.document import written
+from loopkit.engine.macrostep import Engine
+from loopkit.language.datatypes import conform, parse_record
+from loopkit.language.load import Loaded
+from loopkit.machine.graph import Graph
+from loopkit.machine.program import Program
+from loopkit.proof.bounds import Anatomy, Bounds, explore
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut

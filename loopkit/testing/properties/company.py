@@ -9,11 +9,11 @@ from pathlib import Path
 from loopkit.agents.port import Reply, Request
 from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
 from loopkit.app import NobodyThere
-from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Usage
-from loopkit.processes import CommandResult
-from loopkit.runner.active import ActiveRun
-from loopkit.runstate import RunState
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.events import HumanAnswer, Usage
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.outside.processes import CommandResult
 from loopkit.scenario import Played, PlayedAnswer, PlayedCommand, call_at
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.lines import Draw, Lines

@@ -11,8 +11,10 @@ from itertools import islice
 from typing import Any
 
 from loopkit.agents.port import Request
-from loopkit.datatypes import parse_fields, parse_record
-from loopkit.definition import (
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.names import render
+from loopkit.engine.state import RunState
+from loopkit.language import (
     AuthorState,
     CommandRule,
     HumanState,
@@ -20,12 +22,10 @@ from loopkit.definition import (
     Rule,
     ValidateState,
 )
-from loopkit.engine import Engine
-from loopkit.graph import artifact_of, output_of
-from loopkit.names import render
-from loopkit.program import Program
-from loopkit.runstate import RunState
-from loopkit.severities import Severities
+from loopkit.language.datatypes import parse_fields, parse_record
+from loopkit.language.severities import Severities
+from loopkit.machine.graph import artifact_of, output_of
+from loopkit.machine.program import Program
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.values import TEXT, value_of
 from loopkit.testing.suggesting.reports import Found, report

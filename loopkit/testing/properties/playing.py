@@ -9,14 +9,14 @@ from typing import Any
 
 from loopkit.agents.scripted import Crashed
 from loopkit.app import App, Script
-from loopkit.engine import Engine
-from loopkit.events import Event
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.breaker import Breakers
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Event
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
 from loopkit.journal.memory import MemoryJournal
-from loopkit.load import Loaded, digest_of
-from loopkit.runner.active import ActiveRun
-from loopkit.runner.breaker import Breakers
-from loopkit.runner.work.human import AnswerRefused
-from loopkit.runstate import RunState
+from loopkit.language.load import Loaded, digest_of
 from loopkit.scenario import read_resolved
 from loopkit.testing.clock import PlayedClock
 from loopkit.testing.playbill import Playbill

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loopkit.definition import Machine
-from loopkit.events import Failed, InDoubt, Worked
-from loopkit.runner.breaker import THRESHOLD
-from loopkit.runstate import RunState
+from loopkit.drive.breaker import THRESHOLD
+from loopkit.engine.events import Failed, InDoubt, Worked
+from loopkit.engine.state import RunState
+from loopkit.language import Machine
 from loopkit.testing.properties.playing import Performance
 from loopkit.testing.properties.within import Broken
 

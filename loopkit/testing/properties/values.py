@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from loopkit.datatypes import DataType
-from loopkit.json_schema import fits
+from loopkit.language.datatypes import DataType
+from loopkit.language.json_schema import fits
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.suggesting.values import Hints
 from loopkit.testing.suggesting.values import values as samples

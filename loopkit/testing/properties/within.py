@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from loopkit.bounds import Bounds
-from loopkit.events import Decided, Failed, InDoubt, Replied
-from loopkit.graph import Graph, cap_value
+from loopkit.engine.events import Decided, Failed, InDoubt, Replied
+from loopkit.machine.graph import Graph, cap_value
+from loopkit.proof.bounds import Bounds
 from loopkit.testing.properties.playing import Performance
 
 Broken = tuple[str, str]

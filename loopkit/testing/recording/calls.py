@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopkit.definition import CommandAgent, Machine
-from loopkit.events import HumanAnswer, InDoubt, Intended, Ran, RefusedCall, Replied, Usage
+from loopkit.engine.events import HumanAnswer, InDoubt, Intended, Ran, RefusedCall, Replied, Usage
+from loopkit.language import CommandAgent, Machine
 
 NOTHING: dict[str, Any] = {}
 """Stands for a result that nobody asked for."""

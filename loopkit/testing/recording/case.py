@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from loopkit.datatypes import DataType, conform, parse_record
-from loopkit.program import Program
-from loopkit.redaction import Redact
-from loopkit.runner.active import Stored
-from loopkit.runstate import RunState, fold
+from loopkit.drive.active import Stored
+from loopkit.engine.state import RunState, fold
+from loopkit.language.datatypes import DataType, conform, parse_record
+from loopkit.machine.program import Program
+from loopkit.outside.redaction import Redact
 from loopkit.testing.recording.calls import plain_call
 from loopkit.testing.recording.expecting import expected
 from loopkit.testing.recording.tape import Attempt, Tape, taped

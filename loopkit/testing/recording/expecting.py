@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
-from loopkit.definition import Machine
-from loopkit.findings import Finding
+from loopkit.engine.findings import Finding
+from loopkit.language import Machine
 from loopkit.testing.trace import Judged, Told, Trace
 from loopkit.text import printable
 

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from loopkit.agents.scripted import FAULTS
-from loopkit.definition import Retry
-from loopkit.events import Failed
-from loopkit.runner.retries import JITTER
+from loopkit.drive.retries import JITTER
+from loopkit.engine.events import Failed
+from loopkit.language import Retry
 
 _WORDS = {
     "transient": (

@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from loopkit.problems import ProblemsFound
-from loopkit.program import Program
-from loopkit.redaction import Redact
-from loopkit.runner.active import Stored
-from loopkit.runstate import fold
-from loopkit.source import NotWritable, replace_file
+from loopkit.document import NotWritable, replace_file
+from loopkit.document.problems import ProblemsFound
+from loopkit.drive.active import Stored
+from loopkit.engine.state import fold
+from loopkit.machine.program import Program
+from loopkit.outside.redaction import Redact
 from loopkit.testing.playing import play
 from loopkit.testing.recording.case import NotRecordable, recorded
 from loopkit.testing.recording.secrets import recording_redactor

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from loopkit.definition import Machine
-from loopkit.redaction import Redact, redactor
+from loopkit.language import Machine
+from loopkit.outside.redaction import Redact, redactor
 
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
 _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")

@@ -7,15 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.definition import (
-    AgentState,
-    CommandRule,
-    CommandState,
-    HumanState,
-    JudgeRule,
-    ValidateState,
-)
-from loopkit.events import (
+from loopkit.drive.active import Stored
+from loopkit.engine.events import (
     Baselined,
     Event,
     Failed,
@@ -29,11 +22,18 @@ from loopkit.events import (
     Suspended,
     Worked,
 )
-from loopkit.graph import output_of
-from loopkit.names import render
-from loopkit.program import Program
-from loopkit.runner.active import Stored
-from loopkit.runstate import RunState, apply
+from loopkit.engine.names import render
+from loopkit.engine.state import RunState, apply
+from loopkit.language import (
+    AgentState,
+    CommandRule,
+    CommandState,
+    HumanState,
+    JudgeRule,
+    ValidateState,
+)
+from loopkit.machine.graph import output_of
+from loopkit.machine.program import Program
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
 from loopkit.validators.known import KNOWN

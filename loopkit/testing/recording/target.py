@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from loopkit.document import NotWritable, read, refuse_unwritable, written
 from loopkit.scenario import PARTS, LoadedScenario, load_file
 from loopkit.scenario.cases import CaseName
-from loopkit.source import NotWritable, read, refuse_unwritable, written
 from loopkit.testing.recording.case import NotRecordable
 from loopkit.testing.suites import SUFFIX
 

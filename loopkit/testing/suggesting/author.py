@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from loopkit.datatypes import DataType, facts_of, parse_fields
-from loopkit.definition import AgentState, JudgeRule, Rule, ValidateState
-from loopkit.graph import artifact_of
-from loopkit.json_schema import fits
-from loopkit.ledger import normalised
-from loopkit.program import Program
-from loopkit.rows import OTHER_TEXT, Row
-from loopkit.runstate import RunState
+from loopkit.engine.ledger import normalised
+from loopkit.engine.state import RunState
+from loopkit.language import AgentState, JudgeRule, Rule, ValidateState
+from loopkit.language.datatypes import DataType, facts_of, parse_fields
+from loopkit.language.json_schema import fits
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.program import Program
+from loopkit.proof.outcomes import OTHER_TEXT, Row
 from loopkit.testing.suggesting.judged import Bench, version
 from loopkit.testing.suggesting.texts import Texts, named_in
 from loopkit.testing.suggesting.values import Hints, values
 from loopkit.testing.suggesting.wants import Want
-from loopkit.validators.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, parse_json
 
 MOST_TRIED = 150
 """How many answers are looked at for one attempt."""

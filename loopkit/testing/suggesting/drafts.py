@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loopkit.load import Source
-from loopkit.problems import ProblemsFound
+from loopkit.document import read
+from loopkit.document.problems import ProblemsFound
+from loopkit.language.load import Source
 from loopkit.scenario import LoadedScenario, Scenario
-from loopkit.source import read
 from loopkit.testing.inputs import inputs_of
 from loopkit.testing.suites import SUFFIX, Machines, Suite
 

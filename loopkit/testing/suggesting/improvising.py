@@ -8,14 +8,14 @@ from pathlib import Path
 
 from loopkit.agents.port import Reply, Request
 from loopkit.agents.scripted import PlayedResults, ScriptedAgent, Sleep
-from loopkit.definition import HumanState, ValidateState
-from loopkit.engine import Engine
-from loopkit.events import HumanAnswer, Usage
-from loopkit.graph import artifact_of
-from loopkit.ledger import normalised
-from loopkit.processes import CommandResult
-from loopkit.runner.active import ActiveRun
-from loopkit.runstate import RunState
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.events import HumanAnswer, Usage
+from loopkit.engine.ledger import normalised
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.language import HumanState, ValidateState
+from loopkit.machine.graph import artifact_of
+from loopkit.outside.processes import CommandResult
 from loopkit.scenario import Played, PlayedCommand
 from loopkit.testing.suggesting.author import Writing
 from loopkit.testing.suggesting.lines import Lines, answer

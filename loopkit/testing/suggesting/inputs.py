@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.datatypes import DataType, conform, parse_record
-from loopkit.definition import RenderState, ValidateState
-from loopkit.graph import artifact_of
-from loopkit.program import Program
-from loopkit.rows import OTHER_TEXT
-from loopkit.runstate import RunState
-from loopkit.template import TemplateError
+from loopkit.engine.state import RunState
+from loopkit.language import RenderState, ValidateState
+from loopkit.language.datatypes import DataType, conform, parse_record
+from loopkit.language.template import TemplateError
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.program import Program
+from loopkit.proof.outcomes import OTHER_TEXT
 from loopkit.testing.suggesting.author import NoWords, Writing
 from loopkit.testing.suggesting.pool import Pool
 from loopkit.testing.suggesting.values import Hints, smallest

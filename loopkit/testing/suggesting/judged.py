@@ -6,14 +6,14 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from loopkit.definition import AuthorState, CommandRule, JudgeRule, ValidateState
-from loopkit.events import Artifact
-from loopkit.extract import extract
-from loopkit.findings import Answer, Finding
-from loopkit.graph import output_of
-from loopkit.names import AllNames, attempt_of
-from loopkit.program import Program
-from loopkit.runstate import RunState
+from loopkit.drive.fields import extract
+from loopkit.engine.events import Artifact
+from loopkit.engine.findings import Answer, Finding
+from loopkit.engine.names import AllNames, attempt_of
+from loopkit.engine.state import RunState
+from loopkit.language import AuthorState, CommandRule, JudgeRule, ValidateState
+from loopkit.machine.graph import output_of
+from loopkit.machine.program import Program
 from loopkit.testing.suggesting.wants import Want
 from loopkit.validators import Setting, Subject, judge_deterministic
 

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopkit.agents.port import Request
-from loopkit.datatypes import parse_record
-from loopkit.definition import (
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.names import render
+from loopkit.engine.state import RunState
+from loopkit.language import (
     AuthorState,
     CommandRule,
     HumanState,
@@ -15,12 +18,9 @@ from loopkit.definition import (
     Rule,
     ValidateState,
 )
-from loopkit.engine import Engine
-from loopkit.graph import output_of
-from loopkit.names import render
-from loopkit.rows import OTHER_TEXT
-from loopkit.runner.active import ActiveRun
-from loopkit.runstate import RunState
+from loopkit.language.datatypes import parse_record
+from loopkit.machine.graph import output_of
+from loopkit.proof.outcomes import OTHER_TEXT
 from loopkit.testing.suggesting.author import Writing, as_reply, shown_text
 from loopkit.testing.suggesting.programs import ended
 from loopkit.testing.suggesting.reports import Found, report, words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from loopkit.graph import Edge, Graph
+from loopkit.machine.graph import Edge, Graph
 from loopkit.scenario.cases import MAX_NAME
 from loopkit.testing.goals import Goal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopkit.definition import CommandRule, Machine, ReportMap
+from loopkit.language import CommandRule, Machine, ReportMap
 from loopkit.testing.suggesting.reports import Found, report, words
 from loopkit.testing.suggesting.said import Call
 from loopkit.validators.report_form import ReportForm

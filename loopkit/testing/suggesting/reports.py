@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopkit.datatypes import DataType
-from loopkit.definition import VerdictReading
+from loopkit.language import VerdictReading
+from loopkit.language.datatypes import DataType
 from loopkit.testing.suggesting.samples import sample
 from loopkit.testing.suggesting.values import Hints, smallest
 from loopkit.validators.report_form import ReportForm, as_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from loopkit.patterns import PatternError, PatternTimeout, occurrences
+from loopkit.text.patterns import PatternError, PatternTimeout, occurrences
 
 _LETTERS = "aA1 _-.,:#*`'\"/\\()[]{}\n\t"
 """What is tried, in this order, where many characters would do."""

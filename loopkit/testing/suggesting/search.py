@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from loopkit.bounds import Anatomy, explore
-from loopkit.program import Program, flat_facts
+from loopkit.machine.program import Program, flat_facts
+from loopkit.proof.bounds import Anatomy, explore
 from loopkit.testing.coverage import Reached, goals_of, impossible_goals, reached
 from loopkit.testing.goals import Goal
 from loopkit.testing.judging import judge

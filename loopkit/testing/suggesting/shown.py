@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopkit.source.writing import inline, written
+from loopkit.document.writing import inline, written
 from loopkit.testing.suggesting.search import Suggestion, Suggestions
 
 

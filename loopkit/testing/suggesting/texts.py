@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopkit.datatypes import parse_type
-from loopkit.definition import (
+from loopkit.language import (
     MatchesRule,
     MaxCharsRule,
     MinCharsRule,
@@ -18,6 +17,7 @@ from loopkit.definition import (
     SchemaRule,
     SectionRule,
 )
+from loopkit.language.datatypes import parse_type
 from loopkit.testing.suggesting.samples import sample
 from loopkit.testing.suggesting.values import Hints, values
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.definition import CommandState
-from loopkit.runner.active import ActiveRun
+from loopkit.drive.active import ActiveRun
+from loopkit.language import CommandState
 from loopkit.testing.playing import Run, Stage
 from loopkit.testing.suggesting.author import NoWords
 from loopkit.testing.suggesting.drafts import CASE, draft

@@ -8,8 +8,8 @@ from itertools import islice, permutations, product
 from types import MappingProxyType
 from typing import Any
 
-from loopkit.datatypes import DataType
-from loopkit.json_schema import fits
+from loopkit.language.datatypes import DataType
+from loopkit.language.json_schema import fits
 
 MOST_VALUES = 150
 """How many values of one type are tried."""

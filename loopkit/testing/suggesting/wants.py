@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from loopkit.bounds.moves import Case
-from loopkit.definition import CommandRule, JudgeRule, Machine, RenderState, Rule, ValidateState
-from loopkit.program import Program, validators_of
-from loopkit.rows import Row
+from loopkit.language import CommandRule, JudgeRule, Machine, RenderState, Rule, ValidateState
+from loopkit.machine.program import Program, validators_of
+from loopkit.proof.bounds.moves import Case
+from loopkit.proof.outcomes import Row
 from loopkit.testing.suggesting.ways import Step
 
 By = Literal["", "artifact", "text", "command", "judge", "author"]

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from loopkit.bounds.configurations import END, Arc, Explorer, TooMany
-from loopkit.bounds.contexts import room_of
-from loopkit.bounds.moves import Move, Moves
-from loopkit.bounds.plans import Plans
-from loopkit.bounds.regions import Region, alike
-from loopkit.bounds.variables import Variables
-from loopkit.bounds.work import Asking
-from loopkit.definition import AgentState, CommandState, FinalState
-from loopkit.graph import Edge
-from loopkit.rows import Anatomy
+from loopkit.language import AgentState, CommandState, FinalState
+from loopkit.machine.graph import Edge
+from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
+from loopkit.proof.bounds.contexts import room_of
+from loopkit.proof.bounds.moves import Move, Moves
+from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.regions import Region, alike
+from loopkit.proof.bounds.variables import Variables
+from loopkit.proof.bounds.work import Asking
+from loopkit.proof.outcomes import Anatomy
 from loopkit.testing.goals import Goal
 from loopkit.testing.suggesting.nearest import nearest
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from loopkit.load import DocPath
+from loopkit.document import Document, Node, inline, written
+from loopkit.language.load import DocPath
 from loopkit.scenario.expecting import GAPS
-from loopkit.source import Document, Node, inline, written
 
 WIDTH = 100
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.load import DocPath
+from loopkit.document import read, replace_file
+from loopkit.language.load import DocPath
 from loopkit.scenario import Expect
-from loopkit.source import read, replace_file
 from loopkit.testing.playing import play
 from loopkit.testing.suites import Suite
 from loopkit.testing.trace import Trace, trace

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from loopkit.findings import Finding
-from loopkit.load import DocPath
+from loopkit.engine.findings import Finding
+from loopkit.language.load import DocPath
 from loopkit.scenario import GAP, Expect, ExpectedFeedback, ExpectedFinding, ExpectedPrompt
 from loopkit.testing.expectations import missed
 from loopkit.testing.recording.expecting import upwards

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loopkit.definition import CommandRule
-from loopkit.severities import Severities
+from loopkit.engine.identity import Defect, finding_ids
+from loopkit.language import CommandRule
+from loopkit.language.severities import Severities
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
-from loopkit.validators.identity import Defect, finding_ids
 from loopkit.validators.subject import Setting
 
 

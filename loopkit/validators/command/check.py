@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from loopkit.definition import CommandRule
-from loopkit.processes import CommandNotStarted, CommandResult, CommandTimeout, command_environment
-from loopkit.template import parse
+from loopkit.language import CommandRule
+from loopkit.language.template import parse
+from loopkit.outside.processes import (
+    CommandNotStarted,
+    CommandResult,
+    CommandTimeout,
+    command_environment,
+)
 from loopkit.validators.command.baseline import ids_of, marked, named
 from loopkit.validators.command.errors import error_class_of
 from loopkit.validators.command.judged import Start, folder_of, judged

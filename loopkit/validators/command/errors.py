@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopkit.definition import ErrorRule
-from loopkit.findings import ErrorClass
-from loopkit.patterns import occurrences
-from loopkit.processes import CommandResult
+from loopkit.engine.findings import ErrorClass
+from loopkit.language import ErrorRule
+from loopkit.outside.processes import CommandResult
+from loopkit.text.patterns import occurrences
 
 
 def error_class_of(errors: Sequence[ErrorRule], result: CommandResult) -> ErrorClass | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from loopkit.definition import CommandRule
-from loopkit.processes import CommandResult
-from loopkit.severities import Severities
-from loopkit.transcript import messages_of
+from loopkit.language import CommandRule
+from loopkit.language.severities import Severities
+from loopkit.outside.processes import CommandResult
+from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.output import failure, saying

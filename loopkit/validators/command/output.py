@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from loopkit.definition import CommandRule
-from loopkit.processes import CommandResult
+from loopkit.language import CommandRule
+from loopkit.outside.processes import CommandResult
 from loopkit.text import printable
 from loopkit.validators.fault import Fault
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.definition import ReportMap
+from loopkit.language import ReportMap
 from loopkit.validators.command.reading import Reading, Unreadable, counted_in, placed, shortened
 from loopkit.validators.fault import Fault
 from loopkit.validators.judgement import Misread, read_judgement

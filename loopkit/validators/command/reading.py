@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from loopkit.definition import ReportMap
-from loopkit.severities import Severities
+from loopkit.language import ReportMap
+from loopkit.language.severities import Severities
 from loopkit.text import printable
 from loopkit.validators.fault import Fault
 

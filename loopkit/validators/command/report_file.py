@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopkit.validators.command.reading import Unreadable
-from loopkit.validators.fault import CannotJudge
-from loopkit.workspace import (
+from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
@@ -15,6 +13,8 @@ from loopkit.workspace import (
     prepare,
     read_text,
 )
+from loopkit.validators.command.reading import Unreadable
+from loopkit.validators.fault import CannotJudge
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from loopkit.severities import Severities
+from loopkit.language.severities import Severities
+from loopkit.text.json_text import NoJson, parse_json
 from loopkit.validators.command.reading import Reading, Unreadable, counted_in, local, placed
 from loopkit.validators.fault import Fault
-from loopkit.validators.json_text import NoJson, parse_json
 from loopkit.validators.report_findings import MAX_LINE
 
 Record = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from loopkit.definition import Retry
+from loopkit.language import Retry
 from loopkit.validators.fault import CannotJudge
 
 Result = TypeVar("Result")

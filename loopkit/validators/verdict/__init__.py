@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from loopkit.definition.machine import NO_FINDING
-from loopkit.patterns import PatternTimeout, occurrences
+from loopkit.language.machine import NO_FINDING
 from loopkit.text import printable
+from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.report_form import Doubt, quoted

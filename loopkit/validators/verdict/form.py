@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from loopkit.definition import VerdictReading
-from loopkit.definition.machine import NO_FINDING
-from loopkit.severities import Severities
+from loopkit.language import VerdictReading
+from loopkit.language.machine import NO_FINDING
+from loopkit.language.severities import Severities
 from loopkit.validators.report_form import folded
 
 VerdictWord: TypeAlias = Literal["pass", "warn", "fail"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopkit.findings import Answer, Finding
+from loopkit.engine.findings import Answer, Finding
+from loopkit.engine.identity import Defect, finding_ids
 from loopkit.validators.answer import answer_with
 from loopkit.validators.fault import Fault
-from loopkit.validators.identity import Defect, finding_ids
 from loopkit.validators.judgement import Misread
 from loopkit.validators.report_findings import RULE
 from loopkit.validators.verdict import Spoken, VerdictForm, read_verdict

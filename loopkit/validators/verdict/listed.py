@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loopkit.definition.machine import NO_FINDING
-from loopkit.patterns import occurrences
+from loopkit.language.machine import NO_FINDING
+from loopkit.text.patterns import occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.report_form import Doubt, quoted

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loopkit.patterns import occurrences
+from loopkit.text.patterns import occurrences
 from loopkit.validators.report_form import Doubt, quoted
 from loopkit.validators.verdict.form import VerdictForm, VerdictWord
 

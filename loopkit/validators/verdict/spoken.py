@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopkit.markdown import with_line_feeds, without_fences
+from loopkit.text.markdown import with_line_feeds, without_fences
 
 
 def spoken(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.template import parse
+from loopkit.language.template import parse
 from loopkit.validators.report_form import words_for
 from loopkit.validators.verdict.form import VerdictForm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from loopkit.problems import Problem, Severity
+from loopkit.document.problems import Problem, Severity
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopkit.problems import Problem
+from loopkit.document.problems import Problem
 from loopkit.views.problems.examined import Examined
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}

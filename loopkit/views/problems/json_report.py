@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopkit.problems import Problem, Span
+from loopkit.document.problems import Problem, Span
 from loopkit.views.problems.examined import Examined
 
 FORMAT_VERSION = 1

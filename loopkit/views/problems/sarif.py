@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from loopkit import __version__
-from loopkit.problems import Problem, Span
+from loopkit.document.problems import Problem, Span
 from loopkit.views.problems.catalogue import MEANINGS
 from loopkit.views.problems.examined import Examined
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.problems import render
+from loopkit.document.problems import render
 from loopkit.views.problems.examined import Examined
 
 

@@ -1,0 +1,157 @@
+"""A YAML document in memory: values, and the place of every key and every value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from loopkit.document.problems import Span
+from loopkit.document.scalars import Scalar
+from loopkit.document.text import lines_of
+
+Style = Literal["plain", "single", "double", "literal", "folded", "flow", "block"]
+Path = Sequence[str | int]
+Also = tuple[tuple[str, Span], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and where it is written."""
+
+    span: Span
+    """From its first character to behind its last, without an anchor."""
+    value: Scalar | tuple[Node, ...] | Mapping[str, Entry]
+    used_at: Span | None
+    """Where an alias or a merge key brings it in from `span`, if one does."""
+    style: Style
+    raw: str = ""
+    """The text of a scalar, before `1.10` was taken for a number; "" of anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One field of a mapping: the place of its key, and its value."""
+
+    key: Span
+    node: Node
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file: its text without a byte order mark, and the tree of its values.
+
+    A path is a sequence of field names and list indexes from the root: `("states", "draft")`.
+    """
+
+    file: str
+    text: str
+    root: Node
+
+    @cached_property
+    def _rows(self) -> list[str]:
+        return lines_of(self.text)
+
+    def plain(self) -> Any:
+        """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
+        return _plain(self.root)
+
+    def node(self, path: Path) -> Node | None:
+        """Return the value at `path`, or None where there is none."""
+        steps = self._steps(path)
+        return steps[-1].node if len(steps) == len(path) + 1 else None
+
+    def span(self, path: Path, *, key: bool = False) -> Span:
+        """Return the place of the value at `path`, or of its key.
+
+        Where the path does not exist, it is the place of its deepest part that does. An item of
+        a list and the root have no key; their value stands for it.
+        """
+        last = self._steps(path)[-1]
+        return last.key if key and last.key is not None else last.node.span
+
+    def places(self, path: Path, *, key: bool = False) -> tuple[Span, Also]:
+        """Return the place as `span` does, and the further places of a `Problem`.
+
+        Those are the aliases and merge keys that bring the value to `path`.
+        """
+        uses = dict.fromkeys(step.node.used_at for step in self._steps(path))
+        return self.span(path, key=key), tuple(("used here", use) for use in uses if use)
+
+    def inside(self, path: Path, line: int, column: int, length: int) -> Span:
+        """Return the place in the file of a piece of the text at `path`.
+
+        `line` and `column` count from 1 in the text, `length` in characters on that line. Exact
+        for literal block scalars, and for plain or quoted text on one line without escapes; of
+        any other value the whole place is returned.
+        """
+        node = self.node(path)
+        written = self._written(node, line) if node else None
+        if node is None or written is None:
+            return self.span(path)
+        at, before, available = written
+        start = min(max(column - 1, 0), available)
+        end = min(start + max(length, 0), available)
+        return Span(self.file, at, before + start + 1, at, before + end + 1)
+
+    def _written(self, node: Node, line: int) -> tuple[int, int, int] | None:
+        """Return the file's line, the columns before the text on it, and the text's length."""
+        if not isinstance(node.value, str):
+            return None
+        literal = node.style == "literal"
+        texts = node.value.removesuffix("\n").split("\n") if literal else [node.value]
+        at = node.span.line + (line if literal else 0)
+        rows = self._rows
+        if not (1 <= line <= len(texts) and at <= len(rows)):
+            return None
+        text, row = texts[line - 1], rows[at - 1]
+        before = node.span.column - (1 if node.style == "plain" else 0)
+        before = len(row) - len(text) if literal else before
+        return (at, before, len(text)) if row[before : before + len(text)] == text else None
+
+    def _steps(self, path: Path) -> list[_Step]:
+        steps = [_Step(None, self.root)]
+        for part in path:
+            step = _step(steps[-1].node, part)
+            if step is None:
+                break
+            steps.append(step)
+        return steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    key: Span | None
+    node: Node
+
+
+def _step(node: Node, part: str | int) -> _Step | None:
+    if isinstance(node.value, Mapping):
+        entry = node.value.get(part) if isinstance(part, str) else None
+        return _Step(entry.key, entry.node) if entry else None
+    if isinstance(node.value, tuple) and isinstance(part, int) and 0 <= part < len(node.value):
+        return _Step(None, node.value[part])
+    return None
+
+
+def _plain(node: Node) -> Any:
+    if isinstance(node.value, Mapping):
+        return {name: _plain(entry.node) for name, entry in node.value.items()}
+    if isinstance(node.value, tuple):
+        return [_plain(item) for item in node.value]
+    return node.value
+
+
+def looks_like_unquoted_colon(node: Node) -> str | None:
+    """Return the text that was meant, where a colon in it made YAML see a mapping.
+
+    `- The plan: has a colon` is a mapping of one plain field to a plain scalar on its line.
+    """
+    if node.style != "block" or not isinstance(node.value, Mapping) or len(node.value) != 1:
+        return None
+    ((name, entry),) = node.value.items()
+    key, value = entry.key, entry.node
+    unquoted = key.end_column - key.column == len(name) and value.style == "plain"
+    one_line = key.line == value.span.line == value.span.end_line
+    return f"{name}: {value.raw}".rstrip() if unquoted and one_line else None

@@ -1,0 +1,128 @@
+"""The text of a file: from offsets to places, and what is wrong before any YAML is read."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from loopkit.document.problems import Problem, Span
+
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+# YAML 1.2 takes U+0085, U+2028 and U+2029 for ordinary characters; many editors, and parts of
+# the parser, take them for line ends. Nobody can see them, so they have to be written as escapes.
+_FORBIDDEN = re.compile(
+    # What is forbidden, not what is allowed: a class of 50,000 characters takes 5 ms to compile.
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+_REPORTED = 20
+_SHOWN = 40
+_BEFORE_CONTENT = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)|%[^\r\n]*(?:\r\n|\r|\n|\Z))*+")
+_DIRECTIVE = re.compile(r"^%[^\r\n]*", re.MULTILINE)
+_ACCEPTED_DIRECTIVE = re.compile(r"%YAML +1\.2 *(?: #.*)?")
+_CONFLICT = re.compile(r"^(?:([<>|])\1{6}(?: [^\r\n]*)?|={7})(?=\r?$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text with its name and the offsets at which its lines start."""
+
+    file: str
+    text: str
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str, file: str) -> SourceText:
+        return cls(file, text, (0, *(found.end() for found in _LINE_BREAK.finditer(text))))
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the place of `text[start:end]`."""
+        return Span(self.file, *self.position(start), *self.position(end))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return line and column, from 1."""
+        line = bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
+
+    def line_around(self, offset: int) -> tuple[int, str]:
+        """Return the offset of the line that `offset` is in, and the line without its break."""
+        line, _ = self.position(offset)
+        end = self.starts[line] if line < len(self.starts) else len(self.text)
+        start = self.starts[line - 1]
+        return start, self.text[start:end].rstrip("\r\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines as YAML counts them: ended by LF, CRLF or CR, by nothing else."""
+    return _LINE_BREAK.split(text)
+
+
+def obstacles(source: SourceText) -> list[Problem]:
+    """Return what keeps the text from being a file of ours, whatever YAML is in it."""
+    return [*_forbidden_characters(source), *_directives(source), *_conflicts(source)]
+
+
+def _forbidden_characters(source: SourceText) -> Iterator[Problem]:
+    # A picture by mistake has a million of them; the first few say it.
+    for found in islice(_FORBIDDEN.finditer(source.text), _REPORTED):
+        yield Problem(
+            "forbidden-character",
+            f"{describe(found.group())} is not allowed here",
+            source.span(found.start(), found.end()),
+            help="remove it; is this a text file?"
+            if found.group() == "\0"
+            else "remove it, or write it as an escape in a double-quoted text",
+        )
+
+
+def describe(char: str) -> str:
+    """Return a name for a character that cannot be shown."""
+    code = f"U+{ord(char):04X}"
+    if "\ud800" <= char <= "\udfff":
+        return f"half a surrogate pair ({code})"
+    named = {"\0": "the NUL character", "\ufeff": "a byte order mark"}
+    return f"{named.get(char, 'an invisible character')} ({code})"
+
+
+def _directives(source: SourceText) -> Iterator[Problem]:
+    """Yield a problem for each line such as `%YAML 1.1` above the document."""
+    head = _BEFORE_CONTENT.match(source.text)
+    for found in islice(_DIRECTIVE.finditer(head.group() if head else ""), _REPORTED):
+        if not _ACCEPTED_DIRECTIVE.fullmatch(found.group().rstrip()):
+            yield Problem(
+                "directive",
+                f"the directive `{found.group().split()[0][:_SHOWN]}` is not supported",
+                source.span(found.start(), found.end()),
+                help="delete the line; files are read as YAML 1.2, where `yes`, `no` and `on`"
+                " are text",
+            )
+
+
+def _conflicts(source: SourceText) -> list[Problem]:
+    """Return a problem for each merge conflict that was left in the text.
+
+    A row of `=` counts only inside a conflict: alone, in a text, it may underline a title.
+    """
+    conflicts: list[list[Span]] = []
+    inside = False
+    for found in islice(_CONFLICT.finditer(source.text), _REPORTED):
+        mark = found.group()[0]
+        if inside and mark != "<":
+            conflicts[-1].append(source.span(found.start(), found.end()))
+        elif mark != "=":
+            conflicts.append([source.span(found.start(), found.end())])
+        inside = mark != ">" and (inside or mark != "=")
+    return [conflict(first, rest) for first, *rest in conflicts]
+
+
+def conflict(first: Span, rest: list[Span]) -> Problem:
+    """Return the problem of a merge conflict with these marker lines."""
+    return Problem(
+        "conflict-marker",
+        "a merge conflict was left in the file",
+        first,
+        help="keep one of the two sides and delete the marker lines",
+        also=tuple(("of the same conflict", span) for span in rest),
+    )

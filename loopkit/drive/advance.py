@@ -1,0 +1,262 @@
+"""The driver: does the work of the active state, appends what came of it, repeats.
+
+`advance` goes on until the run is over, waits for a person, is suspended, or
+is asked to stop. Each turn is one completed piece of work, one macrostep of
+the engine and one durable append.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from loopkit.drive.active import ActiveRun, Stopped
+from loopkit.drive.inbox import consume
+from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.questions import answered_step, ask_about_doubt
+from loopkit.drive.retries import CallFailed
+from loopkit.drive.work import agent, command, render, validate
+from loopkit.drive.work.baseline import take_baselines
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import (
+    HumanAnswer,
+    InDoubt,
+    Outcome,
+    Policy,
+    Refused,
+    Suspended,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.macrostep import Macrostep, suspended
+from loopkit.journal import JournalError
+from loopkit.language import (
+    AgentState,
+    ChoiceState,
+    CommandState,
+    RenderState,
+    State,
+    ValidateState,
+)
+from loopkit.language.json_schema import NotJudged
+from loopkit.language.template import TemplateError
+from loopkit.machine.compiler import NoEdge
+from loopkit.text.patterns import PatternTimeout
+
+INBOX_SECONDS = 1.0
+CHANGE_IT = (
+    "a run keeps the machine that it was started with: correct the machine and start a new run"
+)
+"""The remedy where nothing but another machine helps."""
+
+
+async def advance(active: ActiveRun) -> None:
+    """Drive a run as far as it goes without a person or a resume."""
+    try:
+        await _advance(active)
+    finally:
+        # Whatever ends this, what was staged and not written yet must not be lost.
+        await active.append()
+
+
+async def _advance(active: ActiveRun) -> None:
+    if not active.state.state:
+        if not await _prepared(active):
+            return None
+        active.take(begun(active))
+        if not calls_at_once(active):
+            await active.append()
+    await settle_open_calls(active)
+    looked_at = active.clock.monotonic()
+    while active.state.status in ("running", "waiting"):
+        if active.clock.monotonic() - looked_at > INBOX_SECONDS:
+            await consume(active)
+            looked_at = active.clock.monotonic()
+        if active.stopping:
+            return await interrupt(active)
+        if active.state.status == "waiting" and not await take_answer(active):
+            return None
+        await ask_about_doubt(active)
+        if active.state.status == "running":
+            await turn(active)
+    return None
+
+
+async def _prepared(active: ActiveRun) -> bool:
+    """Whether everything is known that has to be before the first work."""
+    with suppress(Stopped):
+        if await take_baselines(active):
+            return True
+    if active.stopping:
+        await interrupt(active)
+    return False
+
+
+async def take_answer(active: ActiveRun) -> bool:
+    """Go on with whatever answers the open question now; false where the run has to wait."""
+    question = active.state.question
+    await consume(active)
+    if active.state.status != "waiting" or question is None:
+        return True
+    if _expired(active, question):
+        return await _answer_for_nobody(active, question)
+    answer = await active.person.answer(active.engine, active.state)
+    if answer is None:
+        # The time may have run out while the person was being asked.
+        return _expired(active, question)
+    await _answer(active, answer)
+    return True
+
+
+async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
+    """Go on with `otherwise`; where it can't be taken now, the question stays open."""
+    absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
+    try:
+        await _answer(active, absent)
+    except AnswerRefused as error:
+        reason = f"the time is over, and `otherwise` can't be taken: {error}"
+        await active.append(Refused(message_id=question.question, reason=reason))
+        return False
+    return True
+
+
+def _expired(active: ActiveRun, question: Waiting) -> bool:
+    return question.expires_at is not None and active.clock.now() >= question.expires_at
+
+
+async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
+    active.take(answered_step(active.engine, active.state, answer, active.clock.now()))
+    await active.append()
+
+
+async def turn(active: ActiveRun) -> None:
+    """One piece of work and the macrostep that it completes; none where the run is to stop."""
+    name = active.state.state
+    state = active.program.machine.states[name]
+    try:
+        work = await perform(active, name, state)
+    except CallFailed as failed:
+        work = _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
+    except Stopped:
+        return
+    except LimitReached as reached:
+        work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
+        work = work.replace(refused=reached.call, commands=reached.commands, time_s=reached.time_s)
+    except TemplateError as error:
+        work = _unfilled(active, error)
+    except NotJudged as error:
+        reason = f"the answer could not be held against its schema: {error}"
+        work = _unworked(active, "fatal", reason)
+    except PatternTimeout as error:
+        work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")
+    take_in(active, work)
+    if not calls_at_once(active):
+        await active.append()
+
+
+def take_in(active: ActiveRun, work: Worked) -> None:
+    """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
+    try:
+        active.take(stepped(active, work))
+    except JournalError as error:
+        lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
+        active.take(suspended(active.state, lost))
+
+
+def begun(active: ActiveRun) -> Macrostep:
+    """What makes the initial state active, or a suspension before it."""
+    try:
+        return active.engine.begin(active.state, active.clock.now())
+    except TemplateError as error:
+        start = active.program.machine.start
+        return suspended(active.state, _unfilled(active, error).replace(state=start))
+
+
+def stepped(active: ActiveRun, work: Worked) -> Macrostep:
+    """The macrostep, or a suspension where its texts can't be filled in or no edge is enabled."""
+    try:
+        return active.engine.step(active.state, work, active.clock.now())
+    except TemplateError as error:
+        return suspended(active.state, _unfilled(active, error))
+    except NoEdge as error:
+        return suspended(active.state, _unworked(active, "fatal", str(error), CHANGE_IT))
+
+
+def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:
+    remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
+    return _unworked(active, "fatal", f"a template could not be filled in: {error}", remedy)
+
+
+def calls_at_once(active: ActiveRun) -> bool:
+    """Whether the active state starts with the intent of a call.
+
+    Then the macrostep that entered it is written with that intent: one commit
+    for both, and still before anything is spent or judged.
+    """
+    state = active.program.machine.states.get(active.state.state)
+    return active.state.status == "running" and isinstance(state, AgentState | CommandState)
+
+
+async def perform(active: ActiveRun, name: str, state: State) -> Worked:
+    """The work of the active state, by its kind."""
+    match state:
+        case AgentState():
+            return await agent.perform(active, name, state)
+        case CommandState():
+            return await command.perform(active, name, state)
+        case RenderState():
+            return await render.perform(active, name, state)
+        case ValidateState():
+            return await validate.perform(active, name, state)
+        case ChoiceState():
+            return Worked(state=name, visit=active.state.visit, outcome="done")
+        case _:
+            reason = f"`{name}` is active and has no work to do"
+            return _unworked(active, "fatal", reason, "restore the journal from a copy")
+
+
+def _unworked(
+    active: ActiveRun,
+    outcome: Outcome,
+    error: str,
+    remedy: str = "",
+    resume_at: float | None = None,
+) -> Worked:
+    return Worked(
+        state=active.state.state,
+        visit=active.state.visit,
+        outcome=outcome,
+        error=error,
+        remedy=remedy,
+        resume_at=resume_at,
+    )
+
+
+async def settle_open_calls(active: ActiveRun) -> None:
+    """What an earlier process left open is in doubt; each call's policy decides what follows."""
+    for key, intent in list(active.state.open_calls.items()):
+        policy = doubt_policy(active, intent.agent, intent.role, intent.state)
+        await active.append(InDoubt(key=key, policy=policy))
+
+
+def doubt_policy(active: ActiveRun, agent_name: str, role: str, state: str) -> Policy:
+    """`retry` for models and `ask` for commands, unless the definition says otherwise."""
+    machine = active.program.machine
+    definition = machine.states[state] if role == "run" else machine.agents[agent_name]
+    written = getattr(definition, "on_in_doubt", None)
+    if written is not None:
+        return written  # type: ignore[no-any-return]
+    return "retry" if hasattr(definition, "model") else "ask"
+
+
+async def interrupt(active: ActiveRun) -> None:
+    """Stop after the finished step; `resume` goes on."""
+    await active.append(
+        Suspended(
+            state=active.state.state or active.program.machine.start,
+            reason="interrupted",
+            message="stopped by a signal with everything stored",
+        )
+    )
+
+
+__all__ = ["advance", "perform", "turn"]

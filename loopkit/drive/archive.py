@@ -1,0 +1,97 @@
+"""What a journal keeps of a run, read back: its events, its state and its definitions.
+
+Whatever is wrong with it raises RunUnreadable, which names the run, the place and a remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from loopkit.drive.active import Stored
+from loopkit.engine.events import (
+    Decided,
+    Emitted,
+    Entered,
+    Event,
+    Intended,
+    NewerEvent,
+    UnknownEvent,
+    Worked,
+    read_event,
+)
+from loopkit.engine.state import RunState, apply
+from loopkit.journal import Journal, Record, RunDamaged, RunOfOtherVersion, UnknownDefinition
+from loopkit.language import Machine
+from loopkit.language.load import digest_of
+from loopkit.text import one_line
+
+T = TypeVar("T")
+
+
+def stored_event(run: str, record: Record) -> Stored:
+    """The event of a record."""
+    try:
+        event = read_event(record.type, record.data)
+    except NewerEvent as error:
+        raise RunOfOtherVersion(run, f"record {record.seq} {error}") from error
+    except UnknownEvent as error:
+        cause = f"record {record.seq} (`{record.type}`) cannot be read: {error}"
+        raise RunDamaged(run, cause) from error
+    return Stored(record.seq, record.epoch, record.at, event)
+
+
+def state_after(run: str, history: Sequence[Stored]) -> RunState:
+    """The state of a run after all its events."""
+    state, before = RunState(), None
+    for each in history:
+        try:
+            _refuse_astray(state, before, each.event)
+            apply(state, each.event)
+            before = each.event
+        except LookupError as error:
+            cause = f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
+            raise RunDamaged(run, cause) from error
+    if state.run != run:
+        said = f"its start names run `{state.run}`" if state.run else "nothing says how it started"
+        raise RunDamaged(run, said)
+    return state
+
+
+def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
+    """Raise LookupError where an event belongs to another state or to work that is not there."""
+    match event:
+        case Intended() | Worked():
+            follows = event.state == state.state
+        case Decided():
+            follows = event.source == state.state and isinstance(before, Worked)
+        case Entered():
+            follows = event.by is None or isinstance(before, Decided | Emitted)
+        case _:
+            follows = True
+    if not follows:
+        raise LookupError(event.type)
+
+
+def refuse_strange(state: RunState, machine: Machine) -> None:
+    """Raise RunDamaged where a run names states or agents that its machine does not have."""
+    known = {*machine.states, *machine.agents}
+    named = [*state.visits, *(task.agent for task in state.tasks.values())]
+    strange = [name for name in named if name not in known]
+    if strange:
+        raise RunDamaged(state.run, f"it names `{strange[0]}`, which its machine does not have")
+
+
+async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
+    """What a run was started with, as `read` makes it of the stored text."""
+    try:
+        text = await journal.definition(digest)
+    except UnknownDefinition as error:
+        raise RunDamaged(run, f"the definition {digest} is missing") from error
+    if digest_of(text) != digest:
+        raise RunDamaged(run, f"the definition {digest} has been changed")
+    try:
+        return read(text)
+    except (ValueError, LookupError, TypeError) as error:
+        cause = f"its definition {digest} cannot be read: {one_line(str(error), 200)}"
+        raise RunOfOtherVersion(run, cause) from error

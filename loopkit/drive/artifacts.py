@@ -1,0 +1,83 @@
+"""From a reply to an artifact: its text or data, its fields, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.drive.fields import body, extract
+from loopkit.engine.events import Artifact, Replied
+from loopkit.language import Agent, Output
+from loopkit.language.datatypes import conform, parse_fields, salvaged
+from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.text.json_text import NoJson, extract_json
+
+
+def authored(
+    reply: Replied,
+    agent: Agent,
+    output: Output,
+    author: str,
+    attempt: int,
+    patterns: Mapping[str, str],
+) -> Artifact:
+    """The artifact that an agent's reply brings, with the fault that makes it none."""
+    text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
+    plain = Artifact(
+        name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
+    )
+    if fault:
+        return plain.replace(fault=fault, fault_code=code)
+    if agent.schema_ is not None:
+        return _with_data(plain, agent)
+    return plain.replace(fields=extract(text, output.fields, patterns))
+
+
+def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
+    """What stands for an artifact that never came."""
+    return Artifact(
+        name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
+    )
+
+
+def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
+    """(text, fault code, fault) of a reply; of data the whole text, in which it is looked for."""
+    wrote_file = reply.artifact_text is not None
+    if output.file is not None and not wrote_file and output.else_ is None:
+        return "", MISSING, reply.artifact_fault or "the output file was not written"
+    text = reply.artifact_text if reply.artifact_text is not None else reply.text
+    text = text if has_schema else body(text, output)
+    if not text.strip():
+        return text, EMPTY, "the answer is empty"
+    if reply.cut_off and not wrote_file:
+        return text, CUT_OFF, "the answer was cut off before its end"
+    return text, "", ""
+
+
+def _with_data(plain: Artifact, agent: Agent) -> Artifact:
+    found = extract_json(plain.text)
+    if isinstance(found, NoJson):
+        return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
+    datatype = parse_fields(agent.schema_ or {})
+    data, faults = conform(_storable(found), datatype)
+    if agent.infeasible is not None and _field(data, agent.infeasible) is True:
+        # Who can't do it need not have filled in the rest.
+        data, missing = salvaged(data, datatype)
+        known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
+        return known.replace(infeasible=True)
+    if faults:
+        told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
+        fault = f"the answer breaks its schema: {told}"
+        return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
+    return plain.replace(data=data, is_data=True)
+
+
+def _storable(data: object) -> object:
+    """The data with every half of a surrogate pair, which no file can hold, replaced by `?`."""
+    stored: object = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
+    return stored
+
+
+def _field(data: object, name: str) -> Any:
+    return data.get(name) if isinstance(data, Mapping) else None

@@ -1,0 +1,337 @@
+"""One call: reserved, intended, made, and its reply or failure written down.
+
+A call that was answered in an earlier life of the run is not made again; one
+that may have been made is in doubt, and its policy decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from loopkit.agents.port import AgentError, Message, Reply, Request
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.breaker import PROBE_S
+from loopkit.drive.limits import LimitReached, refuse_beyond, time_left
+from loopkit.drive.retries import CallFailed, TryFailed, seconds_to_next_try
+from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
+from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
+from loopkit.engine.state import Exchange, Task
+from loopkit.language import Retry
+from loopkit.text import or_empty
+from loopkit.validators.answer import storable
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an attempt left in its output file."""
+
+    text: str | None = None
+    """None where the attempt did not write it."""
+    fault: str = ""
+
+
+async def _at_once() -> None:
+    """Nothing has to be waited for."""
+
+
+async def no_files() -> str:
+    """Who works here leaves no files."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all calls for one piece of work have in common."""
+
+    task: str
+    """`state:visit:role`, with the validator for a judge."""
+    agent: str
+    place: str
+    role: Role
+    retry: Retry
+    timeout_s: float
+    quote: Callable[[Request], Usage]
+    ask: Callable[[Request], Awaitable[Reply]]
+    written: Callable[[], Written] = Written
+    """What the call left in its output file, where the output is a file."""
+    files: Callable[[], Awaitable[str]] = no_files
+    """The digest of what the call left in its workspace."""
+    ready: Callable[[], Awaitable[None]] = _at_once
+    """Waits for what a call needs and is not part of it."""
+    provider: str = ""
+    """Whose failures count together; empty for a program."""
+    opinion: str = ""
+    """Which of a judge's opinions this is, where it is asked for several."""
+
+
+def exchanges_of(active: ActiveRun, work: Work) -> tuple[Exchange, ...]:
+    """The committed exchanges of a piece of work."""
+    task = active.state.tasks.get(work.task)
+    return task.exchanges if task else ()
+
+
+def usable_reply(active: ActiveRun, work: Work) -> Replied | None:
+    """The reply that an earlier life of the run got and stored, if it is still to be used."""
+    task = active.state.tasks.get(work.task)
+    unused = task.exchanges[task.renewed :] if task else ()
+    return unused[-1].reply if unused else None
+
+
+async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = False) -> Replied:
+    """The reply to a request, after as many tries as the retry budget has left.
+
+    With `hold` the reply is staged: it becomes durable with the macrostep that
+    it completes. Raises CallFailed and LimitReached.
+    """
+    task = active.state.tasks.get(work.task)
+    await _ready(active, work, task)
+
+    while True:
+        try:
+            replied = await _try(active, work, request)
+        except TryFailed as failure:
+            await _wait_for_next_try(active, work, failure)
+            continue
+        if hold:
+            active.stage(replied)
+        else:
+            await active.append(replied)
+        return replied
+
+
+async def _wait_for_next_try(active: ActiveRun, work: Work, failure: TryFailed) -> None:
+    """Write a failure down and wait; raises CallFailed where no try follows within reach."""
+    retry, error, now = work.retry, failure.error, active.clock.now()
+    failures = active.state.tasks[work.task].tries + 1
+    is_transient = error.error_class == "transient"
+    wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
+    is_near = wait_s <= retry.max_backoff
+    if is_transient and is_near and failures < retry.attempts:
+        await active.append(_failed(active, work, failure, now + wait_s))
+        await active.pause(wait_s)
+        return
+    until = now + wait_s if is_transient and not is_near else None
+    await active.append(_failed(active, work, failure, until))
+    named = error.retry_after_s
+    raise CallFailed(
+        error.error_class,
+        _after(failure.message, failures) if is_transient else failure.message,
+        resume_at=None if named is None else now + named,
+    ) from failure
+
+
+async def _ready(active: ActiveRun, work: Work, task: Task | None) -> None:
+    """Take up what an earlier life of the run tried; raises CallFailed where no try is left."""
+    if work.task in active.state.refused:
+        raise CallFailed("fatal", f"the call to `{work.agent}` is in doubt and is not made again")
+    if task is None:
+        return
+    failed = task.failed
+    if failed is not None and failed.error_class != "transient":
+        raise CallFailed(failed.error_class, failed.message)
+    if task.tries >= work.retry.attempts:
+        message = failed.message if failed else "the call was in doubt too often"
+        raise CallFailed("transient", _after(message, task.tries))
+    wait_s = max(0.0, (task.retry_at or 0.0) - active.clock.now())
+    if failed is not None and wait_s > work.retry.max_backoff:
+        raise CallFailed("transient", failed.message, resume_at=task.retry_at)
+    await active.pause(wait_s)
+
+
+def _after(message: str, tries: int) -> str:
+    return f"{message} ({tries} tries)" if tries > 1 else message
+
+
+async def _try(active: ActiveRun, work: Work, request: Request) -> Replied:
+    """One try; raises TryFailed, CallFailed and LimitReached."""
+    await _admitted(active, work)
+    try:
+        await work.ready()
+        intent, deadline_s = await _intend(active, work, request)
+        request = _counted(active, work, replace(request, key=intent.key, deadline_s=deadline_s))
+        replied = await _make(active, work, request, deadline_s)
+    except TryFailed as failure:
+        if failure.error.error_class == "transient":
+            active.breakers.failed(work.provider, active.clock.monotonic())
+        else:
+            active.breakers.answered(work.provider)
+        raise
+    except BaseException:
+        active.breakers.dropped(work.provider)
+        raise
+    active.breakers.answered(work.provider)
+    return replied
+
+
+async def _admitted(active: ActiveRun, work: Work) -> None:
+    """Wait while the provider is left alone; raises CallFailed where that takes too long."""
+    if not work.provider:
+        return
+    while (wait_s := active.breakers.wait(work.provider, active.clock.monotonic())) > 0:
+        until = active.clock.now() + wait_s
+        failures = active.breakers.failures(work.provider)
+        reason = f"`{work.provider}` failed {failures} times in a row"
+        if wait_s > work.retry.max_backoff:
+            raise CallFailed("transient", reason, resume_at=until)
+        if wait_s > PROBE_S:
+            held = Held(
+                task=work.task,
+                state=active.state.state,
+                provider=work.provider,
+                until=until,
+                reason=reason,
+            )
+            await active.append(held)
+        await active.pause(wait_s)
+
+
+async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Intended, float]:
+    """Reserve the call's maximum and write down that it is about to be made."""
+    async with active.reserving:
+        task = active.state.tasks.get(work.task)
+        try:
+            reserved = work.quote(_counted(active, work, request))
+        except AgentError as error:
+            raise CallFailed(error.error_class, error.message) from error
+        try:
+            refuse_beyond(active.limits, active.state.committed, reserved)
+        except LimitReached as reached:
+            reached.call = RefusedCall(
+                agent=work.agent, place=work.place, task=work.task, reserved=reserved
+            )
+            raise
+        left = time_left(active.limits, active.state.committed)
+        deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
+        intent = Intended(
+            key=f"{active.state.run}:{work.task}:{(task.sent if task else 0) + 1}",
+            task=work.task,
+            state=active.state.state,
+            visit=active.state.visit,
+            role=work.role,
+            agent=work.agent,
+            place=work.place,
+            opinion=work.opinion,
+            prompt=request.prompt,
+            model=request.model,
+            deadline_s=deadline_s,
+            reserved=reserved,
+        )
+        await active.append(intent)
+    return intent, deadline_s
+
+
+def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
+    """The request with the place of this call among all of the agent's."""
+    known, asked, asked_at = active.state.tasks, active.state.asked, active.state.asked_at
+    task = known.get(work.task)
+    open_calls = sum(call.task == work.task for call in active.state.open_calls.values())
+    return replace(
+        request,
+        task_index=task.index if task else asked.get(work.agent, 0),
+        place_index=task.place_index if task else asked_at.get((work.agent, work.place), 0),
+        call_index=task.settled if task else 0,
+        lost_index=task.sent - task.settled - open_calls if task else 0,
+    )
+
+
+async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: float) -> Replied:
+    started = active.clock.monotonic()
+    try:
+        async with asyncio.timeout(deadline_s):
+            reply = await work.ask(request)
+    except TimeoutError as error:
+        message = f"no answer within {deadline_s:g} s"
+        late = AgentError("transient", message, charged=True)
+        failure = TryFailed(late, message, request.key, active.clock.monotonic() - started)
+        if deadline_s < work.timeout_s:
+            active.stage(_failed(active, work, failure, None))
+            limit = active.limits["time"]
+            raise LimitReached("time", limit, active.state.committed.time_s) from error
+        raise failure from error
+    except AgentError as error:
+        message = _kept(active, error.message)
+        message = message if len(message) <= KEPT_CHARS else shortened(message)
+        spent_s = active.clock.monotonic() - started
+        raise TryFailed(error, message, request.key, spent_s) from error
+    spent_s = active.clock.monotonic() - started
+    written = _storable(active, work.written())
+    text = _kept(active, reply.text)
+    is_cut = work.role != "run" and not is_answer(text)
+    return Replied(
+        key=request.key,
+        text=shortened(text) if is_cut else _output(text),
+        said=tuple(_kept(active, message) for message in reply.said),
+        cut_off=reply.cut_off or is_cut,
+        played=reply.played,
+        exit_code=reply.exit_code,
+        stderr=_output(_kept(active, reply.stderr)),
+        session=_session(reply.session),
+        model=_kept(active, reply.model[:LONGEST_NAME]),
+        artifact_text=written.text,
+        artifact_fault=written.fault,
+        workspace=storable(reply.workspace) or await work.files(),
+        usage=_usage(work, reply.tokens, reply.cost_usd, spent_s),
+    )
+
+
+def _kept(active: ActiveRun, text: str) -> str:
+    """A text from outside as it may be stored."""
+    return storable(active.redact(text))
+
+
+def _storable(active: ActiveRun, written: Written) -> Written:
+    """What the output file holds as it may be stored; too much of it is a fault."""
+    if written.text is None:
+        return written
+    text = _kept(active, written.text)
+    if fits(text):
+        return Written(text)
+    most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
+    return Written(fault=f"the output file has {len(text):,} characters, {most}; write less")
+
+
+def _output(text: str) -> str:
+    """What a program printed, as far as it can be stored."""
+    return text if fits(text) else shortened(text)
+
+
+def _session(named: str | None) -> str | None:
+    """The session that a program names; of one that is no name nothing is known."""
+    return None if named is None or len(named) > LONGEST_NAME else storable(named)
+
+
+def _failed(active: ActiveRun, work: Work, failure: TryFailed, retry_at: float | None) -> Failed:
+    error = failure.error
+    tokens, cost_usd = error.tokens, error.cost_usd
+    if error.charged:
+        reserved = active.state.open_calls[failure.key].reserved
+        tokens, cost_usd = reserved.tokens, reserved.cost_usd
+    return Failed(
+        key=failure.key,
+        error_class=error.error_class,
+        message=failure.message,
+        retry_at=retry_at,
+        usage=_usage(work, tokens, cost_usd, failure.spent_s),
+    )
+
+
+def _usage(work: Work, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
+    calls = 0 if work.role == "run" else 1
+    return Usage(agent_calls=calls, tokens=tokens, cost_usd=cost_usd, time_s=spent_s)
+
+
+def conversation(system: str, told: Sequence[Exchange], prompt: str) -> tuple[Message, ...]:
+    """The messages of a call: the system prompt, the turns so far, the new prompt."""
+    head = (Message("system", system),) if system else ()
+    turns = tuple(
+        message
+        for exchange in told
+        for message in (
+            Message("user", or_empty(exchange.prompt)),
+            # Some providers refuse a conversation in which somebody says nothing.
+            Message("assistant", or_empty(exchange.reply.text)),
+        )
+    )
+    return (*head, *turns, Message("user", or_empty(prompt)))

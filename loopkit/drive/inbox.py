@@ -1,0 +1,42 @@
+"""The inbox of a run: answers and cancellations that other processes left for its owner."""
+
+from __future__ import annotations
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.questions import answered_step
+from loopkit.drive.work.human import AnswerRefused
+from loopkit.engine.events import Cancelled, HumanAnswer, Refused
+from loopkit.engine.macrostep import Macrostep
+from loopkit.engine.records import Record, read_record
+from loopkit.journal import InboxMessage
+
+
+class PostedAnswer(Record, frozen=True, kw_only=True):
+    """An answer on its way: it names the question that it belongs to."""
+
+    question: str
+    answer: HumanAnswer
+
+
+async def consume(active: ActiveRun) -> None:
+    """Follow every message that waits; what cannot be followed is refused, with the reason."""
+    for message in await active.claim.inbox():
+        try:
+            _follow(active, message)
+        except (AnswerRefused, ValueError) as error:
+            active.stage(Refused(message_id=message.message_id, reason=str(error)))
+        await active.append(consumes=[message.message_id])
+
+
+def _follow(active: ActiveRun, message: InboxMessage) -> None:
+    if message.kind == "cancel":
+        active.stage(Cancelled(reason=message.data))
+    else:
+        active.take(_answer(active, read_record(PostedAnswer, message.data)))
+
+
+def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
+    question = active.state.question
+    if question is None or question.question != posted.question:
+        raise AnswerRefused(f"question `{posted.question}` is not open any more")
+    return answered_step(active.engine, active.state, posted.answer, active.clock.now())

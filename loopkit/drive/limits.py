@@ -1,0 +1,62 @@
+"""What a run may still spend: looked at, and reserved, before each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.engine.events import Ran, RefusedCall, Usage
+
+COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
+
+
+class LimitReached(Exception):
+    """A limit leaves no room for the next piece of work."""
+
+    def __init__(self, name: str, limit: float, spent: float, asked: float | None = 0.0) -> None:
+        self.name = name
+        self.asked = asked
+        self.call: RefusedCall | None = None
+        """The call that was not made, where it was one."""
+        self.commands: tuple[Ran, ...] = ()
+        """What command validators did in the same round."""
+        self.time_s = 0.0
+        """Seconds of the work that came to no end, as far as no call accounts for them."""
+        told = f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used"
+        if asked is None:
+            told += ", and what the next call can cost is not known"
+        elif asked and spent < limit:
+            told += f", and the next call can take up to {_plain(asked)}"
+        super().__init__(told)
+
+
+def refuse_beyond(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> None:
+    """Raise LimitReached where a call's maximum does not fit into what is left."""
+    for name in COUNTED:
+        limit = limits.get(name)
+        spent, asked = getattr(committed, name), getattr(reservation, name)
+        if limit is None or asked == 0:
+            continue
+        # An unknown cost is never free: it can't be shown to fit.
+        if spent is None or asked is None or spent + asked > limit + 1e-9:
+            raise LimitReached(name, limit, spent or 0, asked)
+    time_left(limits, committed)
+
+
+def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
+    """Seconds of work that are left, or none for no limit; raises LimitReached at zero."""
+    limit = limits.get("time")
+    if limit is None:
+        return None
+    if committed.time_s >= limit:
+        raise LimitReached("time", limit, committed.time_s)
+    return float(limit - committed.time_s)
+
+
+def raising(run: str, reached: LimitReached) -> str:
+    """What a person can do about a limit that was reached."""
+    return f"raise it: loopkit resume {run} --set limits.{reached.name}=…"
+
+
+def _plain(number: float) -> str:
+    return f"{number:.4f}".rstrip("0").rstrip(".")

@@ -1,0 +1,66 @@
+"""Questions to a person: which answers count, and what becomes of calls in doubt."""
+
+from __future__ import annotations
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.work.human import AnswerRefused, answered
+from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting
+from loopkit.engine.macrostep import Engine, Macrostep
+from loopkit.engine.state import RunState
+from loopkit.language import HumanState
+from loopkit.language.template import TemplateError
+from loopkit.machine.compiler import NoEdge
+from loopkit.text import is_broken
+
+DOUBT_CHOICES = ("retry", "fail")
+
+
+def answered_step(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
+    """What an answer to the open question brings about; raises AnswerRefused."""
+    question = run.question
+    if question is None:
+        raise AnswerRefused(f"run `{run.run}` asks nothing now")
+    if is_broken(answer.comment) or is_broken(answer.edit or ""):
+        raise AnswerRefused("the answer has half a surrogate pair in it, which is no character")
+    if question.call is not None:
+        step = Macrostep(run)
+        step.add(_settled(question, answer))
+        return step
+    state = engine.program.machine.states[question.state]
+    if not isinstance(state, HumanState):
+        raise AnswerRefused(f"`{question.state}` asks nobody")
+    try:
+        return engine.step(run, answered(engine, run, state, answer), now)
+    except TemplateError as error:
+        message = f"`{answer.choice}` leads to a template that could not be filled in: {error}"
+        raise AnswerRefused(message) from error
+    except NoEdge as error:
+        raise AnswerRefused(str(error)) from error
+
+
+def _settled(question: Waiting, answer: HumanAnswer) -> Settled:
+    if answer.choice == "retry":
+        return Settled(key=question.call or "", choice="retry")
+    if answer.choice == "fail":
+        return Settled(key=question.call or "", choice="fail")
+    raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`")
+
+
+async def ask_about_doubt(active: ActiveRun) -> None:
+    """Ask a person about the first call in doubt, if there is one and nothing else is asked."""
+    if active.state.status != "running" or not active.state.doubts:
+        return
+    key, intent = next(iter(active.state.doubts.items()))
+    await active.append(
+        Waiting(
+            state=active.state.state,
+            question=f"doubt:{key}",
+            text=(
+                f"The process ended while `{intent.agent}` was being called, so the call may have "
+                f"been made, and a program may still be at work. Make it again, or let it count "
+                f"as failed?"
+            ),
+            choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
+            call=key,
+        )
+    )

@@ -1,0 +1,44 @@
+"""When a failed call is tried again: after a growing wait, or when the provider says."""
+
+from __future__ import annotations
+
+import random
+
+from loopkit.agents.port import AgentError
+from loopkit.engine.findings import ErrorClass
+from loopkit.language import Retry
+
+JITTER = 0.25
+"""At most this part of the first wait is added to each, so that runs don't retry in step."""
+_MOST_DOUBLINGS = 60
+"""Beyond it a wait is longer than any that is waited for."""
+
+
+class CallFailed(Exception):
+    """A call that brought no reply, retries included."""
+
+    def __init__(
+        self, error_class: ErrorClass, message: str, resume_at: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.message = message
+        self.resume_at = resume_at
+
+
+class TryFailed(Exception):
+    """One try of a call failed; it took so many seconds."""
+
+    def __init__(self, error: AgentError, message: str, key: str, spent_s: float) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+        self.key = key
+        self.spent_s = spent_s
+
+
+def seconds_to_next_try(retry: Retry, failures: int, named_s: float | None) -> float:
+    """The wait after so many failures in a row, of which the last named a wait or none."""
+    backoff = retry.backoff * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
+    jitter = random.uniform(0.0, retry.backoff * JITTER)  # noqa: S311 - nothing to guess here
+    return max(min(backoff + jitter, retry.max_backoff), named_s or 0.0)

@@ -1,0 +1,170 @@
+"""An agent state: the prompt, the call, the artifact."""
+
+from __future__ import annotations
+
+from loopkit.agents.function import FunctionAgentPort
+from loopkit.agents.port import Request
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.artifacts import authored, faulty
+from loopkit.drive.calls import Work, call, conversation, no_files, usable_reply
+from loopkit.drive.ladder import model_for, provider_of
+from loopkit.drive.retries import CallFailed
+from loopkit.drive.sizes import is_answer
+from loopkit.drive.work.place import files_reader, output_reader, workspace
+from loopkit.engine.events import Artifact, Replied, Worked
+from loopkit.engine.names import previous, render, template_names
+from loopkit.engine.state import Exchange
+from loopkit.language import (
+    Agent,
+    AgentState,
+    CommandAgent,
+    KeepTurns,
+    ModelAgent,
+    Output,
+)
+from loopkit.language.datatypes import facts_of, parse_fields
+from loopkit.machine.graph import output_of
+from loopkit.text import or_empty
+
+
+async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
+    """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
+    agent = active.program.machine.agents[state.agent]
+    output = output_of(state, name)
+    attempt = active.state.attempts.get(name, 0) + 1
+    patterns = active.program.machine.patterns
+    try:
+        reply = await _reply(active, name, state, agent, output)
+        artifact = authored(reply, agent, output, name, attempt, patterns)
+    except CallFailed as failed:
+        if failed.error_class != "content":
+            raise
+        # The agent itself says that it has no answer: a content fault like an empty one.
+        artifact = faulty(output, name, attempt, "refused", failed.message)
+    error = artifact.fault or _undecided(active, name, artifact)
+    is_caught = error and active.program.graph.on(name, "content")
+    datatype = active.program.type_from(name)
+    return Worked(
+        state=name,
+        visit=active.state.visit,
+        outcome="content" if is_caught else "done",
+        facts=facts_of(artifact.data, datatype) if datatype and artifact.is_data else {},
+        artifact=artifact,
+        error=error,
+    )
+
+
+def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
+    """Why the state's own guards can't read an answer that declares that it can't be done."""
+    names = active.program.guard_names
+    read = {
+        fact.removeprefix(f"{name}.").partition(".")[0]
+        for edge in active.program.graph.on(name, "done")
+        for fact in names.get(edge.id, ())
+    }
+    lost = " and ".join(f"`{field}`" for field in artifact.missing if field in read)
+    return f"it can't be done, and the answer has no usable {lost}" if lost else ""
+
+
+async def _reply(
+    active: ActiveRun, name: str, state: AgentState, agent: Agent, output: Output
+) -> Replied:
+    folder = workspace(active, state.workspace or agent.workspace)
+    port = active.agents[state.agent]
+    model = model_for(active, agent, name)
+    is_program = isinstance(agent, CommandAgent) and not isinstance(port, FunctionAgentPort)
+    leaves_files = is_program and active.program.graph.judged
+    work = Work(
+        task=f"{name}:{active.state.visit}:author",
+        agent=state.agent,
+        place=name,
+        role="author",
+        retry=agent.retry,
+        timeout_s=agent.timeout,
+        quote=port.quote,
+        ask=port.ask,
+        ready=port.ready,
+        written=output_reader(active, folder, output),
+        files=files_reader(active, folder, output) if leaves_files else no_files,
+        provider=provider_of(agent, model),
+    )
+    if (answered := usable_reply(active, work)) is not None:
+        return answered
+    told = told_before(active, name, agent)
+    prompt = author_prompt(active, name, state, kept=bool(told))
+    system = agent.system if isinstance(agent, ModelAgent) else ""
+    request = Request(
+        agent=state.agent,
+        place=name,
+        role="author",
+        messages=conversation(system, told, prompt),
+        prompt=prompt,
+        names=_command_names(active, agent),
+        schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
+        model=model,
+        folder=folder,
+        session=told[-1].reply.session if told else None,
+        timeout_s=agent.timeout,
+    )
+    return await call(active, work, request, hold=True)
+
+
+def told_before(active: ActiveRun, name: str, agent: Agent) -> tuple[Exchange, ...]:
+    """The turns of a kept session that are sent again, oldest first."""
+    told = active.state.conversations.get(name, ())
+    if told and isinstance(agent, CommandAgent) and not (agent.resume and told[-1].reply.session):
+        # A program that can't be taken back to its session remembers nothing of it.
+        return ()
+    match agent.session:
+        case "fresh":
+            return ()
+        case KeepTurns(keep=turns):
+            return told[-turns:]
+        case _:
+            return told
+
+
+def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
+    """What the agent is sent: the prompt newly filled, or in a kept session the feedback alone."""
+    run, program = active.state, active.program
+    feedback = run.feedback_for(name)
+    entered = program.graph.by_id.get(run.entered_by or "")
+    # A kept session knows its own last version, but not what a person has made of it.
+    is_known = kept and not _is_edited(active, name, state)
+    before = "" if is_known else _printed_previous(active)
+    if kept and feedback and entered is not None and entered.back:
+        return "\n\n".join(part for part in (before, feedback) if part)
+    prompt = render(program, run, state.prompt)
+    if not feedback:
+        return prompt
+    named = program.template(state.prompt).names
+    parts = [prompt.rstrip("\n")]
+    parts += [] if "previous" in named else [before]
+    parts += [] if "feedback" in named else [feedback]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _printed_previous(active: ActiveRun) -> str:
+    """The version before this one; empty where there is none, or too much of it."""
+    version = previous(active.program, active.state)
+    if isinstance(version, str) and not is_answer(version):
+        return f"The version before has {len(version):,} characters, too many to be shown here."
+    printed = active.program.template("{{ previous }}").render({"previous": version}).strip("\n")
+    is_there = active.state.attempts.get(active.state.state, 0) > 0
+    return or_empty(printed) if is_there else printed
+
+
+def _is_edited(active: ActiveRun, name: str, state: AgentState) -> bool:
+    artifact = active.state.artifacts.get(output_of(state, name).name)
+    return artifact is not None and artifact.edited
+
+
+def _command_names(active: ActiveRun, agent: Agent) -> dict[str, object]:
+    """What the templates of a command agent see."""
+    if isinstance(agent, ModelAgent):
+        return {}
+    names: dict[str, object] = {}
+    for text in (*agent.command, agent.stdin or ""):
+        template = active.program.template(text)
+        names |= template_names(active.program, active.state, template)
+    return names

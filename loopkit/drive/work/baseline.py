@@ -1,0 +1,127 @@
+"""What the commands of `baseline` rules find before anybody has changed anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.deadline import time_limited
+from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.retries import CallFailed
+from loopkit.drive.work.judging_commands import with_commands
+from loopkit.drive.work.place import workspace
+from loopkit.engine.events import Baselined, Event, Outcome, Ran, Suspended, Worked
+from loopkit.engine.macrostep import suspension
+from loopkit.language import CommandRule, JudgeRule, ValidateState
+from loopkit.language.datatypes import facts_of
+from loopkit.language.guard import expand, parse
+from loopkit.language.guard.kleene import truth
+from loopkit.language.template import TemplateError
+from loopkit.text.patterns import PatternError, PatternTimeout
+from loopkit.validators import Setting, placed
+from loopkit.validators.command import baseline_of
+from loopkit.validators.fault import CannotJudge
+
+REMEDY = "mend it and resume the run: nothing has been done yet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A rule whose baseline is not known yet."""
+
+    name: str
+    state: ValidateState
+    validator: str
+    place: str
+    rule: CommandRule
+
+
+async def take_baselines(active: ActiveRun) -> bool:
+    """Run every command of a `baseline` rule that was not run yet, each with its own record.
+
+    False where the run goes no further: it is asked to stop, or one could not be had, so that it
+    is suspended before anything is spent. Raises Stopped.
+    """
+    for due in list(_due(active)):
+        if active.stopping:
+            return False
+        event = await _taken(active, due)
+        await active.append(event)
+        if not isinstance(event, Baselined):
+            return False
+    return True
+
+
+def _due(active: ActiveRun) -> Iterator[_Due]:
+    program = active.program
+    for name, state in program.machine.states.items():
+        if not isinstance(state, ValidateState):
+            continue
+        for validator, rules in program.validators_of(state).items():
+            fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
+            known = active.state.baselines.get((name, validator), {})
+            for place, rule in placed(fixed):
+                is_due = isinstance(rule, CommandRule) and rule.baseline and place not in known
+                if is_due and _may_apply(active, rule.guard):
+                    assert isinstance(rule, CommandRule)
+                    yield _Due(name, state, validator, place, rule)
+
+
+def _may_apply(active: ActiveRun, guard: str | None) -> bool:
+    """Whether the input alone leaves it open that the rule is asked."""
+    if guard is None:
+        return True
+    facts = facts_of(active.state.input, active.program.input_type, "input.")
+    return truth(expand(parse(guard), active.program.named_guards).tree, facts) is not False
+
+
+async def _taken(active: ActiveRun, due: _Due) -> Event:
+    """What the command found, or the suspension where it came to no verdict."""
+    started = active.clock.monotonic()
+    ran: list[Ran] = []
+    try:
+        async with time_limited(active):
+            found = await baseline_of(due.rule, _setting(active, due, ran))
+    except LimitReached as reached:
+        remedy = raising(active.state.run, reached)
+        suspended = _suspended(active, due, "limit", str(reached), remedy)
+        return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
+    except CallFailed as error:
+        return _suspended(active, due, error.error_class, error.message)
+    except CannotJudge as error:
+        return _suspended(active, due, error.error_class, error.reason)
+    except (TemplateError, PatternError, PatternTimeout) as error:
+        return _suspended(active, due, "fatal", str(error))
+    return Baselined(
+        state=due.name,
+        validator=due.validator,
+        rule=due.place,
+        findings=tuple(found),
+        commands=tuple(ran),
+        time_s=active.clock.monotonic() - started,
+    )
+
+
+def _setting(active: ActiveRun, due: _Due, ran: list[Ran]) -> Setting:
+    machine = active.program.machine
+    setting = Setting(
+        names={"input": active.state.input},
+        facts={},
+        patterns=machine.patterns,
+        severities=machine.levels,
+        folder=workspace(active, due.state.workspace),
+        validator=due.validator,
+        place=due.place,
+        redact=active.redact,
+    )
+    return with_commands(active, due.validator, 0, setting, ran)
+
+
+def _suspended(
+    active: ActiveRun, due: _Due, outcome: Outcome, why: str, remedy: str = REMEDY
+) -> Suspended:
+    start = active.program.machine.start
+    error = f"no baseline for validator `{due.validator}` of `{due.name}`: {why}"
+    work = Worked(state=start, visit=0, outcome=outcome, error=error, remedy=remedy)
+    return suspension(work)

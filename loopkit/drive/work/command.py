@@ -1,0 +1,96 @@
+"""A `run` state: a command, whose stdout is the artifact and whose exit code guards may read."""
+
+from __future__ import annotations
+
+from loopkit.agents.command import as_agent_errors
+from loopkit.agents.port import Reply, Request
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.calls import Work, call, no_files, usable_reply
+from loopkit.drive.fields import body, extract
+from loopkit.drive.work.place import files_reader, output_reader, workspace
+from loopkit.engine.events import Artifact, Replied, Usage, Worked
+from loopkit.engine.names import render
+from loopkit.language import CommandState, Output, Retry
+from loopkit.machine.codes import MISSING
+from loopkit.machine.graph import output_of
+from loopkit.outside.processes import command_environment, run_command
+
+ONCE = Retry(attempts=1)
+
+
+async def perform(active: ActiveRun, name: str, state: CommandState) -> Worked:
+    """Run the command; a non-zero exit is a result, not an error."""
+    output = output_of(state, name)
+    reply = await _reply(active, name, state, output)
+    artifact = _artifact(active, name, state, output, reply)
+    graph = active.program.graph
+    is_lost = artifact.fault and (graph.on(name, "content") or not graph.judging_follows(name))
+    return Worked(
+        state=name,
+        visit=active.state.visit,
+        outcome="content" if is_lost else "done",
+        facts={"exit_code": reply.exit_code},
+        artifact=artifact,
+        error=artifact.fault,
+    )
+
+
+def _artifact(
+    active: ActiveRun, name: str, state: CommandState, output: Output, reply: Replied
+) -> Artifact:
+    is_missing = output.file is not None and output.else_ is None and reply.artifact_text is None
+    text = body(reply.text if reply.artifact_text is None else reply.artifact_text, output)
+    patterns = active.program.machine.patterns
+    return Artifact(
+        name=output.name,
+        author=name,
+        attempt=active.state.attempts.get(name, 0) + 1,
+        text="" if is_missing else text,
+        fields={}
+        if is_missing
+        else {"stderr": reply.stderr} | extract(text, output.fields, patterns),
+        fallback=state.fallback,
+        fault=reply.artifact_fault if is_missing else "",
+        fault_code=MISSING if is_missing else "",
+        workspace=reply.workspace,
+    )
+
+
+async def _reply(active: ActiveRun, name: str, state: CommandState, output: Output) -> Replied:
+    folder = workspace(active, state.workspace)
+    program, run = active.program, active.state
+    argv = [render(program, run, element) for element in state.run]
+    is_judged = output.name in program.graph.judged
+    stdin = None if state.stdin is None else render(program, run, state.stdin)
+
+    async def ask(_: Request) -> Reply:
+        env, timeout_s = command_environment(state.env), state.timeout
+        with as_agent_errors():
+            result = active.commands.result(name, active.state.runs_of(name), folder)
+            if result is None:
+                result = await run_command(
+                    argv, cwd=folder, env=env, stdin=stdin, timeout_s=timeout_s
+                )
+        return Reply(
+            result.stdout,
+            exit_code=result.exit_code,
+            stderr=result.stderr,
+            workspace=result.workspace,
+        )
+
+    work = Work(
+        task=f"{name}:{run.visit}:run",
+        agent=name,
+        place=name,
+        role="run",
+        retry=ONCE,
+        timeout_s=state.timeout,
+        quote=lambda _: Usage(),
+        ask=ask,
+        written=output_reader(active, folder, output),
+        files=files_reader(active, folder, output) if is_judged else no_files,
+    )
+    if (answered := usable_reply(active, work)) is not None:
+        return answered
+    request = Request(name, name, "run", " ".join(argv), folder=folder)
+    return await call(active, work, request, hold=True)

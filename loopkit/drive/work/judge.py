@@ -1,0 +1,209 @@
+"""One judge at work on one artifact: asked, and asked again while its answer can't be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from loopkit.agents.port import Request
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.calls import Work, call, conversation, exchanges_of
+from loopkit.drive.ladder import model_for, provider_of
+from loopkit.drive.retries import CallFailed
+from loopkit.drive.work.place import workspace
+from loopkit.engine.events import Replied
+from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.language import Agent, CommandAgent, JudgeRule, ModelAgent
+from loopkit.language.json_schema import NotJudged
+from loopkit.language.severities import Severities
+from loopkit.text.transcript import messages_of
+from loopkit.validators import Setting
+from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
+from loopkit.validators.judgement import Misread, read_judgement
+from loopkit.validators.report_form import form_of
+from loopkit.validators.verdict import VerdictForm
+from loopkit.validators.verdict.judged import read_spoken
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A `judge` rule of a validate state, in a run."""
+
+    active: ActiveRun
+    state: str
+    validator: str
+    index: int
+    """Its place among the validator's rules."""
+    rule: JudgeRule
+    author: str
+    """The state whose work it judges; the judge climbs its ladder with that."""
+    levels: Severities
+    """As the state counts them."""
+    known: Sequence[Finding] = ()
+    """What its validator has found before and is open."""
+    shares_keys: bool = False
+    """Whether one key is one finding of the whole panel."""
+    number: int = 1
+    """Which of its opinions this is: those after its samples are second ones."""
+
+    @cached_property
+    def agent(self) -> Agent:
+        return self.active.program.machine.agents[self.rule.judge]
+
+    @cached_property
+    def form(self) -> AnswerForm:
+        if self.rule.verdict is not None:
+            patterns = self.active.program.machine.patterns
+            return VerdictForm(
+                self.rule.verdict, patterns, self.levels, self.rule.severity, self.shares_keys
+            )
+        form = replace(form_of(self.rule, self.agent, self.levels), shares_keys=self.shares_keys)
+        # A second opinion is one only if it does not know the first.
+        is_asked = form.is_own and self.number <= self.rule.samples
+        return replace(form, known=self.known) if is_asked else form
+
+    @cached_property
+    def model(self) -> str:
+        return model_for(self.active, self.agent, self.author)
+
+    @cached_property
+    def work(self) -> Work:
+        port = self.active.agents[self.rule.judge]
+        return Work(
+            task=self._task,
+            agent=self.rule.judge,
+            place=self.validator,
+            role="judge",
+            retry=self.agent.retry,
+            timeout_s=self.agent.timeout,
+            quote=port.quote,
+            ask=port.ask,
+            ready=port.ready,
+            provider=provider_of(self.agent, self.model),
+            opinion=self._opinion,
+        )
+
+    @property
+    def _task(self) -> str:
+        visit = self.active.state.visit
+        task = f"{self.state}:{visit}:judge:{self.validator}:{self.index}"
+        return task if self.number == 1 else f"{task}:{self.number}"
+
+    @property
+    def _opinion(self) -> str:
+        samples = self.rule.samples
+        if self.number > samples:
+            return "second opinion"
+        return f"sample {self.number} of {samples}" if samples > 1 else ""
+
+    def applies(self, setting: Setting) -> bool:
+        """Whether the rule's guard holds, if it has one."""
+        guard = self.rule.guard
+        return guard is None or self.active.program.predicate(guard)(setting.facts)
+
+    def message(self, prompt: str, misread: Misread | None) -> str:
+        """What is sent next: the question, or why the answer to it could not be used."""
+        if misread is None:
+            return prompt
+        again = reask_prompt(misread.reason, self.form)
+        # A program starts anew each time, and has not seen the question.
+        is_new = isinstance(self.agent, CommandAgent)
+        return f"{prompt.rstrip()}\n\n{again}" if is_new else again
+
+    async def reply(self, prompt: str) -> Replied:
+        """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
+        system = self.agent.system if isinstance(self.agent, ModelAgent) else ""
+        told = exchanges_of(self.active, self.work)
+        request = Request(
+            agent=self.rule.judge,
+            place=self.validator,
+            role="judge",
+            prompt=prompt,
+            messages=conversation(system, told, prompt),
+            schema=answer_schema(self.form),
+            model=self.model,
+            folder=workspace(self.active, self.agent.workspace),
+            timeout_s=self.agent.timeout,
+        )
+        return await call(self.active, self.work, request)
+
+    def read(self, reply: Replied) -> Answer | Misread:
+        if not reply.text.strip():
+            return Misread("Your answer was empty.")
+        if reply.cut_off:
+            return Misread("Your answer was cut off before its end. Answer shorter.")
+        if isinstance(self.form, VerdictForm):
+            told = exchanges_of(self.active, self.work)
+            prompts = [exchange.prompt for exchange in told]
+            said = reply.said or messages_of(reply.text)
+            return read_spoken(self.validator, said, self.form, echoes=prompts)
+        return read_judgement(self.validator, reply.text, self.form, is_played=reply.played)
+
+
+async def opinion(judge: Judge, prompt: str) -> Answer:
+    """One answer of a judge, asked again with the reason while it can't be read."""
+    try:
+        return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
+    except NotJudged as error:
+        reason = f"the report could not be held against its schema: {error}"
+        return Answer(
+            validator=judge.validator, verdict="error", error_class="fatal", reason=reason
+        )
+    except CallFailed as failed:
+        return Answer(
+            validator=judge.validator,
+            verdict="error",
+            error_class=failed.error_class,
+            reason=failed.message,
+            resume_at=failed.resume_at,
+        )
+
+
+async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
+    """What can be read of the judge after all its re-asks; stored replies are used first.
+
+    A fail that could not be used as it was counts where nothing better follows, be it that the
+    judge can't be asked again.
+    """
+    task = judge.active.state.tasks.get(judge.work.task)
+    allowed = 1 + judge.rule.reask + (task.renewed if task else 0)
+    misread: Misread | None = None
+    rejection: Answer | None = None
+    for index in range(allowed):
+        told = exchanges_of(judge.active, judge.work)
+        stored = told[index].reply if index < len(told) else None
+        try:
+            read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
+        except CallFailed:
+            if rejection is None:
+                raise
+            break
+        if isinstance(read, Answer):
+            return read
+        misread = read
+        if read.last_resort is not None and read.last_resort.verdict == "fail":
+            rejection = read.last_resort
+    return rejection or _unread(judge.validator, misread)
+
+
+def _unread(validator: str, misread: Misread | None) -> Answer:
+    if misread is not None and misread.last_resort is not None:
+        return misread.last_resort
+    reason = misread.reason if misread else "it was never asked"
+    return Answer(
+        validator=validator,
+        verdict="unparsed",
+        error_class="content",
+        reason=f"no verdict could be read: {reason}",
+    )
+
+
+def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
+    """The answer with the rule's code, no finding worse than the rule's severity."""
+    findings: list[Finding] = []
+    for finding in answer.findings:
+        level = severities.capped(finding.severity, rule.severity)
+        coded = finding.replace(code=finding.code or rule.code)
+        findings.append(coded.counted_at(level, blocking=severities.blocks(level)))
+    return with_findings(answer, findings)

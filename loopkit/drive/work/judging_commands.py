@@ -1,0 +1,94 @@
+"""The commands by which validators judge: what a scenario prepares, else really run; and kept."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from loopkit.agents.port import AgentError
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.events import Ran
+from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
+from loopkit.outside.redaction import Redact
+from loopkit.validators import Setting
+from loopkit.validators.answer import storable
+
+KEPT_CHARS = 100_000
+"""How much of the end of a command's output is kept, which is as much as a scenario can play."""
+
+
+def result_index(active: ActiveRun, state: str, validator: str) -> int:
+    """Which of a scenario's results a validator gets now: the baseline's is the first."""
+    return active.state.visit - 1 + ((state, validator) in active.state.baselines)
+
+
+def with_commands(
+    active: ActiveRun, validator: str, index: int, setting: Setting, ran: list[Ran]
+) -> Setting:
+    """The setting with the command results that a scenario prepares for this validator.
+
+    What each command did is added to `ran`.
+    """
+    tries: Counter[tuple[str, ...]] = Counter()
+    kept = _kept(active.redact, setting.folder)
+
+    async def run(
+        argv: Sequence[str],
+        *,
+        cwd: Path | None,
+        env: Mapping[str, str],
+        stdin: str | None,
+        timeout_s: float,
+    ) -> CommandResult:
+        earlier = tries[tuple(argv)]
+        tries[tuple(argv)] += 1
+        try:
+            played = active.commands.result(validator, index, cwd, earlier)
+            result = played or await run_command(
+                argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s
+            )
+        except AgentError as error:
+            raise CommandNotStarted(error.message) from error
+        except CommandNotStarted as error:
+            ran.append(Ran(validator=validator, fault="not_found", message=str(error)))
+            raise
+        except CommandTimeout as late:
+            late.stdout, late.stderr = kept(late.stdout), kept(late.stderr)
+            ran.append(_ran(validator, late, fault="timeout", message=str(late)))
+            raise
+        result = replace(result, stdout=kept(result.stdout), stderr=kept(result.stderr))
+        ran.append(_ran(validator, result, exit_code=result.exit_code))
+        return result
+
+    def note_file(name: str, text: str) -> None:
+        if len(text) <= KEPT_CHARS:
+            ran[-1] = ran[-1].replace(files={name: storable(text)})
+
+    return replace(setting, run=run, redact=kept, note_file=note_file, pause=active.pause)
+
+
+def _kept(redact: Redact, folder: Path | None) -> Redact:
+    """What may be kept of a text: no secrets, and paths of the workspace told from there.
+
+    So a finding is the same one in another copy of the workspace, and where a run is replayed.
+    """
+
+    def kept(text: str) -> str:
+        text = redact(text)
+        places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
+        if not any(place in text for place in places):
+            return text
+        either = "|".join(map(re.escape, sorted(places)))
+        # Only where a path begins: `/work/` is no part of `/home/me/work/`.
+        return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
+
+    return kept
+
+
+def _ran(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
+    stdout, stderr = (storable(text[-KEPT_CHARS:]) for text in (printed.stdout, printed.stderr))
+    return Ran(validator=validator, stdout=stdout, stderr=stderr, **ended)

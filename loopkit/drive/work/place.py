@@ -1,0 +1,75 @@
+"""Where a state's files are: its workspace, its output file, the environment of its commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.calls import Written
+from loopkit.drive.retries import CallFailed
+from loopkit.engine.names import render
+from loopkit.language import Output, Workspace
+from loopkit.outside.workspace import (
+    OutsideWorkspace,
+    UnreadableArtifact,
+    UnusableWorkspace,
+    confined,
+    mark,
+    prepare,
+    read_text,
+    written_since,
+)
+from loopkit.outside.worktree import files_digest
+
+
+def workspace(active: ActiveRun, own: Workspace | None) -> Path:
+    """The folder in which a state works: its own workspace, the machine's, or the project."""
+    written = own or active.program.machine.workspace
+    if written is None:
+        return active.folder
+    relative = render(active.program, active.state, written.path).strip()
+    try:
+        return prepare(active.folder if relative == "." else confined(active.folder, relative))
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Written]:
+    """A function that reads the output file, if it was written since now."""
+    if output.file is None:
+        return Written
+    relative = render(active.program, active.state, output.file).strip()
+    try:
+        path = confined(folder, relative)
+        prepare(path.parent)
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+    before = mark(path)
+
+    def read() -> Written:
+        if not written_since(path, before):
+            return Written(fault=f"{relative} was not written in this attempt")
+        try:
+            # Once more, because the attempt may have put a link there that leads out.
+            return Written(read_text(confined(folder, relative)))
+        except (OutsideWorkspace, UnreadableArtifact) as error:
+            return Written(fault=str(error))
+
+    return read
+
+
+def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:
+    """A function that sums up what a program left in its workspace.
+
+    Without the output file, which is the artifact and compared as such.
+    """
+    written = None
+    if output.file is not None:
+        written = confined(folder, render(active.program, active.state, output.file).strip())
+
+    async def read() -> str:
+        return await asyncio.to_thread(files_digest, folder, written)
+
+    return read

@@ -1,0 +1,53 @@
+"""The judges of a validate state, each asked as often as its rule says, all at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from loopkit.drive.work.judge import Judge, opinion
+from loopkit.engine.findings import Answer
+from loopkit.engine.ledger.opinions import confirmed, voted
+from loopkit.validators import Setting, Subject
+from loopkit.validators.judge import judge_prompt
+
+
+async def ask_all(judges: Sequence[Judge], subject: Subject, setting: Setting) -> list[Answer]:
+    """The answers of all judges, asked concurrently; raises LimitReached."""
+    return await _together(ask(judge, subject, setting) for judge in judges)
+
+
+async def ask(judge: Judge, subject: Subject, setting: Setting) -> Answer:
+    """One judge's answer: that of its samples together, and confirmed where its rule wants that.
+
+    Each sample, and the second opinion, is a conversation of its own.
+    """
+    if not judge.applies(setting):
+        reason = f"guard `{judge.rule.guard}` is false"
+        return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
+    rule, levels = judge.rule, judge.levels
+
+    def numbered(number: int) -> Coroutine[Any, Any, Answer]:
+        one = replace(judge, number=number)
+        return opinion(one, judge_prompt(rule, subject, setting.names, one.form))
+
+    samples = await _together(map(numbered, range(1, rule.samples + 1)))
+    answer = voted(samples, rule.combine, levels)
+    if rule.confirm is None or answer.verdict != "fail":
+        return answer
+    return confirmed(answer, await numbered(rule.samples + 1), levels)
+
+
+async def _together(asked: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    """What all of them answer.
+
+    Where one meets a limit or a defect, the others come back first: they are paid for.
+    """
+    answers: list[Answer] = []
+    for given in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(given, BaseException):
+            raise given
+        answers.append(given)
+    return answers

@@ -1,0 +1,114 @@
+"""Calls: about to be made, held back, answered, failed, in doubt."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from loopkit.engine.events.event import Event, Policy, Role
+from loopkit.engine.events.values import Usage
+from loopkit.engine.findings import ErrorClass
+
+
+class Intended(Event, frozen=True, kw_only=True):
+    """A call is about to be made."""
+
+    type: ClassVar[str] = "intended"
+    key: str
+    """What names this one call in the run; its reply or failure has the same."""
+    task: str
+    """What all tries and re-asks of this piece of work have in common."""
+    state: str
+    visit: int
+    """How often the state had been entered."""
+    role: Role
+    """Whether an author, a judge or a command is asked."""
+    agent: str
+    """The agent's name, or the state's for a command."""
+    place: str
+    """Where the agent is asked: the state's name, or the validator's for a judge."""
+    opinion: str = ""
+    """Which of a judge's opinions this is: `sample 2 of 3`, `second opinion`; empty where it is
+    asked for one."""
+    prompt: str
+    """The message that is sent last."""
+    model: str = ""
+    """The model that is asked; empty for a program."""
+    deadline_s: float
+    reserved: Usage
+    """What the call may cost at most; charged until it is settled."""
+
+    @property
+    def asked_at(self) -> str:
+        """The place, and which of several opinions is asked for there."""
+        return f"{self.place}, {self.opinion}" if self.opinion else self.place
+
+
+class Held(Event, frozen=True, kw_only=True):
+    """A call waits, because its provider has failed again and again."""
+
+    type: ClassVar[str] = "held"
+    task: str
+    state: str
+    provider: str
+    until: float
+    """Unix time at which it is asked again."""
+    reason: str
+
+
+class Replied(Event, frozen=True, kw_only=True):
+    """The answer to an intended call."""
+
+    type: ClassVar[str] = "replied"
+    key: str
+    text: str
+    said: tuple[str, ...] = ()
+    """All messages of a judge's transcript, in order, where they are more than `text`."""
+    cut_off: bool = False
+    """The answer ends at the limit of its length."""
+    played: bool = False
+    """A scenario gave it, which can't know the ids of findings before the run."""
+    exit_code: int | None = None
+    stderr: str = ""
+    session: str | None = None
+    """The session id that an external agent named."""
+    model: str = ""
+    """The model that answered, as its provider names it."""
+    artifact_text: str | None = None
+    """The content of the file that the attempt wrote, where the output is a file."""
+    artifact_fault: str = ""
+    """Why there is no such content."""
+    workspace: str = ""
+    """Digest of the files that an author left where it worked, if it is a program; empty where
+    there are too many."""
+    usage: Usage
+    """What the call cost."""
+
+
+class Failed(Event, frozen=True, kw_only=True):
+    """An intended call ended without an answer."""
+
+    type: ClassVar[str] = "failed"
+    key: str
+    error_class: ErrorClass
+    """Whether another try, another answer or a person can help."""
+    message: str
+    retry_at: float | None = None
+    """Unix time before which the call is not tried again."""
+    usage: Usage
+    """What the call is charged at nevertheless."""
+
+
+class InDoubt(Event, frozen=True, kw_only=True):
+    """A call whose process died: it may have been made. It stays charged at its reservation."""
+
+    type: ClassVar[str] = "in_doubt"
+    key: str
+    policy: Policy
+
+
+class Settled(Event, frozen=True, kw_only=True):
+    """A person decided what becomes of a call in doubt."""
+
+    type: ClassVar[str] = "settled"
+    key: str
+    choice: Literal["retry", "fail"]

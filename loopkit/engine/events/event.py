@@ -1,0 +1,21 @@
+"""What every record of a run has in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from loopkit.engine.records import Record
+
+EVENT_VERSION = 1
+Role = Literal["author", "judge", "run"]
+Policy = Literal["retry", "ask", "fail"]
+Outcome = Literal["done", "transient", "content", "fatal", "limit"]
+
+
+class Event(Record, frozen=True, kw_only=True):
+    """What every record of a run has in common."""
+
+    type: ClassVar[str]
+    """What happened; it says which other keys there are."""
+    version: int = EVENT_VERSION
+    """The version of the format; keys may be added to one without a new number."""

@@ -1,0 +1,92 @@
+"""The life of a run: started, claimed, suspended, resumed, ended."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from loopkit.engine.events.event import Event
+from loopkit.engine.events.values import Ran, RefusedCall
+
+
+class Started(Event, frozen=True, kw_only=True):
+    """A run begins; its input is complete, defaults included."""
+
+    type: ClassVar[str] = "started"
+    run: str
+    machine: str
+    definition: str
+    """Digest of the resolved definition."""
+    script: str | None = None
+    """Digest of the scenario that plays the agents."""
+    folder: str
+    """The project folder; workspaces are inside."""
+    input: dict[str, Any]
+    """The whole input, defaults included."""
+    limits: dict[str, Any] = {}
+    """Limits that the command line set over the machine's."""
+
+
+class Claimed(Event, frozen=True, kw_only=True):
+    """A process took the run over; everything it writes carries the new epoch."""
+
+    type: ClassVar[str] = "claimed"
+    pid: int = 0
+    host: str = ""
+
+
+class Suspended(Event, frozen=True, kw_only=True):
+    """The run stopped where it was; `resume` goes on."""
+
+    type: ClassVar[str] = "suspended"
+    state: str
+    reason: Literal["limit", "transient", "content", "fatal", "interrupted"]
+    """Why the run stopped: a limit, a class of error, or Ctrl-C."""
+    message: str
+    remedy: str = ""
+    resume_at: float | None = None
+    """Unix time from which it makes sense to go on."""
+    commands: tuple[Ran, ...] = ()
+    """What the programs of command validators did in the work that came to no end."""
+    time_s: float = 0.0
+    """Seconds of that work that no call accounts for."""
+    refused: RefusedCall | None = None
+    """With `limit`: the call that was not made."""
+
+
+class Resumed(Event, frozen=True, kw_only=True):
+    """Somebody asked the run to go on."""
+
+    type: ClassVar[str] = "resumed"
+    limits: dict[str, Any] = {}
+    """Limits that were raised, by name."""
+
+
+class Refused(Event, frozen=True, kw_only=True):
+    """A message of the inbox that could not be followed."""
+
+    type: ClassVar[str] = "refused"
+    message_id: str
+    reason: str
+
+
+class Finished(Event, frozen=True, kw_only=True):
+    """The run is over."""
+
+    type: ClassVar[str] = "finished"
+    outcome: str
+    """The name of the final state."""
+    success: bool
+    """Whether that is a success."""
+    result: dict[str, Any] = {}
+    """The artifacts that the run ends with, by name."""
+    picked: dict[str, Any] = {}
+    """For each artifact of the result: author, attempt, whether it is a fallback."""
+    absent: tuple[str, ...] = ()
+    """Artifacts of the result that this path never made."""
+
+
+class Cancelled(Event, frozen=True, kw_only=True):
+    """Somebody ended the run."""
+
+    type: ClassVar[str] = "cancelled"
+    reason: str = ""

@@ -1,0 +1,119 @@
+"""Steps: the work that was done, the edge that was taken, the state that was entered."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from loopkit.engine.events.event import Event, Outcome
+from loopkit.engine.events.values import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall
+from loopkit.engine.findings import Report
+
+
+class Worked(Event, frozen=True, kw_only=True):
+    """A state's work is complete."""
+
+    type: ClassVar[str] = "worked"
+    state: str
+    visit: int
+    outcome: Outcome
+    """`done`, the class of the error, or `limit`."""
+    facts: dict[str, Any] = {}
+    """What guards may read of the work."""
+    artifact: Artifact | None = None
+    report: Report | None = None
+    answer: HumanAnswer | None = None
+    time_s: float = 0.0
+    """Seconds of work that no call accounts for."""
+    restored: dict[str, Artifact] = {}
+    """Artifacts that a person's pick of the best makes the current ones again."""
+    error: str = ""
+    """What went wrong; empty with `done`."""
+    remedy: str = ""
+    """What a person can do about the error."""
+    resume_at: float | None = None
+    """Unix time at which the provider said that it is worth going on."""
+    commands: tuple[Ran, ...] = ()
+    """What the programs of command validators did, in order."""
+    refused: RefusedCall | None = None
+    """With `limit`: the call that was not made."""
+
+
+class Baselined(Event, frozen=True, kw_only=True):
+    """What the command of a rule with `baseline` found before the run's first work."""
+
+    type: ClassVar[str] = "baselined"
+    state: str
+    """The state that asks the validator."""
+    validator: str
+    rule: str
+    """The rule's key and position in it."""
+    findings: tuple[str, ...] = ()
+    """The ids of what it found."""
+    commands: tuple[Ran, ...] = ()
+    """What the program did, each try of it."""
+    time_s: float = 0.0
+
+
+class Decided(Event, frozen=True, kw_only=True):
+    """Which edge was taken, why, and what it costs."""
+
+    type: ClassVar[str] = "decided"
+    edge: str
+    """The id of the edge: `check[2]`, `draft.on_error.fatal`, `draft.limit`."""
+    source: str
+    target: str
+    facts: dict[str, Any] = {}
+    """Everything that the guards could read."""
+    bits: tuple[bool, ...] = ()
+    """One for each candidate edge: whether it was enabled."""
+    spends: tuple[str, ...] = ()
+    """The counters that it takes one revision from."""
+    resets: tuple[str, ...] = ()
+    """The counters that start at zero again."""
+    feedback: tuple[Feedback, ...] = ()
+    """What the states behind the edge are told."""
+
+
+class Emitted(Event, frozen=True, kw_only=True):
+    """An event that the author of the machine asked for with `emit:`."""
+
+    type: ClassVar[str] = "emitted"
+    name: str
+    state: str
+    attempt: int
+    findings: tuple[dict[str, Any], ...] = ()
+
+
+class Entered(Event, frozen=True, kw_only=True):
+    """A state becomes active."""
+
+    type: ClassVar[str] = "entered"
+    state: str
+    visit: int
+    """How often the state has been entered, this time included."""
+    attempt: int
+    """How often the state has worked, this time included."""
+    by: str | None = None
+    """The edge that led here; none at the start."""
+
+
+class Waiting(Event, frozen=True, kw_only=True):
+    """The run waits for a person."""
+
+    type: ClassVar[str] = "waiting"
+    state: str
+    question: str
+    """The question's id; an answer names it."""
+    text: str
+    """The question as the person sees it."""
+    choices: tuple[Choice, ...]
+    expires_at: float | None = None
+    """Unix time at which `otherwise` answers."""
+    otherwise: str | None = None
+    """The choice that counts after that."""
+    form: dict[str, Any] = {}
+    """The fields that an answer fills in, in the notation of types."""
+    edit: str | None = None
+    """The artifact that an answer may replace by an edited version."""
+    call: str | None = None
+    """The key of a call in doubt, where that is what is asked about."""

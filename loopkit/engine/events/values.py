@@ -1,0 +1,112 @@
+"""What events carry: usage, artifacts, feedback, answers, and what became of commands."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from loopkit.engine.records import Record
+
+
+class Usage(Record, frozen=True, kw_only=True):
+    """What calls cost: counts, tokens in and out together, USD, seconds of work."""
+
+    agent_calls: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None is unknown, never free."""
+    time_s: float = 0.0
+
+    def plus(self, other: Usage) -> Usage:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            agent_calls=self.agent_calls + other.agent_calls,
+            tool_calls=self.tool_calls + other.tool_calls,
+            tokens=self.tokens + other.tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            time_s=self.time_s + other.time_s,
+        )
+
+
+class Artifact(Record, frozen=True, kw_only=True):
+    """One version of an artifact."""
+
+    name: str
+    author: str
+    """The state that wrote it."""
+    attempt: int
+    text: str
+    data: Any = None
+    is_data: bool = False
+    fields: dict[str, Any] = {}
+    fault: str = ""
+    """Why this is no proper artifact: missing, empty, cut off, not JSON, breaks its schema."""
+    fault_code: str = ""
+    infeasible: bool = False
+    missing: tuple[str, ...] = ()
+    """Fields of an infeasible answer that it did not fill in as it should; they are empty."""
+    fallback: bool = False
+    edited: bool = False
+    """A person has changed it since the author wrote it."""
+    workspace: str = ""
+    """Digest of the files that its author left where it worked, if that is a program."""
+
+
+class Feedback(Record, frozen=True, kw_only=True):
+    """What a decision tells a state that has to work again."""
+
+    to: str
+    text: str
+    revision: int
+    max_revisions: int
+
+
+class HumanAnswer(Record, frozen=True, kw_only=True):
+    """What a person decided."""
+
+    choice: str
+    comment: str = ""
+    form: dict[str, Any] = {}
+    edit: str | None = None
+    """The edited artifact, where the state offers `edit:`."""
+    by: str = "person"
+    """`person`, `script`, or `timeout`."""
+
+
+class Ran(Record, frozen=True, kw_only=True):
+    """One run of a command validator's program."""
+
+    validator: str
+    exit_code: int = 0
+    stdout: str = ""
+    """The end of what it printed."""
+    stderr: str = ""
+    fault: Literal["", "timeout", "not_found"] = ""
+    """Why there is no exit code."""
+    message: str = ""
+    """What was told about the fault."""
+    files: dict[str, str] = {}
+    """The report that it wrote, where that is a file; a very long one is left out."""
+
+
+class RefusedCall(Record, frozen=True, kw_only=True):
+    """A call for which a limit left no room."""
+
+    agent: str
+    place: str
+    task: str
+    """The piece of work that it was for."""
+    reserved: Usage
+    """What it could have cost at most."""
+
+
+class Choice(Record, frozen=True, kw_only=True):
+    """One way to answer a question."""
+
+    name: str
+    closed: str = ""
+    """Why it can't be chosen now; empty when it can."""
+    takes_comment: bool = False
+    """The feedback uses a comment."""
+    needs_comment: bool = False
+    """It can't do without one."""

@@ -1,0 +1,131 @@
+"""Findings, a validator's answer, and the report that a validate state leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from loopkit.engine.records import Record
+
+Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
+AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
+ErrorClass = Literal["transient", "content", "fatal"]
+Status = Literal["new", "recurring", "regressed", "resolved"]
+
+
+class Finding(Record, frozen=True, kw_only=True):
+    """One defect that a validator named."""
+
+    id: str
+    """Stable over the rounds: made from validator, rule and key, or else location and normalised
+    message."""
+    message: str
+    severity: str = "error"
+    """One of the machine's levels."""
+    blocking: bool = True
+    """Whether the author has to mend it, by its severity and by where it was judged."""
+    validator: str = ""
+    rule: str = ""
+    """The rule's code where it has one, else its key and position."""
+    code: str = ""
+    key: str = ""
+    """What its reviewer calls it, however the message is worded."""
+    reviewers: tuple[str, ...] = ()
+    """The validators that named it, where several did."""
+    graded: str = ""
+    """The level that its reviewer gave, where it counts as a milder one."""
+    location: str = ""
+    """Where in the data, such as `nodes[2].id`."""
+    line: int | None = None
+    """Where in the text, 1-based."""
+    status: Status = "new"
+    identified: bool = True
+    """Whether its id tells one defect from another. One id stands for every failure where nothing
+    names the defect: an exit code alone, the own words of who rejected."""
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """Every validator that named it."""
+        return self.reviewers or (self.validator,)
+
+    def counted_at(self, level: str, *, blocking: bool) -> Finding:
+        """The finding as it counts, with the level that its reviewer gave kept beside that."""
+        given = self.graded or self.severity
+        graded = "" if level == given else given
+        return self.replace(severity=level, graded=graded, blocking=blocking)
+
+
+class Answer(Record, frozen=True, kw_only=True):
+    """What one validator answered about one artifact."""
+
+    validator: str
+    verdict: AnswerVerdict
+    findings: tuple[Finding, ...] = ()
+    error_class: ErrorClass | None = None
+    """Set where the verdict is `error`: why it could not run."""
+    reason: str = ""
+    """For `error`, `unparsed` and `not_applicable`: what happened, in a sentence. Of a judge with
+    several opinions: how they voted."""
+    score: float | None = None
+    """What a scoring judge gave."""
+    resume_at: float | None = None
+    """For `error`: Unix time at which the provider said that it is worth asking again."""
+
+
+def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
+    """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
+    blocking = [finding.blocking for finding in findings]
+    return "fail" if any(blocking) else "warn" if blocking else "pass"
+
+
+def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
+    """The answer with other findings, and with the verdict of these where it had one."""
+    found = tuple(findings)
+    judged = answer.verdict in ("pass", "warn", "fail")
+    verdict = verdict_of(found) if judged else answer.verdict
+    return answer.replace(findings=found, verdict=verdict)
+
+
+class Report(Record, frozen=True, kw_only=True):
+    """Everything that is known about an artifact after one round of validation."""
+
+    state: str
+    artifact: str
+    author: str
+    """The state that wrote the artifact."""
+    attempt: int
+    """How often the author had worked when this was judged."""
+    verdict: Verdict
+    answers: tuple[Answer, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """All of them, blocking ones first, in the order of the validators."""
+    resolved: tuple[Finding, ...] = ()
+    """What was open and this round, which looked for it, did not find."""
+    unseen: tuple[Finding, ...] = ()
+    """What was open and nobody looked for: its rule or judge was not asked, or gave no verdict."""
+    stalled: bool = False
+    work: str = ""
+    """Digest of all that was judged, white space aside: the artifact, the files that its author
+    left, and the artifacts of agents that it was made from. Empty where it can't be told."""
+    score: float | None = None
+    """The lowest that a scoring judge gave."""
+    error_class: ErrorClass | None = None
+    """For `incomplete`: the worst class among the missing answers."""
+    reason: str = ""
+    """For `incomplete` and `infeasible`: why."""
+
+    @property
+    def valid(self) -> bool:
+        return self.verdict in ("pass", "warn", "not_applicable")
+
+    @property
+    def blocking(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.blocking)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if not finding.blocking)
+
+    @property
+    def regressed(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.status == "regressed")

@@ -1,0 +1,135 @@
+"""Answers of validators -> the findings, the verdict and the reason of one report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from loopkit.engine.findings import Answer, ErrorClass, Finding, Verdict, with_findings
+from loopkit.engine.state import Round
+from loopkit.language import ValidateState
+from loopkit.language.severities import Severities
+
+WORST_CLASS: tuple[ErrorClass, ...] = ("fatal", "content", "transient")
+MISSING = ("error", "unparsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Everything that was answered about one attempt."""
+
+    fixed: tuple[Answer, ...]
+    """Of the rules that need no model."""
+    judges: tuple[Answer, ...]
+    """Of each judge; empty where they were not asked because a rule blocks."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        return (*self.fixed, *self.judges)
+
+    @property
+    def missing(self) -> tuple[Answer, ...]:
+        """The answers that are not there, judged or not."""
+        return tuple(answer for answer in self.answers if answer.verdict in MISSING)
+
+    def is_short(self, quorum: int | None) -> bool:
+        """Whether a rule could not judge, or fewer judges than wanted did."""
+        asked = [answer for answer in self.judges if answer.verdict != "not_applicable"]
+        given = [answer for answer in asked if answer.verdict not in MISSING]
+        wanted = len(asked) if quorum is None else min(quorum, len(asked))
+        return len(given) < wanted or any(answer.verdict in MISSING for answer in self.fixed)
+
+
+def combined(panel: Panel, state: ValidateState, levels: Severities) -> Panel:
+    """The panel with its judges outvoted where they are, if the state wants a majority."""
+    if state.combine != "majority":
+        return panel
+    against = sum(answer.verdict == "fail" for answer in panel.judges)
+    for_it = sum(answer.verdict in ("pass", "warn") for answer in panel.judges)
+    if not 0 < against < for_it:
+        return panel
+    return Panel(panel.fixed, tuple(_outvoted(answer, levels) for answer in panel.judges))
+
+
+def _outvoted(answer: Answer, levels: Severities) -> Answer:
+    if answer.verdict != "fail":
+        return answer
+    told = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
+    return advised(answer.replace(reason=told), levels)
+
+
+def advised(answer: Answer, levels: Severities) -> Answer:
+    """The answer with nothing in it that blocks."""
+    level = levels.advisory
+    found = (f.counted_at(level, blocking=False) if f.blocking else f for f in answer.findings)
+    return with_findings(answer, found)
+
+
+def settled(
+    answers: Iterable[Answer], earlier: Sequence[Round], state: ValidateState, levels: Severities
+) -> list[Answer]:
+    """The answers after `settle_after` rounds: what no round before knew does not block any more.
+
+    The worst severity always blocks, and so does what nothing tells from what was known.
+    """
+    if state.settle_after is None or len(earlier) < state.settle_after:
+        return list(answers)
+    rounds = earlier[: state.settle_after]
+    known = {finding.id for entry in rounds for finding in entry.report.findings}
+
+    def weighed(finding: Finding) -> Finding:
+        is_new = finding.identified and finding.id not in known
+        settles = is_new and finding.severity != levels.worst
+        return finding.replace(blocking=False) if settles else finding
+
+    return [with_findings(answer, map(weighed, answer.findings)) for answer in answers]
+
+
+def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
+    """Every finding once, blocking ones first, the worst first, in the order of the validators.
+
+    What several validators call by one key is as the one that takes it worst has it, with all
+    their names.
+    """
+
+    def badness(finding: Finding) -> tuple[bool, int]:
+        return not finding.blocking, levels.rank(finding.severity)
+
+    unique: dict[str, Finding] = {}
+    for finding in (found for answer in answers for found in answer.findings):
+        known = unique.get(finding.id, finding)
+        names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
+        worst = min(known, finding, key=badness)
+        is_shared = finding.key and len(names) > 1
+        unique[finding.id] = worst.replace(reviewers=names) if is_shared else worst
+    return sorted(unique.values(), key=badness)
+
+
+def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
+    """The strictest verdict counts; missing answers make the report incomplete."""
+    given = {answer.verdict for answer in panel.answers}
+    blocking = [finding.blocking for finding in findings]
+    if "infeasible" in given:
+        return "infeasible"
+    if any(blocking):
+        return "fail"
+    if panel.is_short(quorum):
+        return "incomplete"
+    if blocking:
+        return "warn"
+    return "pass" if "pass" in given else "not_applicable"
+
+
+def worst_class(missing: Iterable[Answer]) -> ErrorClass:
+    """The worst class among missing answers."""
+    classes = {answer.error_class or "content" for answer in missing}
+    return next(error_class for error_class in WORST_CLASS if error_class in classes)
+
+
+def reason(verdict: Verdict, panel: Panel) -> str:
+    """Why a report has no verdict, in the words of those who gave none."""
+    if verdict == "incomplete":
+        return "; ".join(f"{answer.validator}: {answer.reason}" for answer in panel.missing)
+    if verdict == "infeasible":
+        return next(a.reason for a in panel.answers if a.verdict == "infeasible")
+    return ""

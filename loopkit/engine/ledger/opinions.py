@@ -1,0 +1,75 @@
+"""Several answers of one judge about one artifact -> the answer that counts.
+
+Whatever is missing never helps the artifact: a fail counts as soon as no missing answer could
+change it, an approval only where every answer that was asked for is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median_low
+from typing import Literal
+
+from loopkit.engine.findings import Answer, with_findings
+from loopkit.engine.ledger.combining import MISSING, WORST_CLASS, advised, merged
+from loopkit.language.severities import Severities
+
+
+def voted(
+    samples: Sequence[Answer], combine: Literal["majority", "strictest"], levels: Severities
+) -> Answer:
+    """The answer of a judge that was asked several times, with the findings of those who won.
+
+    Half of all the samples that were asked for reject it, or one where the strictest counts. The
+    score is the median, the lower one of two in the middle. One sample is its own answer.
+    """
+    if len(samples) == 1:
+        return samples[0]
+    against = [sample for sample in samples if sample.verdict == "fail"]
+    missing = [sample for sample in samples if sample.verdict in MISSING]
+    told = _told(len(against), len(missing), len(samples))
+    needed = 1 if combine == "strictest" else (len(samples) + 1) // 2
+    if len(against) >= needed:
+        return _together(against, samples, told, levels)
+    if missing:
+        return _short(missing, told)
+    approving = [sample for sample in samples if sample.verdict != "fail"]
+    return _together(approving, samples, told, levels)
+
+
+def confirmed(answer: Answer, second: Answer, levels: Severities) -> Answer:
+    """What a failing answer and a second opinion say together.
+
+    If that fails too, it fails with the findings of both; if it does not, they are warnings; if
+    it is missing, so is the answer.
+    """
+    first = f"{answer.reason}; " if answer.reason else "it fails, and "
+    both = (answer, second)
+    if second.verdict in MISSING:
+        told = f"{first}the second opinion is missing: {second.reason}"
+        return second.replace(reason=told)
+    if second.verdict == "fail":
+        return _together(both, both, f"{first}a second opinion confirms it", levels)
+    told = f"{first}a second opinion does not confirm it"
+    return _together((advised(answer, levels), second), both, told, levels)
+
+
+def _together(
+    winning: Sequence[Answer], given: Sequence[Answer], told: str, levels: Severities
+) -> Answer:
+    scores = [answer.score for answer in given if answer.score is not None]
+    score = median_low(scores) if scores else None
+    first = winning[0].replace(reason=told, score=score)
+    return with_findings(first, merged(winning, levels))
+
+
+def _short(missing: Sequence[Answer], told: str) -> Answer:
+    """The worst of what is missing, for all of it."""
+    worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
+    resume_at = max((a.resume_at for a in missing if a.resume_at is not None), default=None)
+    return worst.replace(reason=f"{told}: {worst.reason}", resume_at=resume_at)
+
+
+def _told(against: int, missing: int, asked: int) -> str:
+    vote = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
+    return f"{vote}, {missing} gave no verdict" if missing else vote

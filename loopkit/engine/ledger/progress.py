@@ -1,0 +1,42 @@
+"""Whether revising made progress: the same work again, or findings that repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.engine.ledger.version import Version
+from loopkit.engine.state import Round
+
+
+def stalled(earlier: Sequence[Round], now: Round, version: Version, stall: int) -> bool:
+    """Whether revising made no progress.
+
+    True when the work equals that of an earlier attempt, where everything that blocked then
+    blocks now if the artifact is not all of the work; or when for some period p the last
+    `stall`·p sets of blocking findings repeat with period p.
+    """
+    same = (entry for entry in earlier if version.digest and entry.report.work == version.digest)
+    if any(version.is_whole or entry.blocking_ids <= now.blocking_ids for entry in same):
+        return True
+    return _repeats([entry.blocked_by for entry in (now, *reversed(earlier))], stall)
+
+
+def _repeats(sets: Sequence[object], stall: int) -> bool:
+    """Whether the first `stall`·p of the sets, the newest first, have period p for some p."""
+    common = _common(sets)
+    return bool([p for p in range(1, len(sets) // stall + 1) if common[p] >= (stall - 1) * p])
+
+
+def _common(sets: Sequence[object]) -> list[int]:
+    """How much of the beginning comes again at each place: the Z-function, in linear time."""
+    count = len(sets)
+    common = [0] * count
+    start = end = 0
+    for at in range(1, count):
+        known = min(end - at, common[at - start]) if at < end else 0
+        while at + known < count and sets[known] == sets[at + known]:
+            known += 1
+        common[at] = known
+        if at + known > end:
+            start, end = at, at + known
+    return common

@@ -1,0 +1,93 @@
+"""What an attempt brought, as one digest, so that two attempts can be told to be the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from loopkit.engine.events import Artifact
+from loopkit.engine.state import RunState
+from loopkit.language import AgentState, CommandAgent, CommandState, RenderState, State
+from loopkit.machine.program import Program
+from loopkit.text import composed
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What an attempt brought."""
+
+    digest: str
+    """Of the artifact and of those of agents that it was made from; empty where what a program
+    left behind is not known."""
+    is_whole: bool
+    """Whether the artifact is all of it. What a program says is not: it works on files."""
+
+
+def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
+    """What is judged with an artifact: that, and what its author made it from."""
+    parts = [artifact, *sorted(_sources(program, run, artifact), key=lambda part: part.name)]
+    is_known = all(part.workspace or _is_whole(program, part) for part in parts)
+    told = [[part.name, _digest(normalised(part)), part.workspace] for part in parts]
+    digest = _digest(json.dumps(told)) if is_known else ""
+    return Version(digest, _is_whole(program, artifact))
+
+
+def normalised(artifact: Artifact) -> str:
+    """What two versions must share to be the same: see "The findings ledger" of the language."""
+    if artifact.is_data:
+        return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = composed(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join(_squeezed(line) for line in text.split("\n") if line.strip())
+
+
+def _squeezed(line: str) -> str:
+    """A line with its indentation, and one blank wherever else there is white space."""
+    indentation = line[: len(line) - len(line.lstrip())]
+    return indentation + " ".join(line.split())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _is_whole(program: Program, artifact: Artifact) -> bool:
+    state = program.machine.states[artifact.author]
+    if isinstance(state, AgentState):
+        return not isinstance(program.machine.agents[state.agent], CommandAgent)
+    return not isinstance(state, CommandState)
+
+
+def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
+    """The artifacts of agents that an artifact was made from, step by step back."""
+    seen, authors = {artifact.name}, [artifact.author]
+    for author in authors:
+        named = _named(program, program.machine.states[author]) & run.artifacts.keys()
+        for name in sorted(named - seen):
+            seen.add(name)
+            source = run.artifacts[name]
+            authors.append(source.author)
+            if isinstance(program.machine.states[source.author], AgentState):
+                yield source
+
+
+def _named(program: Program, state: State) -> frozenset[str]:
+    """The names in what a state is told to do."""
+    texts = _texts(program, state)
+    return frozenset[str]().union(*(program.template(text).names for text in texts))
+
+
+def _texts(program: Program, state: State) -> Iterator[str]:
+    match state:
+        case AgentState():
+            yield state.prompt
+            agent = program.machine.agents[state.agent]
+            if isinstance(agent, CommandAgent):
+                yield from (*agent.command, agent.stdin or "")
+        case CommandState():
+            yield from (*state.run, state.stdin or "")
+        case RenderState():
+            yield state.render
+        case _:
+            pass

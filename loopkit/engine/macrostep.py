@@ -1,0 +1,360 @@
+"""The pure part: (run state, completed work) → the events of one macrostep.
+
+It computes what the guards read and one bit for each edge, lets the compiled
+machine choose, and writes down the choice. It reads no clock, no file and no
+network, so that the same work always gives the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loopkit.engine.events import (
+    Artifact,
+    Choice,
+    Decided,
+    Emitted,
+    Entered,
+    Event,
+    Feedback,
+    Finished,
+    Suspended,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.findings import Report
+from loopkit.engine.ledger import best_round
+from loopkit.engine.names import attempt_of, open_findings, plain_answer, plain_artifact, render
+from loopkit.engine.state import RunState, apply
+from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
+from loopkit.language.datatypes import facts_of, parse_record, single_values
+from loopkit.language.guard.kleene import truth
+from loopkit.language.template import Anything, Scalar, Shape, check
+from loopkit.machine.compiler import Decider, NoEdge
+from loopkit.machine.graph import TOTAL, Edge, cap_value
+from loopkit.machine.program import DEFAULT_FEEDBACK, Program, flat_facts
+
+Facts = dict[str, object]
+COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
+
+
+class Macrostep:
+    """What one completed piece of work brings about, and the state of the run behind it."""
+
+    def __init__(self, run: RunState) -> None:
+        """`run` stays as it is, so that nothing has happened where a template fails."""
+        self.run = run.copy()
+        self.events: list[Event] = []
+
+    def add(self, event: Event) -> None:
+        apply(self.run, event)
+        self.events.append(event)
+
+
+class Engine:
+    """The macrosteps of one program. One a thread."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._decider = Decider(program.graph)
+        self._needing: dict[str, bool] = {}
+        """For each edge, whether its feedback needs a comment."""
+
+    def begin(self, run: RunState, now: float) -> Macrostep:
+        """What makes the initial state active."""
+        step = Macrostep(run)
+        self._enter(step, self.program.machine.start, None, now)
+        return step
+
+    def step(self, run: RunState, work: Worked, now: float) -> Macrostep:
+        """One macrostep: `worked`, `decided`, `entered`, and what the new state brings at once.
+
+        `now` is Unix time, for questions that expire.
+
+        Where an error has no edge to go to, the run suspends instead, and the
+        state stays as it was. Raises NoEdge where the work leads nowhere,
+        which the checks rule out.
+        """
+        step = Macrostep(run)
+        step.add(work)
+        facts = self.facts(step.run, work)
+        candidates = self.program.graph.on(run.state, work.outcome)
+        bits = tuple(self.is_enabled(step.run, edge, facts) for edge in candidates)
+        if work.outcome != "done" and not any(bits):
+            return suspended(run, work)
+        edge = self._decider.decide(run.state, work.outcome, bits)
+        if restored := self._restored(run, edge):
+            work = work.replace(restored=restored)
+            step = Macrostep(run)
+            step.add(work)
+        recorded = self._recorded(facts, work, candidates)
+        step.add(self._decided(step.run, work, edge, recorded, bits))
+        self._emit(step, edge.emit, run.state, self._attempt(step.run))
+        self._enter(step, edge.target, edge.id, now)
+        return step
+
+    def facts(self, run: RunState, work: Worked | None) -> Facts:
+        """Everything that the guards of the active state may read, under dotted names."""
+        own = work.facts if work else {}
+        # An answer that is only looked at counts as given, as it will when its edge is taken.
+        looked_at = 1 if work is None else 0
+        counted = {"attempt": self._attempt(run) + looked_at} | self._revisions(run)
+        others = {s: f for s, f in run.facts.items() if s != run.state}
+        reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
+        known = flat_facts({**others, run.state: own, "reports": reports})
+        given = facts_of(run.input, self.program.input_type, "input.")
+        return {**known, **given, **flat_facts(own), **counted}
+
+    def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
+        """Whether an edge can be taken: guard, room, and whether the verdict allows revising."""
+        if edge.back and not (self.has_room(run, edge) and self._may_revise(run, edge)):
+            return False
+        if edge.event == "limit" and run.then_used:
+            return False
+        predicate = self.program.predicates.get(edge.id)
+        return predicate is None or predicate(facts)
+
+    def has_room(self, run: RunState, edge: Edge) -> bool:
+        return all(
+            run.counters.get(counter, 0) < self._cap(run, counter) for counter in edge.counters
+        )
+
+    def closed_choices(self, run: RunState) -> tuple[Choice, ...]:
+        """The choices of the active human state, each with the reason where it is closed."""
+        state = self.program.machine.states[run.state]
+        if not isinstance(state, HumanState):
+            return ()
+        return tuple(self._choice(run, state, name) for name in state.choices)
+
+    def leads_to_closed_edge(self, run: RunState, answer: Mapping[str, object]) -> str:
+        """Why an answer can't be taken: its edge has no room left. Empty if it can."""
+        facts = self.facts(run, None) | flat_facts(answer) | flat_facts({run.state: answer})
+        for edge in self.program.graph.on(run.state, "done"):
+            predicate = self.program.predicates.get(edge.id)
+            if predicate is None or predicate(facts):
+                return self._no_room(run, edge)
+        return "no transition of the state takes this answer"
+
+    def _choice(self, run: RunState, state: HumanState, name: str) -> Choice:
+        fields = [field for field, _ in single_values(parse_record(state.form))]
+        own = {*fields, *(f"{run.state}.{field}" for field in fields)}
+        facts = {k: v for k, v in self.facts(run, None).items() if k not in own}
+        facts |= {"choice": name, f"{run.state}.choice": name}
+        closed, takes_comment, needs_comment = "", False, False
+        for edge in self.program.graph.on(run.state, "done"):
+            guard = self.program.guards.get(edge.id)
+            holds = True if guard is None else truth(guard.tree, facts)
+            if holds is False:
+                continue
+            takes_comment = takes_comment or self._takes_comment(edge)
+            needs_comment = needs_comment or self._needs_comment(edge)
+            closed = self._no_room(run, edge)
+            # A guard that reads the form may hold or not: the choice is open where it may lead on.
+            if holds or not closed:
+                break
+        return Choice(
+            name=name, closed=closed, takes_comment=takes_comment, needs_comment=needs_comment
+        )
+
+    def _takes_comment(self, edge: Edge) -> bool:
+        template = self.program.template(self.program.feedback_of(edge))
+        return edge.back and "comment" in template.names
+
+    def _needs_comment(self, edge: Edge) -> bool:
+        """Whether the feedback uses the comment otherwise than behind `{% if comment %}`."""
+        if edge.id not in self._needing:
+            template = self.program.template(self.program.feedback_of(edge))
+            shapes: dict[str, Shape] = dict.fromkeys(template.names, Anything())
+            shapes["comment"] = Scalar(optional=True)
+            self._needing[edge.id] = edge.back and bool(check(template, shapes))
+        return self._needing[edge.id]
+
+    def _no_room(self, run: RunState, edge: Edge) -> str:
+        if not edge.back or self.has_room(run, edge):
+            return ""
+        full = next(c for c in edge.counters if run.counters.get(c, 0) >= self._cap(run, c))
+        cap = self._cap(run, full)
+        if cap == 0:
+            return "no revisions are granted"
+        of_run = " of the run" if full == TOTAL else ""
+        if cap == 1:
+            return f"the one revision{of_run} is used up"
+        return f"all {cap} revisions{of_run} are used up"
+
+    def _cap(self, run: RunState, counter: str) -> int:
+        raised = run.limits.get("total_revisions") if counter == TOTAL else None
+        return (
+            raised
+            if isinstance(raised, int)
+            else cap_value(self.program.graph.caps[counter], run.input)
+        )
+
+    def _may_revise(self, run: RunState, edge: Edge) -> bool:
+        judged_here = isinstance(self.program.machine.states[edge.source], ValidateState)
+        if not judged_here or edge.event != "done":
+            return True
+        return run.reports[edge.source].verdict == "fail"
+
+    def _attempt(self, run: RunState) -> int:
+        state = self.program.machine.states[run.state]
+        if isinstance(state, ValidateState):
+            artifact = run.artifacts.get(state.validate_)
+            return artifact.attempt if artifact else 0
+        return run.attempts.get(run.state, 0)
+
+    def _revisions(self, run: RunState) -> Facts:
+        edges = self.program.graph.revise_edges[run.state]
+        if not edges:
+            return {}
+        counted: Facts = {"cap_reached": not any(self.has_room(run, edge) for edge in edges)}
+        if len(edges) == 1:
+            counter = edges[0].counters[0]
+            counted["revisions"] = run.counters.get(counter, 0)
+            counted["max_revisions"] = self._cap(run, counter)
+        return counted
+
+    def _recorded(self, facts: Facts, work: Worked, candidates: Sequence[Edge]) -> Facts:
+        """What the work left, and what the guards of its edges could read of the rest."""
+        read = frozenset[str]().union(
+            *(self.program.guard_names.get(edge.id, frozenset()) for edge in candidates)
+        )
+        names = {*work.facts, *COUNTED, *read}
+        return {name: facts[name] for name in facts if name in names}
+
+    def _decided(
+        self, run: RunState, work: Worked, edge: Edge, facts: Facts, bits: tuple[bool, ...]
+    ) -> Decided:
+        return Decided(
+            edge=edge.id,
+            source=edge.source,
+            target=edge.target,
+            facts=facts,
+            bits=bits,
+            spends=edge.counters,
+            resets=edge.resets,
+            feedback=self._feedback(run, work, edge),
+        )
+
+    def _feedback(self, run: RunState, work: Worked, edge: Edge) -> tuple[Feedback, ...]:
+        if not edge.back:
+            return ()
+        counter = edge.counters[0]
+        reset = 0 if counter in edge.resets else run.counters.get(counter, 0)
+        revision, cap = reset + 1, self._cap(run, counter)
+        answer = plain_answer(self.program, edge.source, work.answer) if work.answer else {}
+        extra = {
+            **answer,
+            "revision": revision,
+            "max_revisions": cap,
+            "attempt": self._attempt(run),
+        }
+        text = render(self.program, run, self.program.feedback_of(edge), **extra)
+        text = text if text.strip() else self._never_empty(run, work)
+        to = self.addressee(run, edge)
+        return (Feedback(to=to, text=text.strip("\n"), revision=revision, max_revisions=cap),)
+
+    def _never_empty(self, run: RunState, work: Worked) -> str:
+        if listed := render(self.program, run, DEFAULT_FEEDBACK).strip():
+            return listed
+        if work.answer is not None:
+            return f"The reviewer chose `{work.answer.choice}` without a comment."
+        return work.error or "Please revise."
+
+    def addressee(self, run: RunState, edge: Edge) -> str:
+        """Who gets the feedback of an edge: its target, or the author of what was judged."""
+        if isinstance(self.program.machine.states[edge.target], AgentState | RenderState):
+            return edge.target
+        source = self.program.machine.states[edge.source]
+        if isinstance(source, ValidateState):
+            return run.artifacts[source.validate_].author
+        return run.last_report.author if run.last_report else edge.target
+
+    def _emit(self, step: Macrostep, name: str | None, state: str, attempt: int) -> None:
+        if name is not None:
+            found = tuple(open_findings(self.program, step.run))
+            step.add(Emitted(name=name, state=state, attempt=attempt, findings=found))
+
+    def _restored(self, run: RunState, edge: Edge) -> dict[str, Artifact]:
+        """The best round's artifacts, where a person was shown them and goes forward."""
+        state = self.program.machine.states[run.state]
+        if edge.back or not isinstance(state, HumanState) or state.pick != "best":
+            return {}
+        best = best_round(run, None)
+        return dict(best.snapshot) if best else {}
+
+    def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
+        run, state = step.run, self.program.machine.states[target]
+        visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
+        step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
+        if isinstance(state, FinalState):
+            step.add(self._finished(run, target, state))
+            return
+        # Of a state it is the attempt that begins, not the one before it.
+        self._emit(step, state.emit, target, attempt_of(self.program, run))
+        if isinstance(state, HumanState):
+            step.add(self._question(run, target, state, now))
+
+    def _question(self, run: RunState, name: str, state: HumanState, now: float) -> Waiting:
+        return Waiting(
+            state=name,
+            question=f"{name}:{run.visit}",
+            text=render(self.program, run, state.human).strip(),
+            choices=self.closed_choices(run),
+            expires_at=None if state.timeout is None else now + state.timeout,
+            otherwise=state.otherwise,
+            form=state.form,
+            edit=state.edit,
+        )
+
+    def shown(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
+        """What the active human state shows: the latest of all, or the best round."""
+        state = self.program.machine.states[run.state]
+        if not isinstance(state, HumanState):
+            return {}, None
+        best = best_round(run, None) if state.pick == "best" else None
+        current, report = (best.snapshot, best.report) if best else (run.artifacts, run.last_report)
+        artifacts = {name: current[name] for name in state.show if name in current}
+        return artifacts, report if "report" in state.show else None
+
+    def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
+        best = best_round(run, state.of) if state.pick == "best" else None
+        current = best.snapshot if best else run.artifacts
+        picked = {name: current[name] for name in state.result if name in current}
+        return Finished(
+            outcome=name,
+            success=state.final == "success",
+            result={n: _plain(plain_artifact(self.program, run, a)) for n, a in picked.items()},
+            picked={
+                n: {"author": a.author, "attempt": a.attempt, "fallback": a.fallback}
+                for n, a in picked.items()
+            },
+            absent=tuple(name for name in state.result if name not in current),
+        )
+
+
+def suspended(run: RunState, work: Worked) -> Macrostep:
+    """What comes of work that nothing catches: the run stops where it is."""
+    step = Macrostep(run)
+    step.add(suspension(work))
+    return step
+
+
+def suspension(work: Worked) -> Suspended:
+    """The event of a run that stops at this work."""
+    return Suspended(
+        state=work.state,
+        reason="content" if work.outcome == "done" else work.outcome,
+        message=work.error,
+        remedy=work.remedy,
+        resume_at=work.resume_at,
+        commands=work.commands,
+        time_s=work.time_s,
+        refused=work.refused,
+    )
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, str) else value
+
+
+__all__ = ["Engine", "Macrostep", "NoEdge", "suspended", "suspension"]

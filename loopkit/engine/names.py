@@ -1,0 +1,244 @@
+"""The names that templates and guards see at run time.
+
+Each is built only when a template asks for it. What may be missing is left
+out, so that `is defined` answers truly; `scope` says the same before a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from loopkit.engine.events import Artifact, HumanAnswer
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.state import RunState
+from loopkit.language import AgentState, ValidateState
+from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.template import FieldedText, Record, Template
+from loopkit.machine.graph import artifact_of, cap_value
+from loopkit.machine.program import Program
+
+PLAIN_FINDING = (
+    *("id", "message", "severity", "code", "validator", "rule"),
+    *("key", "location", "line", "status"),
+)
+
+
+def render(program: Program, run: RunState, text: str, **extra: object) -> str:
+    """A template filled in where the run stands; raises TemplateError."""
+    template = program.template(text)
+    return template.render(template_names(program, run, template, **extra))
+
+
+def template_names(
+    program: Program, run: RunState, template: Template, **extra: object
+) -> dict[str, object]:
+    """The values of those names that a template uses and that exist now."""
+    wanted = {name: extra[name] for name in template.names if name in extra}
+    for name in template.names - set(wanted):
+        if (built := _build(program, run, name)) is not _ABSENT:
+            wanted[name] = built
+    return wanted
+
+
+class AllNames(Mapping[str, object]):
+    """Every name that exists where a run stands, for rules, whose templates come later.
+
+    Each is made when it is asked for first: the history of a long run is long.
+    """
+
+    def __init__(self, program: Program, run: RunState) -> None:
+        self._program = program
+        self._run = run
+        self._known: dict[str, object] = {}
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self._known:
+            self._known[name] = _build(self._program, self._run, name)
+        if self._known[name] is _ABSENT:
+            raise KeyError(name)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        run = self._run
+        names = {*BUILDERS, *run.artifacts, *run.answers, *run.facts}
+        return (name for name in names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_ABSENT = object()
+
+
+def _build(program: Program, run: RunState, name: str) -> object:
+    if name in run.artifacts:
+        return plain_artifact(program, run, run.artifacts[name])
+    if name in run.answers:
+        return plain_answer(program, name, run.answers[name])
+    if name in run.facts and name in program.graph.states:
+        return dict(run.facts[name])
+    builder = BUILDERS.get(name)
+    return _ABSENT if builder is None else builder(program, run)
+
+
+def plain_artifact(program: Program, run: RunState, artifact: Artifact) -> object:
+    """An artifact as templates see it: its data, or its text with fields."""
+    if artifact.is_data:
+        return readable(artifact.data, program.type_from(artifact.author))
+    facts = run.facts.get(artifact.author, {}) if artifact.name == artifact.author else {}
+    return FieldedText(artifact.text, {**facts, **artifact.fields})
+
+
+def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str, object]:
+    form = program.type_from(state)
+    left_out = dict.fromkeys(form.fields or {}) if form is not None else {}
+    said = {name: readable(value, form and form.field(name)) for name, value in answer.form.items()}
+    plain = {"choice": answer.choice, "comment": answer.comment, "by": answer.by}
+    return {**left_out, **said, **plain}
+
+
+def readable(value: object, datatype: DataType | None) -> object:
+    """Data of a type for templates: what it may leave out, and does, reads as none."""
+    if isinstance(value, Mapping) and datatype is not None and datatype.fields is not None:
+        known = {name: readable(inner, datatype.field(name)) for name, inner in value.items()}
+        optional = {name for name, inner in datatype.fields.items() if not inner.required}
+        return Record(known, optional - known.keys())
+    if isinstance(value, list) and datatype is not None and datatype.items is not None:
+        return [readable(item, datatype.items) for item in value]
+    return value
+
+
+def plain_finding(finding: Finding) -> dict[str, object]:
+    plain = {key: getattr(finding, key) for key in PLAIN_FINDING}
+    return {**plain, "reviewers": list(finding.named_by)}
+
+
+def plain_report(report: Report) -> dict[str, object]:
+    """A report as templates see it."""
+    return {
+        "state": report.state,
+        "artifact": report.artifact,
+        "author": report.author,
+        "attempt": report.attempt,
+        "verdict": report.verdict,
+        "valid": report.valid,
+        "stalled": report.stalled,
+        "score": report.score,
+        "error_count": len(report.blocking),
+        "warning_count": len(report.warnings),
+        "findings": [plain_finding(finding) for finding in report.findings],
+        "reason": report.reason,
+        "answers": [
+            {"validator": a.validator, "verdict": a.verdict, "reason": a.reason}
+            for a in report.answers
+        ],
+    }
+
+
+def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
+    """What is open and blocking in the last report, worst first, capped by `feedback_items`."""
+    found = run.last_report.blocking if run.last_report else ()
+    return [plain_finding(finding) for finding in found[: program.machine.limits.feedback_items]]
+
+
+def previous(program: Program, run: RunState) -> object:
+    """The version before this one: the author's own last one, or what this state judged last."""
+    state = program.machine.states[run.state]
+    if isinstance(state, ValidateState):
+        judged = (r.judged for r in reversed(run.rounds) if r.report.state == run.state)
+        last = next(judged, None)
+        return plain_artifact(program, run, last) if last else ""
+    name = artifact_of(program.machine, run.state)
+    artifact = run.artifacts.get(name) if name else None
+    return plain_artifact(program, run, artifact) if artifact else ""
+
+
+def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
+    """(revision, max_revisions) of the edge that entered the state; zeros for a forward one."""
+    edge = program.graph.by_id.get(run.entered_by or "")
+    if edge is None or not edge.back:
+        return 0, 0
+    counter = edge.counters[0]
+    return run.counters.get(counter, 0), cap_value(program.graph.caps[counter], run.input)
+
+
+def attempt_of(program: Program, run: RunState) -> int:
+    """The number of the work in hand; in a validate state, that of the author it judges."""
+    state = program.machine.states[run.state]
+    if isinstance(state, ValidateState):
+        artifact = run.artifacts.get(state.validate_)
+        return artifact.attempt if artifact else 0
+    return run.attempts.get(run.state, 0) + 1
+
+
+def _reports(_: Program, run: RunState) -> dict[str, object]:
+    return {name: plain_report(report) for name, report in run.reports.items()}
+
+
+def _report(_: Program, run: RunState) -> object:
+    return plain_report(run.last_report) if run.last_report else _ABSENT
+
+
+def _history(program: Program, run: RunState) -> list[dict[str, object]]:
+    """The rounds that concern the state's own artifact, oldest first."""
+    state = program.machine.states[run.state]
+    name = (
+        state.validate_ if isinstance(state, ValidateState)
+        else artifact_of(program.machine, run.state)
+    )  # fmt: skip
+    return [
+        {
+            "attempt": r.report.attempt,
+            "verdict": r.report.verdict,
+            "findings": [plain_finding(finding) for finding in r.report.findings],
+            "artifact": plain_artifact(program, run, r.judged),
+        }
+        for r in run.rounds
+        if name is None or r.report.artifact == name
+    ]
+
+
+def _schema(program: Program, run: RunState) -> object:
+    state = program.machine.states[run.state]
+    agent = program.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+    if agent is None or agent.schema_ is None:
+        return ""
+    return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)
+
+
+def _of_report(key: str) -> Callable[[Program, RunState], object]:
+    def found(_: Program, run: RunState) -> list[dict[str, object]]:
+        findings = getattr(run.last_report, key) if run.last_report else ()
+        return [plain_finding(finding) for finding in findings]
+
+    return found
+
+
+BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
+    "input": lambda program, run: readable(run.input, program.input_type),
+    "report": _report,
+    "reports": _reports,
+    "findings": open_findings,
+    "warnings": _of_report("warnings"),
+    "resolved": _of_report("resolved"),
+    "regressed": _of_report("regressed"),
+    "feedback": lambda _, run: run.feedback_for(run.state),
+    "previous": previous,
+    "history": _history,
+    "schema": _schema,
+    "attempt": attempt_of,
+    "revision": lambda program, run: entering_revision(program, run)[0],
+    "max_revisions": lambda program, run: entering_revision(program, run)[1],
+}
+
+
+def value_of(program: Program, run: RunState, text: str) -> object:
+    """The value itself where a template is one `{{ name }}` of data, else the filled text."""
+    template = program.template(text)
+    if template.whole is None:
+        return render(program, run, text)
+    value: object = template_names(program, run, template)
+    for step in template.whole:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping | list) else render(program, run, text)

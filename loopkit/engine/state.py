@@ -1,0 +1,375 @@
+"""The state of a run: made by its events, one after the other, and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal
+
+from loopkit.engine.events import (
+    Artifact,
+    Baselined,
+    Cancelled,
+    Decided,
+    Entered,
+    Event,
+    Failed,
+    Feedback,
+    Finished,
+    HumanAnswer,
+    InDoubt,
+    Intended,
+    Replied,
+    Resumed,
+    Settled,
+    Started,
+    Suspended,
+    Usage,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.findings import Report
+from loopkit.engine.records import Record
+
+Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A prompt and its reply, both committed."""
+
+    prompt: str
+    reply: Replied
+
+
+class Task(Record, frozen=True, kw_only=True):
+    """One piece of work for an agent or a command: its tries, re-asks and replies."""
+
+    agent: str
+    place: str
+    index: int
+    """How many tasks this agent had before."""
+    place_index: int
+    """How many of them at this place."""
+    sent: int = 0
+    """Calls that were intended, for the next key."""
+    tries: int = 0
+    """Failed ones since the last reply or resume: what the retry budget counts."""
+    settled: int = 0
+    """Calls that were answered or failed for certain."""
+    retry_at: float | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    renewed: int = 0
+    """Exchanges before the last resume, which no longer count against re-asks."""
+    failed: Failed | None = None
+    """The last try, where it failed."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One complete report and the artifacts as they were then.
+
+    What later rounds compare themselves with is made once.
+    """
+
+    report: Report
+    judged: Artifact
+    snapshot: Mapping[str, Artifact]
+
+    @cached_property
+    def attempt(self) -> tuple[str, int]:
+        """Which attempt was judged: of whom, and its number."""
+        return self.judged.author, self.judged.attempt
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Of everything that was found."""
+        return frozenset(finding.id for finding in self.report.findings)
+
+    @cached_property
+    def blocking_ids(self) -> frozenset[str]:
+        return frozenset(finding.id for finding in self.report.blocking)
+
+    @cached_property
+    def blocked_by(self) -> object:
+        """What blocked; equal to nothing else where one id stands for whatever fails."""
+        is_identified = all(finding.identified for finding in self.report.blocking)
+        return self.blocking_ids if is_identified else object()
+
+
+@dataclass
+class RunState:
+    """Where a run stands. `apply` changes it, and nobody else."""
+
+    run: str = ""
+    machine: str = ""
+    definition: str = ""
+    script: str | None = None
+    folder: str = ""
+    status: Status = "new"
+    input: dict[str, Any] = field(default_factory=dict)
+    state: str = ""
+    visit: int = 0
+    entered_by: str | None = None
+    visits: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How often each state has completed its work, content faults included."""
+    counters: dict[str, int] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+    answers: dict[str, HumanAnswer] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each state's last completed work left for guards."""
+    reports: dict[str, Report] = field(default_factory=dict)
+    last_report: Report | None = None
+    rounds: list[Round] = field(default_factory=list)
+    pending: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
+    """Feedback that waits for the state it is addressed to."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+    """How many pieces of work each agent has had."""
+    asked_at: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many each agent has had at each place."""
+    open_calls: dict[str, Intended] = field(default_factory=dict)
+    """Intended, and neither answered nor failed nor in doubt."""
+    doubts: dict[str, Intended] = field(default_factory=dict)
+    """In doubt, and waiting for a person's word."""
+    refused: set[str] = field(default_factory=set)
+    """Tasks of calls in doubt that must not be made again."""
+    baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    """By state and validator, then by rule: the ids of what its command found at first."""
+    conversations: dict[str, tuple[Exchange, ...]] = field(default_factory=dict)
+    """All committed exchanges of each authoring state."""
+    usage: Usage = Usage()
+    limits: dict[str, Any] = field(default_factory=dict)
+    """Limits that were raised since the start."""
+    then_used: bool = False
+    route: list[str] = field(default_factory=list)
+    """The edges taken, in order."""
+    question: Waiting | None = None
+    suspended: Suspended | None = None
+    finished: Finished | None = None
+    seq: int = 0
+
+    def copy(self) -> RunState:
+        """A state of its own; what it holds is never changed, so that it may be shared."""
+        other = object.__new__(RunState)
+        other.__dict__.update(self.__dict__)
+        for name in _OWN:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    @property
+    def committed(self) -> Usage:
+        """What has been spent and what open calls have reserved."""
+        total = self.usage
+        for intent in self.open_calls.values():
+            total = total.plus(intent.reserved)
+        return total
+
+    def runs_of(self, state: str) -> int:
+        """How often the command of a `run` state came to an end, with a result or without."""
+        tasks = (t for key, t in self.tasks.items() if t.agent == state and key.endswith(":run"))
+        return sum(task.settled for task in tasks)
+
+    def feedback_for(self, state: str) -> str:
+        """The feedback that waits for a state, older first."""
+        return "\n\n".join(feedback.text for feedback in self.pending.get(state, ()))
+
+
+_OWN = tuple(f.name for f in fields(RunState) if f.default_factory is not MISSING)
+
+
+def fold(events: Iterable[Event]) -> RunState:
+    """The state after these events, which begin with the first one of a run."""
+    state = RunState()
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def apply(state: RunState, event: Event) -> None:
+    """Change a state by the event that happens next."""
+    state.seq += 1
+    if (change := CHANGES.get(event.type)) is not None:
+        change(state, event)
+
+
+def _start(state: RunState, event: Started) -> None:
+    state.run = event.run
+    state.machine = event.machine
+    state.definition = event.definition
+    state.script = event.script
+    state.folder = event.folder
+    state.input = dict(event.input)
+    state.limits = dict(event.limits)
+    state.status = "running"
+
+
+def _enter(state: RunState, event: Entered) -> None:
+    state.status = "running"
+    state.state = event.state
+    state.visit = event.visit
+    state.visits[event.state] = event.visit
+    state.entered_by = event.by
+    state.question = None
+
+
+def _intend(state: RunState, event: Intended) -> None:
+    task = state.tasks.get(event.task) or _new_task(state, event)
+    state.tasks[event.task] = task.replace(sent=task.sent + 1)
+    state.open_calls[event.key] = event
+
+
+def _new_task(state: RunState, event: Intended) -> Task:
+    index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
+    place_index = state.asked_at.get(here, 0)
+    state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
+    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index)
+
+
+def _reply(state: RunState, event: Replied) -> None:
+    intent = state.open_calls.pop(event.key)
+    exchange = Exchange(intent.prompt, event)
+    task = state.tasks[intent.task]
+    state.tasks[intent.task] = task.replace(
+        tries=0, retry_at=None, failed=None, settled=task.settled + 1,
+        exchanges=(*task.exchanges, exchange),
+    )  # fmt: skip
+    if intent.role == "author":
+        told = state.conversations.get(intent.state, ())
+        state.conversations[intent.state] = (*told, exchange)
+    state.usage = state.usage.plus(event.usage)
+
+
+def _fail(state: RunState, event: Failed) -> None:
+    intent = state.open_calls.pop(event.key)
+    task = state.tasks[intent.task]
+    state.tasks[intent.task] = task.replace(
+        tries=task.tries + 1, settled=task.settled + 1, retry_at=event.retry_at, failed=event
+    )
+    state.usage = state.usage.plus(event.usage)
+
+
+def _doubt(state: RunState, event: InDoubt) -> None:
+    intent = state.open_calls.pop(event.key)
+    task = state.tasks[intent.task]
+    # A command in doubt has no retry budget to spend: only a process that died brought it here.
+    spent = 0 if intent.role == "run" else 1
+    state.tasks[intent.task] = task.replace(tries=task.tries + spent)
+    if event.policy == "ask":
+        state.doubts[event.key] = intent
+    elif event.policy == "fail":
+        state.refused.add(intent.task)
+    state.usage = state.usage.plus(intent.reserved)
+
+
+def _settle(state: RunState, event: Settled) -> None:
+    intent = state.doubts.pop(event.key)
+    if event.choice == "fail":
+        state.refused.add(intent.task)
+    state.status = "running"
+    state.question = None
+
+
+def _keep_baseline(state: RunState, event: Baselined) -> None:
+    place = (event.state, event.validator)
+    known = state.baselines.get(place, {})
+    state.baselines[place] = {**known, event.rule: frozenset(event.findings)}
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+
+
+def _work(state: RunState, event: Worked) -> None:
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+    state.artifacts.update(event.restored)
+    if event.artifact is not None:
+        state.artifacts[event.artifact.name] = event.artifact
+    if event.answer is not None:
+        state.answers[event.state] = event.answer
+    if event.report is not None:
+        _report(state, event.report)
+    if event.outcome in ("done", "content"):
+        _complete(state, event)
+
+
+def _report(state: RunState, report: Report) -> None:
+    if report.verdict in ("pass", "warn", "fail", "not_applicable"):
+        judged = state.artifacts[report.artifact]
+        state.rounds.append(Round(report, judged, dict(state.artifacts)))
+    state.reports[report.state] = report
+    state.last_report = report
+
+
+def _complete(state: RunState, event: Worked) -> None:
+    state.attempts[event.state] = state.attempts.get(event.state, 0) + 1
+    state.facts[event.state] = event.facts
+    if event.artifact is not None and event.artifact.author == event.state:
+        state.pending.pop(event.state, None)
+
+
+def _decide(state: RunState, event: Decided) -> None:
+    state.counters.update(dict.fromkeys(event.resets, 0))
+    for counter in event.spends:
+        state.counters[counter] = state.counters.get(counter, 0) + 1
+    for feedback in event.feedback:
+        state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
+    state.route.append(event.edge)
+    state.then_used = state.then_used or event.edge.endswith(".limit")
+
+
+def _wait(state: RunState, event: Waiting) -> None:
+    state.status = "waiting"
+    state.question = event
+
+
+def _suspend(state: RunState, event: Suspended) -> None:
+    state.status = "suspended"
+    state.suspended = event
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+
+
+def _resume(state: RunState, event: Resumed) -> None:
+    for key, task in state.tasks.items():
+        renewed = _renewed(state, task)
+        state.tasks[key] = task.replace(tries=0, retry_at=None, failed=None, renewed=renewed)
+    state.status = "running" if state.question is None else "waiting"
+    state.suspended = None
+    state.refused.clear()
+    state.limits.update(event.limits)
+
+
+def _renewed(state: RunState, task: Task) -> int:
+    """Replies that could not be used are asked for again; all others stay paid and are used."""
+    unusable = state.suspended is not None and state.suspended.reason == "content"
+    return len(task.exchanges) if unusable else task.renewed
+
+
+def _finish(state: RunState, event: Finished) -> None:
+    state.status = "finished"
+    state.finished = event
+
+
+def _cancel(state: RunState, _: Cancelled) -> None:
+    state.status = "cancelled"
+    state.question = None
+    state.suspended = None
+
+
+CHANGES: dict[str, Callable[[RunState, Any], None]] = {
+    "started": _start,
+    "intended": _intend,
+    "replied": _reply,
+    "failed": _fail,
+    "in_doubt": _doubt,
+    "settled": _settle,
+    "worked": _work,
+    "baselined": _keep_baseline,
+    "decided": _decide,
+    "entered": _enter,
+    "waiting": _wait,
+    "suspended": _suspend,
+    "resumed": _resume,
+    "finished": _finish,
+    "cancelled": _cancel,
+}
+"""What each event changes; of the others only their number counts."""

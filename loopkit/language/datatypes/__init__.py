@@ -1,0 +1,42 @@
+"""The one notation for types: of `input`, of an agent's `schema`, of a `form` and a `schema` rule.
+
+`str int num bool any`, `a|b|c`, `[T]`, `{field: T, ...: T}`, `optional T`, a mapping
+whose `type` is one of these with `default`, `minimum`, `maximum`, `description`, or
+JSON Schema taken as such. Each becomes a JSON Schema plus what guards and
+templates may know about it without running anything.
+"""
+
+from loopkit.language.datatypes.conformance import conform, salvaged
+from loopkit.language.datatypes.datatype import (
+    DataType,
+    NotationError,
+    described,
+    facts_of,
+    single_values,
+)
+from loopkit.language.datatypes.notation import (
+    field_place,
+    file_places,
+    is_json_schema,
+    parse_fields,
+    parse_record,
+    parse_type,
+)
+from loopkit.language.json_schema import schema_faults
+
+__all__ = [
+    "DataType",
+    "NotationError",
+    "conform",
+    "described",
+    "facts_of",
+    "field_place",
+    "file_places",
+    "is_json_schema",
+    "parse_fields",
+    "parse_record",
+    "parse_type",
+    "salvaged",
+    "schema_faults",
+    "single_values",
+]

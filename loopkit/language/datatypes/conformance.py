@@ -1,0 +1,86 @@
+"""Data held against its type, and then completed with what the type fills in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.json_schema import broken_fields, schema_faults
+from loopkit.text import is_broken
+
+
+def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, str]]]:
+    """The value with what it leaves out filled in, and its faults as (location, message) pairs.
+
+    The value is judged as it was given. What is filled in fits as well, so that a filled value
+    can be judged again.
+    """
+    unstorable = list(_unstorable(value, ""))
+    return filled(value, datatype), unstorable or schema_faults(value, datatype.schema)
+
+
+def filled(value: object, datatype: DataType) -> object:
+    """The value with defaults, and none for what may be none, wherever nothing was given."""
+    if isinstance(value, Mapping) and datatype.fields is not None:
+        given = {name: _filled_field(inner, name, datatype) for name, inner in value.items()}
+        missing = {
+            name: filled(inner.default, inner)
+            for name, inner in datatype.fields.items()
+            if name not in value and not inner.required and not inner.is_left_out
+        }
+        return given | missing
+    if isinstance(value, list) and datatype.items is not None:
+        return [filled(item, datatype.items) for item in value]
+    return value
+
+
+def _filled_field(value: object, name: str, datatype: DataType) -> object:
+    known = datatype.field(name)
+    return value if known is None else filled(value, known)
+
+
+def salvaged(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:
+    """What of a record fits, with the rest of it empty, and the names of what is empty."""
+    fields = datatype.fields
+    if not isinstance(value, Mapping) or fields is None:
+        return value, frozenset()
+    finite = {name: inner for name, inner in value.items() if not any(_unstorable(inner, ""))}
+    wrong = (value.keys() - finite.keys()) | broken_fields(finite, datatype.schema)
+    kept = {name: inner for name, inner in value.items() if name not in wrong}
+    missing = {n: _empty(t) for n, t in fields.items() if n not in kept and t.required}
+    return filled({**kept, **missing}, datatype), frozenset(wrong | missing.keys())
+
+
+def _empty(datatype: DataType) -> Any:
+    """The plainest value of a type that has no default."""
+    if datatype.fields is not None:
+        return {name: _empty(inner) for name, inner in datatype.fields.items() if inner.required}
+    if datatype.items is not None:
+        return []
+    if datatype.values:
+        return datatype.values[0]
+    if datatype.scalar in ("int", "num"):
+        low, high = datatype.minimum, datatype.maximum
+        return min(max(low or 0, 0), 0 if high is None or high < 0 else high) or low or high or 0
+    return {"str": "", "bool": False}.get(datatype.scalar or "")
+
+
+def _unstorable(value: object, location: str) -> Iterator[tuple[str, str]]:
+    """What no JSON in UTF-8 can hold."""
+    match value:
+        case float() if not math.isfinite(value):
+            yield location, "not a finite number"
+        case str() if is_broken(value):
+            yield location, "it has half a surrogate pair in it, which is no character"
+        case Mapping():
+            if any(is_broken(key) for key in value if isinstance(key, str)):
+                yield location, "a name in it has half a surrogate pair, which is no character"
+            for key, inner in value.items():
+                yield from _unstorable(inner, f"{location}.{key}".lstrip("."))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _unstorable(inner, f"{location}[{index}]")
+        case _:
+            return

@@ -1,0 +1,111 @@
+"""A part of a JSON Schema together with what it refers to and all that `allOf` adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from loopkit.language.json_schema.layout import Path
+from loopkit.language.json_schema.local import part_at, steps_of
+
+MOST_JOINED = 200
+"""How many parts are put together; what more of them say is left out: then less is known."""
+MOST_FOLLOWED = 32
+"""How many references are followed one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A schema in another one: where it stands, and what was followed to come there."""
+
+    schema: Any
+    steps: Path = ()
+    followed: frozenset[str] = frozenset()
+    """References, none of which is followed again: a type may be made of itself."""
+    depth: int = 0
+    """How deep it is in the data."""
+
+    def inside(self, *steps: str | int) -> Part:
+        """What stands in it at the end of these steps."""
+        return replace(self, schema=part_at(self.schema, steps), steps=(*self.steps, *steps))
+
+    def deeper(self, *steps: str | int) -> Part:
+        """The same where it is about a part of the data."""
+        return replace(self.inside(*steps), depth=self.depth + 1)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it lets nothing but null through."""
+        return isinstance(self.schema, Mapping) and (
+            self.schema.get("type") == "null"
+            or self.schema.get("enum") == [None]
+            or self.schema.get("const", 0) is None
+        )
+
+
+@dataclass(slots=True)
+class Joined:
+    """What is said of data by all who say something of it; the word of the first counts."""
+
+    size: int = 0
+    """How many said it."""
+    words: dict[str, Any] = field(default_factory=dict)
+    properties: dict[str, Part] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    items: Part | None = None
+    others: Part | None = None
+    """Of fields that have no name there, where something is said of them."""
+    is_closed: bool = False
+    forms: tuple[Part, ...] = ()
+    """Of which one is the form of the data."""
+
+    @classmethod
+    def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
+        """What a part of a schema says, with what it refers to in the same one."""
+        parts = list(islice(_speaking(part, root), MOST_JOINED))
+        followed = frozenset[str]().union(*(one.followed for one in parts))
+        joined = cls(len(parts))
+        for one in parts:
+            joined._hear(replace(one, followed=followed))
+        return joined
+
+    def _hear(self, part: Part) -> None:
+        said: Mapping[str, Any] = part.schema
+        self.words = {**said, **self.words}
+        for name in said.get("properties", {}):
+            self.properties.setdefault(name, part.deeper("properties", name))
+        self.required.update(said.get("required", ()))
+        if "items" in said and "prefixItems" not in said:
+            self.items = self.items or part.deeper("items")
+        match said.get("additionalProperties"):
+            case False:
+                self.is_closed = True
+            case True | Mapping():
+                self.others = self.others or part.deeper("additionalProperties")
+        for word in ("anyOf", "oneOf"):
+            if not self.forms:
+                numbers = range(len(said.get(word, ())))
+                self.forms = tuple(part.inside(word, number) for number in numbers)
+
+
+def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
+    """A part, what it refers to, and what is listed under its `allOf`."""
+    waiting = [part]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one.schema, Mapping):
+            continue
+        yield one
+        members = range(len(one.schema.get("allOf", ())))
+        waiting += [one.inside("allOf", number) for number in reversed(members)]
+        reference = one.schema.get("$ref")
+        steps = steps_of(reference) if isinstance(reference, str) else None
+        if steps is not None and _may_follow(str(reference), one):
+            followed = one.followed | {str(reference)}
+            waiting.append(Part(part_at(root, steps), steps, followed, one.depth))
+
+
+def _may_follow(reference: str, part: Part) -> bool:
+    return reference not in part.followed and len(part.followed) < MOST_FOLLOWED

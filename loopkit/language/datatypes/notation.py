@@ -1,0 +1,191 @@
+"""From what stands in a file to the type that it means."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
+from loopkit.language.datatypes.known import from_schema
+from loopkit.language.json_schema import schema_faults
+from loopkit.language.json_schema.local import moved
+
+DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
+JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynamicRef")
+FORMS = ("anyOf", "oneOf", "allOf", "enum")
+OTHERS = "..."
+"""The field of a record that says what its other fields may be."""
+WORD = re.compile(r"[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*")
+FILE = re.compile(r"[^|]+\.(?:json|ya?ml)")
+
+
+def parse_type(notation: object) -> DataType:
+    """The type that a notation from YAML means; raises NotationError."""
+    match notation:
+        case str():
+            return _from_words(notation.strip())
+        case [inner]:
+            return _list_of(_at(inner, 0))
+        case list() | tuple():
+            raise NotationError("a list type holds exactly one type: `[str]`")
+        case Mapping():
+            return _from_mapping(notation)
+        case _:
+            raise NotationError(f"{json.dumps(notation, default=str)} is not a type")
+
+
+def parse_fields(notation: Mapping[str, Any]) -> DataType:
+    """The type at a root, as under `schema:`: JSON Schema, or else a record of these fields."""
+    return from_schema(notation) if is_json_schema(notation) else _record_of(notation)
+
+
+def parse_record(notation: Mapping[str, Any]) -> DataType:
+    """The type at a root that is a mapping whatever it is, as under `input:`."""
+    datatype = parse_fields(notation)
+    if datatype.fields is None:
+        raise NotationError("this JSON Schema is of no mapping: `type: object` has to stand there")
+    return datatype
+
+
+def is_json_schema(notation: Mapping[str, Any]) -> bool:
+    """Whether a mapping is JSON Schema, by a word that nothing else has."""
+    kind = notation.get("type")
+    kinds = kind if isinstance(kind, list) and kind else [kind]
+    if all(isinstance(word, str) and word in JSON_TYPES for word in kinds):
+        return True
+    lists = any(isinstance(notation.get(word), list) for word in FORMS)
+    return lists or any(word in notation for word in JSON_WORDS)
+
+
+def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Where a field of the type at a root is written."""
+    return ("properties", name) if is_json_schema(notation) else (name,)
+
+
+def file_places(notation: object) -> Iterator[tuple[str | int, ...]]:
+    """Where `{file: PATH}` stands for a type, below a root or at it."""
+    match notation:
+        case {"file": str() as file, **rest} if not rest and FILE.fullmatch(file):
+            yield ()
+        case [inner]:
+            yield from ((0, *place) for place in file_places(inner))
+        case Mapping() if not is_json_schema(notation):
+            for key, inner in notation.items():
+                yield from ((key, *place) for place in file_places(inner))
+
+
+def _from_words(text: str) -> DataType:
+    if text.startswith("optional "):
+        return _optional(_from_words(text.removeprefix("optional ").strip()))
+    if text.startswith("[") and text.endswith("]"):
+        return _list_of(_from_words(text[1:-1].strip()))
+    if text == "any":
+        return DataType({})
+    if json_type := SCALARS.get(text):
+        return DataType({"type": json_type}, scalar=text)
+    if "|" in text:
+        return _choice_of(tuple(word.strip() for word in text.split("|")), text)
+    raise NotationError(f"unknown type `{text}`")
+
+
+def _choice_of(words: tuple[str, ...], text: str) -> DataType:
+    if not all(WORD.fullmatch(word) for word in words):
+        raise NotationError(f"`{text}` has an empty or unreadable word")
+    if len(set(words)) < len(words):
+        raise NotationError(f"`{text}` names a word twice")
+    return DataType({"type": "string", "enum": list(words)}, scalar="str", values=words)
+
+
+def _from_mapping(notation: Mapping[str, Any]) -> DataType:
+    if is_json_schema(notation):
+        return from_schema(notation)
+    if "type" in notation and set(notation) <= DETAILS:
+        return _described(notation)
+    return _record_with_type(notation) if "type" in notation else _record_of(notation)
+
+
+def _record_with_type(notation: Mapping[str, Any]) -> DataType:
+    """A record that has a field `type`, unless it is a described type with an unknown detail."""
+    try:
+        return _record_of(notation)
+    except NotationError:
+        kind = notation["type"]
+        if isinstance(kind, str) and kind in SCALARS:
+            unknown = min(set(notation) - DETAILS)
+            message = f"unknown detail `{unknown}` of a type"
+            raise NotationError(message, (unknown,)) from None
+        raise
+
+
+def _described(notation: Mapping[str, Any]) -> DataType:
+    datatype = _at(notation["type"], "type")
+    schema = dict(datatype.schema)
+    for bound in ("minimum", "maximum"):
+        if bound in notation:
+            schema[bound] = _bound(bound, notation[bound], datatype)
+    if "description" in notation:
+        schema["description"] = str(notation["description"])
+    datatype = replace(
+        datatype, schema=schema, minimum=schema.get("minimum"), maximum=schema.get("maximum")
+    )
+    _check_range(datatype)
+    return _with_default(datatype, notation["default"]) if "default" in notation else datatype
+
+
+def _bound(name: str, value: object, datatype: DataType) -> int | float:
+    if datatype.scalar not in ("int", "num"):
+        raise NotationError(f"`{name}` is for numbers only", (name,))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NotationError(f"`{name}` must be a number", (name,))
+    if datatype.scalar == "int" and value != int(value):
+        raise NotationError(f"`{name}` of an int must be a whole number", (name,))
+    return value
+
+
+def _check_range(datatype: DataType) -> None:
+    low, high = datatype.minimum, datatype.maximum
+    if low is not None and high is not None and low > high:
+        raise NotationError(f"`minimum` {low} is above `maximum` {high}", ("minimum",))
+
+
+def _with_default(datatype: DataType, default: object) -> DataType:
+    fault = default_fault(default, datatype)
+    if datatype.scalar is None:
+        fault = next((message for _, message in schema_faults(default, datatype.schema)), "")
+    if fault:
+        raise NotationError(f"the default does not fit the type: {fault}", ("default",))
+    return replace(datatype, default=default, has_default=True)
+
+
+def _record_of(notation: Mapping[str, Any]) -> DataType:
+    types = {name: _at(inner, name) for name, inner in notation.items()}
+    others = types.pop(OTHERS, None)
+    schema = {
+        "type": "object",
+        "properties": {name: moved(t.schema, ("properties", name)) for name, t in types.items()},
+        "required": [name for name, inner in types.items() if inner.required],
+        "additionalProperties": False
+        if others is None
+        else moved(others.schema, ("additionalProperties",)),
+    }
+    return DataType(schema, fields=types, others=others)
+
+
+def _list_of(inner: DataType) -> DataType:
+    return DataType({"type": "array", "items": moved(inner.schema, ("items",))}, items=inner)
+
+
+def _optional(inner: DataType) -> DataType:
+    forms = [moved(inner.schema, ("anyOf", 0)), {"type": "null"}]
+    return replace(inner, schema={"anyOf": forms}, optional=True)
+
+
+def _at(notation: object, step: str | int) -> DataType:
+    try:
+        return parse_type(notation)
+    except NotationError as error:
+        raise NotationError(error.message, (step, *error.path)) from error

@@ -1,0 +1,59 @@
+"""Paths into data, `nodes[].needs[]`: which values they lead to, and where these are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from loopkit.language.guard.tokens import MAX_LENGTH, refusal
+
+ITEMS = "[]"
+_STEP = re.compile(r"(?P<items>\[\])|(?P<dot>\.?)(?P<field>[A-Za-z_][\w-]*)", re.ASCII)
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """Return the steps of a path: fields by name, "[]" for "each item of this list".
+
+    `[]` alone stands for a list at the root. Raises GuardError for a malformed path.
+    """
+    if len(text) > MAX_LENGTH:
+        raise refusal(
+            MAX_LENGTH, len(text), f"the path is longer than {MAX_LENGTH:,}", "shorten it"
+        )
+    if not text:
+        raise refusal(0, 0, "the path is empty", "write it like `nodes[].id`, or `[]` for the root")
+    return tuple(_steps(text))
+
+
+def select(path: str, data: object) -> list[tuple[str, object]]:
+    """Return the values that the path leads to, each with its location: `nodes[2].id`.
+
+    What is missing, or no mapping where a field is read, is none at the place where it should be;
+    what is no list has no items. Raises GuardError for a malformed path.
+    """
+    found: list[tuple[str, object]] = [("", data)]
+    for step in parse_path(path):
+        found = [next_one for one in found for next_one in _stepped(*one, step)]
+    return found
+
+
+def _steps(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        step = _STEP.match(text, at)
+        # The first field has no dot before it, every other one has.
+        if step is None or (step["field"] and bool(step["dot"]) != (at > 0)):
+            message = f"the path is malformed at `{text[at : at + 20]}`"
+            raise refusal(at, len(text), message, "write it like `nodes[].id`")
+        yield step["field"] or ITEMS
+        at = step.end()
+
+
+def _stepped(location: str, data: object, step: str) -> Iterator[tuple[str, object]]:
+    if step == ITEMS:
+        if isinstance(data, (list, tuple)):
+            for index, item in enumerate(data):
+                yield f"{location}[{index}]", item
+        return
+    place = f"{location}.{step}" if location else step
+    yield place, data.get(step) if isinstance(data, Mapping) else None

@@ -1,0 +1,307 @@
+"""What a guard may compare with what: every mistake of names and types, before anything runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from loopkit.document.problems import did_you_mean
+from loopkit.language.guard.narrowing import is_none, present_if
+from loopkit.language.guard.tokens import GuardProblem
+from loopkit.language.guard.tree import Guard, Value, end_of
+
+Kind = Literal["bool", "int", "num", "str", "texts"]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardType:
+    """What a name of a guard can stand for."""
+
+    kind: Kind
+    """`texts` is a list of texts: it stands only on the right of `in`."""
+    values: tuple[str | int | float, ...] = ()
+    """All the values that there are, where they are known."""
+    optional: bool = False
+    """It may be none."""
+    bounded: bool = False
+    """It has few values, so that other numbers may be compared with it."""
+    minimum: float | None = None
+    """The least that it can be, where that is known."""
+    maximum: float | None = None
+    closed: bool = False
+    """Of texts: there are no others than `values`, even where these are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known where an expression stands. Without `types` a name may be anything."""
+
+    types: Mapping[str, GuardType] | None
+    present: frozenset[str] = frozenset()
+    """Names that are not none here, because of what was tested before."""
+
+    def having(self, names: frozenset[str]) -> _Known:
+        return replace(self, present=self.present | names)
+
+    def type_of(self, node: ast.expr) -> GuardType | None:
+        """Return the type of an operand; None where it is unknown, or the value none."""
+        match node:
+            case ast.Name(id=name):
+                known = self.types.get(name) if self.types is not None else None
+                return replace(known, optional=False) if known and name in self.present else known
+            case ast.Constant(value=value):
+                return _literal_type(value)
+            case _:
+                return GuardType("bool")
+
+
+def check(guard: Guard, names: Mapping[str, GuardType]) -> list[GuardProblem]:
+    """Return everything that is wrong with the names and types of the guard, in its order.
+
+    `names` are all the names that stand here, dotted ones whole. A guard without problems can be
+    evaluated on any values of these types: it gives true or false and cannot fail.
+    """
+    return list(_truth(guard.tree, _Known(names)))
+
+
+def check_untyped(tree: ast.expr) -> list[GuardProblem]:
+    """Return what is wrong whatever the names stand for: `1 < "a"`, `a or "b"`."""
+    return list(_truth(tree, _Known(None)))
+
+
+def _truth(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
+    """Yield what is wrong with an expression that must be true or false."""
+    match node:
+        case ast.BoolOp(op=op, values=values):
+            for value in values:
+                yield from _truth(value, known)
+                known = known.having(present_if(value, isinstance(op, ast.And)))
+        case ast.UnaryOp(operand=operand):
+            yield from _truth(operand, known)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            yield from _comparison(left, op, right, known)
+        case _:
+            yield from _operand(node, known)
+            yield from _plain_truth(node, known.type_of(node))
+
+
+def _plain_truth(node: ast.expr, found: GuardType | None) -> Iterator[GuardProblem]:
+    if found is None:
+        if is_none(node):
+            yield _wrong(node, "none is neither true nor false", "compare a name with it")
+    elif found.kind != "bool":
+        message = f"{_shown(node)} is {_noun(found)}, not true or false"
+        yield _wrong(node, message, _condition_with(node, found))
+    elif found.optional:
+        name = _bare(node)
+        yield _wrong(node, f"`{name}` may be none", f"write `{name} == true`")
+
+
+def _condition_with(node: ast.expr, found: GuardType) -> str:
+    """Return the remedy for an operand that stands where a condition belongs."""
+    if not isinstance(node, ast.Name):
+        return "write the whole comparison on both sides of `and` and `or`, or use `in […]`"
+    if found.kind == "texts":
+        return f'write `"…" in {node.id}`'
+    if found.kind == "str":
+        example = json.dumps(found.values[0] if found.values else "…", ensure_ascii=False)
+        return f"compare it: `{node.id} == {example}`"
+    return f"compare it: `{node.id} > 0`"
+
+
+def _operand(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
+    """Yield what is wrong inside an operand, whatever it is compared with."""
+    match node:
+        case ast.Name(id=name):
+            if known.types is not None and name not in known.types:
+                yield _unknown(node, known.types)
+        case ast.Constant() | ast.List():
+            return
+        case _:
+            yield from _truth(node, known)
+
+
+def _unknown(node: ast.Name, types: Mapping[str, GuardType]) -> GuardProblem:
+    texts = {value for known in types.values() for value in known.values}
+    if node.id in texts:
+        remedy = f'a text needs quotes: "{node.id}"'
+    else:
+        remedy = did_you_mean(node.id, sorted(types))
+    return _wrong(node, f"unknown name `{node.id}`", remedy, code="unknown-name")
+
+
+def _comparison(
+    left: ast.expr, op: ast.cmpop, right: ast.expr, known: _Known
+) -> Iterator[GuardProblem]:
+    inside = [*_operand(left, known), *_operand(right, known)]
+    yield from inside
+    if inside:
+        return
+    if isinstance(op, (ast.In, ast.NotIn)):
+        yield from _membership(left, right, known)
+    elif isinstance(op, (ast.Eq, ast.NotEq)):
+        yield from _equality(left, right, known)
+    else:
+        yield from _order(left, right, known)
+
+
+def _membership(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProblem]:
+    if isinstance(right, ast.List):
+        for item in right.elts:
+            yield from _equality(left, item, known)
+        return
+    found = known.type_of(right)
+    if found is None:
+        return
+    if found.kind != "texts":
+        message = f"{_shown(right)} is {_noun(found)}, not a list"
+        yield _wrong(right, message, 'write a list: `in ["a", "b"]`')
+    elif not isinstance(left, ast.Constant) or not isinstance(left.value, str):
+        remedy = f'write `"…" in {_bare(right)}`'
+        yield _wrong(left, f"only a quoted text can be looked up in {_shown(right)}", remedy)
+    elif (found.values or found.closed) and left.value not in found.values:
+        yield _never(left, left.value, right, found)
+
+
+def _equality(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProblem]:
+    for node, other in ((left, right), (right, left)):
+        if is_none(other):
+            yield from _none_test(node, known)
+            return
+    first, second = known.type_of(left), known.type_of(right)
+    for node, found in ((left, first), (right, second)):
+        if found is not None and found.kind == "texts":
+            yield _wrong(node, f"{_shown(node)} is a list", f'write `"…" in {_bare(node)}`')
+            return
+    if first is None or second is None:
+        return
+    if _family(first) != _family(second):
+        yield _unlike(left, first, right, second)
+        return
+    yield from _values(left, first, right, second)
+
+
+def _none_test(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
+    if not isinstance(node, ast.Name):
+        yield _wrong(node, "only a name can be none", "leave the comparison out")
+    elif known.types is not None and not known.types[node.id].optional:
+        yield _wrong(node, f"`{node.id}` is never none", "leave the comparison out")
+
+
+def _values(
+    left: ast.expr, first: GuardType, right: ast.expr, second: GuardType
+) -> Iterator[GuardProblem]:
+    """Yield what is wrong with two operands of one kind: values that cannot meet."""
+    for node, found, other in ((left, first, right), (right, second, left)):
+        if found.values and isinstance(other, ast.Constant) and other.value not in found.values:
+            yield _never(other, other.value, node, found)
+    if first.values and second.values and set(first.values) != set(second.values):
+        message = f"{_shown(left)} and {_shown(right)} have different values"
+        yield _wrong(right, message, f"{_shown(left)} is one of {_listed(first.values)}")
+    yield from _numbers(left, first, right, second)
+
+
+def _numbers(
+    left: ast.expr, first: GuardType, right: ast.expr, second: GuardType
+) -> Iterator[GuardProblem]:
+    names = isinstance(left, ast.Name) and isinstance(right, ast.Name)
+    if names and _family(first) == "number" and not (first.bounded or second.bounded):
+        remedy = "compare it with a number, or with an input that has a `minimum` and a `maximum`"
+        message = f"neither {_shown(left)} nor {_shown(right)} has bounds"
+        yield _wrong(right, message, remedy)
+
+
+def _order(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProblem]:
+    first, second = known.type_of(left), known.type_of(right)
+    # Data is ordered by number or by text: dates are texts there.
+    ordered = ("number",) if known.types is not None else ("number", "str")
+    wrong = [*_unordered(left, first, right, ordered), *_unordered(right, second, left, ordered)]
+    yield from wrong
+    if wrong or first is None or second is None:
+        return
+    if _family(first) != _family(second):
+        yield _unlike(left, first, right, second)
+    yield from _numbers(left, first, right, second)
+
+
+def _unordered(
+    node: ast.expr, found: GuardType | None, other: ast.expr, ordered: tuple[str, ...]
+) -> Iterator[GuardProblem]:
+    if is_none(node):
+        yield _wrong(node, "none is neither less nor more", "compare with `==` or `!=`")
+    elif found is not None and _family(found) not in ordered:
+        message = f"{_shown(node)} is {_noun(found)}: it has no order"
+        yield _wrong(node, message, "compare with `==`, `!=` or `in`")
+    elif found is not None and found.optional:
+        name = _bare(node)
+        remedy = f"test it first: `{name} != none and {name} < {_bare(other)}`"
+        yield _wrong(node, f"`{name}` may be none", remedy)
+
+
+def _unlike(left: ast.expr, first: GuardType, right: ast.expr, second: GuardType) -> GuardProblem:
+    message = f"{_shown(left)} is {_noun(first)} and {_shown(right)} is {_noun(second)}"
+    return _wrong(right, message, f"compare {_shown(left)} with {_noun(first)}")
+
+
+def _literal_type(value: object) -> GuardType | None:
+    match value:
+        case bool():
+            return GuardType("bool")
+        case int():
+            return GuardType("int")
+        case float():
+            return GuardType("num")
+        case str():
+            return GuardType("str")
+        case _:
+            return None
+
+
+_NOUNS = {
+    "bool": "true or false",
+    "int": "a number",
+    "num": "a number",
+    "str": "a text",
+    "texts": "a list",
+}
+
+
+def _noun(found: GuardType) -> str:
+    return _NOUNS[found.kind]
+
+
+def _family(found: GuardType) -> str:
+    return "number" if found.kind in ("int", "num") else found.kind
+
+
+def _never(place: ast.expr, value: object, name: ast.expr, found: GuardType) -> GuardProblem:
+    remedy = did_you_mean(str(value), [str(allowed) for allowed in found.values])
+    holds = "never has" if found.kind == "texts" else "is never"
+    return _wrong(place, f"{_shown(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
+
+
+def _listed(values: Iterable[Value]) -> str:
+    return ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
+
+
+def _bare(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Constant(value=value):
+            return "none" if value is None else json.dumps(value, ensure_ascii=False)
+        case _:
+            return "this condition"
+
+
+def _shown(node: ast.expr) -> str:
+    return f"`{_bare(node)}`"
+
+
+def _wrong(node: ast.expr, message: str, remedy: str, code: str = "guard-type") -> GuardProblem:
+    return GuardProblem(
+        node.col_offset + 1, max(1, end_of(node) - node.col_offset), code, message, remedy
+    )

@@ -1,0 +1,66 @@
+"""The input of a run: complete, with its defaults, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.document.problems import did_you_mean
+from loopkit.language import Machine
+from loopkit.language.datatypes import DataType, conform, parse_record
+
+
+@dataclass(frozen=True, slots=True)
+class InputFault:
+    """One thing that is wrong with an input."""
+
+    message: str
+    missing: str = ""
+    """The name of the input, where it was not given and has no default."""
+
+
+class InvalidInput(Exception):
+    """An input that a machine does not take; `faults` are all that is wrong with it."""
+
+    def __init__(self, faults: Sequence[InputFault]) -> None:
+        super().__init__("\n".join(fault.message for fault in faults))
+        self.faults = tuple(faults)
+
+
+def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, with defaults filled in; raises InvalidInput."""
+    datatype = parse_record(machine.input)
+    filled, faults = conform(given, datatype)
+    if faults:
+        told = list(input_faults(faults, given, datatype))
+        raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
+    return filled if isinstance(filled, dict) else {}
+
+
+def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, with defaults, where nothing has to be; raises InvalidInput."""
+    datatype = parse_record(machine.input)
+    filled, faults = conform(given, datatype)
+    # What is told of no single input is that others are missing, or that one is unknown.
+    told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
+    if wrong := [fault for fault in told if not fault.missing]:
+        raise InvalidInput(wrong)
+    return filled if isinstance(filled, dict) else {}
+
+
+def input_faults(
+    faults: Sequence[tuple[str, str]], given: Mapping[str, Any], datatype: DataType
+) -> Iterator[InputFault]:
+    """The faults that `conform` found, in words, and what is missing or unknown."""
+    fields = datatype.fields or {}
+    for name, field in fields.items():
+        if field.required and name not in given:
+            yield InputFault(f"input `{name}` is missing", missing=name)
+    for name in given:
+        if datatype.field(name) is None:
+            hint = did_you_mean(name, fields)
+            yield InputFault(f"unknown input `{name}`" + (f"; {hint}" if hint else ""))
+    for where, what in faults:
+        if where:
+            yield InputFault(f"input `{where}`: {what}")

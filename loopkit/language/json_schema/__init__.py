@@ -1,0 +1,88 @@
+"""JSON Schema: what data breaks in a schema, and what is wrong with a schema itself.
+
+The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
+which grows with the size of the data, and nothing is fetched from anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from loopkit.language.json_schema.judging import Flaw, NotJudged
+
+MAX_FAULTS = 50
+"""How many faults are told of some data; what is wrong everywhere needs no longer list."""
+
+
+def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What JSON data breaks in a JSON Schema, as (location such as `nodes[2].id`, message).
+
+    The first 50 in the order of their locations. Raises NotJudged.
+    """
+    # The library costs 60 ms to import, and most commands judge no data.
+    from loopkit.language.json_schema.validation import errors  # noqa: PLC0415
+
+    found = errors(value, schema, most=MAX_FAULTS)
+    return [(location_of(error.absolute_path), _shortened(error.message)) for error in found]
+
+
+def broken_fields(value: object, schema: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of a mapping in which something breaks a JSON Schema. Raises NotJudged."""
+    from loopkit.language.json_schema.validation import errors  # noqa: PLC0415 - as above
+
+    found = errors(value, schema, most=None)
+    return frozenset(str(error.absolute_path[0]) for error in found if error.absolute_path)
+
+
+def fits(value: object, schema: Mapping[str, Any]) -> bool:
+    """Whether JSON data surely breaks nothing in a JSON Schema."""
+    try:
+        return not schema_faults(value, schema)
+    except NotJudged:
+        return False
+
+
+def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
+    """Why a mapping is no JSON Schema that can be used."""
+    return next(iter(schema_problems(schema)), None)
+
+
+def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
+    """The first things for which a mapping is no JSON Schema that can be used."""
+    # A notation is read again wherever it is needed.
+    return _problems_of(json.dumps(schema, default=str))
+
+
+def location_of(path: Sequence[str | int]) -> str:
+    """`nodes[2].id` for ("nodes", 2, "id")."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+@lru_cache(maxsize=64)
+def _problems_of(text: str) -> tuple[Flaw, ...]:
+    from loopkit.language.json_schema.soundness import flaws  # noqa: PLC0415 - as above
+
+    found = islice(flaws(json.loads(text)), MAX_FAULTS)
+    return tuple(replace(flaw, message=_shortened(flaw.message)) for flaw in found)
+
+
+def _shortened(message: str, limit: int = 300) -> str:
+    return message if len(message) <= limit else f"{message[: limit - 1]}…"
+
+
+__all__ = [
+    "Flaw",
+    "NotJudged",
+    "broken_fields",
+    "fits",
+    "location_of",
+    "schema_faults",
+    "schema_problem",
+    "schema_problems",
+]

@@ -1,0 +1,58 @@
+"""The library's validator with our keywords, each of which looks at the clock first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+
+from loopkit.language.json_schema.judging import TIME_FOR_EACH_S, judging, judging_of
+from loopkit.language.json_schema.references import metaschema_resolver, resolver_of
+from loopkit.language.json_schema.subschemas import SUBSCHEMA_KEYWORDS, errors_in
+from loopkit.language.json_schema.unevaluated import UNEVALUATED_KEYWORDS
+from loopkit.language.json_schema.values import VALUE_KEYWORDS, Keyword
+
+
+def errors(value: object, schema: Mapping[str, Any], most: int | None) -> list[ValidationError]:
+    """The first things that a value breaks in a schema, or all, in the order of their places."""
+    with judging_of(value, schema, TIME_FOR_EACH_S):
+        return _first(value, schema, resolver_of(schema), most)
+
+
+def metaschema_errors(schema: object, most: int) -> list[ValidationError]:
+    """The first things that a schema breaks in the schema of schemas."""
+    # The schema of schemas looks at each value ten times.
+    with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
+        meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
+        return _first(schema, meta, metaschema_resolver(), most)
+
+
+def _first(
+    value: object, schema: Mapping[str, Any], resolver: Any, most: int | None
+) -> list[ValidationError]:
+    root = _Validator({}, registry=Registry(), _resolver=resolver)
+    found: Iterator[ValidationError] = errors_in(root, value, schema, resolver=resolver)
+    return sorted(islice(found, most), key=_place)
+
+
+def _place(error: ValidationError) -> list[tuple[int, str]]:
+    return [(step, "") if isinstance(step, int) else (-1, step) for step in error.absolute_path]
+
+
+def _timed(keyword: Any) -> Keyword:
+    def timed(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        judging().look_at_clock()
+        return keyword(validator, value, instance, schema)
+
+    return timed
+
+
+_OURS = {**VALUE_KEYWORDS, **SUBSCHEMA_KEYWORDS, **UNEVALUATED_KEYWORDS}
+_KEYWORDS = {**Draft202012Validator.VALIDATORS, **_OURS}
+_Validator: Any = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, {word: _timed(keyword) for word, keyword in _KEYWORDS.items()}
+)

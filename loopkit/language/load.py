@@ -1,0 +1,248 @@
+"""Document → machine: the definition, or everything that is wrong with its form, in place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from loopkit.document import Document, read, read_file
+from loopkit.document.inclusion import CannotInclude, Included, read_included
+from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
+from loopkit.language import Machine, PythonRule, Rule, ValidateState
+from loopkit.language.bundling import bundle_schemas
+from loopkit.language.mistakes import explain
+
+DocPath = tuple[str | int, ...]
+INCLUDING = frozenset(
+    {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
+)
+KNOWN_IN = "in"
+"""The key of a lookup whose file holds data."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files that a machine was read from, and where each of its values stands."""
+
+    document: Document
+    included: Mapping[DocPath, Included] = field(default_factory=dict)
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The text of every file, by the name that problems give it."""
+        texts = {included.file: included.text for included in self.included.values()}
+        return {self.document.file: self.document.text, **texts}
+
+    def problem(
+        self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
+        key: bool = False, severity: Severity = "error",
+    ) -> Problem:  # fmt: skip
+        """A problem at the value, or the key, that a path leads to."""
+        path = self._written(path)
+        span, also = self.document.places(path, key=key)
+        return Problem(code, message, span, ".".join(map(str, path)), help, severity, also)
+
+    def _written(self, path: Sequence[str | int]) -> Sequence[str | int]:
+        """The path without the index of a list that is written as its only item."""
+        holder = self.document.node(path[:-1])
+        is_index = bool(path) and isinstance(path[-1], int)
+        listed = holder is not None and isinstance(holder.value, tuple)
+        return path[:-1] if is_index and not listed else path
+
+    def problem_inside(
+        self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
+        line: int = 1, column: int = 1, length: int = 1,
+    ) -> Problem:  # fmt: skip
+        """A problem at a piece of the text that a path leads to."""
+        span = self._inside(tuple(path), line, column, length)
+        return Problem(code, message, span, ".".join(map(str, path)), help)
+
+    def _inside(self, path: DocPath, line: int, column: int, length: int) -> Span:
+        if included := self.included.get(path):
+            return Span(included.file, line, column, line, column + max(1, length))
+        return self.document.inside(path, line, column, length)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A machine with its source and the resolved definition that a journal keeps."""
+
+    machine: Machine
+    source: Source
+    folder: Path
+    resolved: str
+    """JSON: the whole definition with every included file in it, and the digests of all files."""
+    digest: str
+
+
+def load(path: Path) -> Loaded:
+    """The machine of a file; raises ProblemsFound with everything wrong in its form."""
+    document = read_file(path, shown_as=str(path))
+    return load_document(document, path.parent, default_name=path.stem)
+
+
+def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
+    """The machine of a text, such as standard input."""
+    return load_document(read(text, shown_as), folder, default_name="machine")
+
+
+def _scenario_instead(source: Source, tested: Any) -> Problem:
+    remedy = f"name its machine, `{tested}`" if isinstance(tested, str) else "name a machine file"
+    message = "this is a scenario, not a machine"
+    return source.problem(("scenario",), "missing-field", message, help=remedy, key=True)
+
+
+def load_document(document: Document, folder: Path, default_name: str) -> Loaded:
+    plain = document.plain()
+    if "scenario" in plain and "loopkit" not in plain:
+        raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
+    included, faults = include(plain, folder, document, INCLUDING)
+    in_schemas, dead = bundle_schemas(plain, folder, document)
+    source = Source(document, {**included, **in_schemas})
+    faults += dead
+    if faults:
+        raise ProblemsFound(faults)
+    try:
+        machine = Machine.model_validate(plain)
+    except ValidationError as error:
+        raise ProblemsFound(list(explain(error, source.document))) from error
+    if machine.name is None:
+        machine = machine.model_copy(update={"name": _as_id(default_name)})
+    machine = _with_folders(machine, folder)
+    resolved = _resolved(machine, source)
+    return Loaded(machine, source, folder, resolved, digest_of(resolved))
+
+
+def _with_folders(machine: Machine, folder: Path) -> Machine:
+    """The machine with the folder of each plug-in written out, so that a resumed run finds it."""
+
+    def of_rule(rule: Rule) -> Rule:
+        if not isinstance(rule, PythonRule):
+            return rule
+        placed = (folder / (rule.folder or ".")).resolve()
+        return rule.model_copy(update={"folder": str(placed)})
+
+    validators = {
+        name: tuple(map(of_rule, validator)) if isinstance(validator, tuple) else of_rule(validator)
+        for name, validator in machine.validators.items()
+    }
+    states = {
+        name: state.model_copy(
+            update={"by": tuple(i if isinstance(i, str) else of_rule(i) for i in state.by)}
+        )
+        if isinstance(state, ValidateState)
+        else state
+        for name, state in machine.states.items()
+    }
+    return machine.model_copy(update={"validators": validators, "states": states})
+
+
+def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
+    """The same source with a machine that was changed for one run."""
+    resolved = _resolved(machine, loaded.source)
+    return replace(loaded, machine=machine, resolved=resolved, digest=digest_of(resolved))
+
+
+def load_resolved(resolved: str) -> Machine:
+    """The machine of a definition that a journal kept."""
+    return Machine.model_validate(json.loads(resolved)["machine"])
+
+
+def named_file(resolved: str) -> Path:
+    """The file of a definition that a journal kept; what it includes is named before it."""
+    return Path(list(json.loads(resolved)["files"])[-1])
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _resolved(machine: Machine, source: Source) -> str:
+    files = {included.file: included.digest for included in source.included.values()}
+    files[source.document.file] = digest_of(source.document.text)
+    # Defaults are written out: another version's must not change a run that has begun.
+    definition = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
+    return json.dumps(
+        {"machine": definition, "files": files}, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def _as_id(stem: str) -> str:
+    """A file's stem as an id: `Plan-Review 2` is `plan_review_2`."""
+    word = "".join(char if char.isascii() and char.isalnum() else "_" for char in stem.lower())
+    word = word.strip("_") or "machine"
+    return word if word[0].isalpha() else f"m_{word}"
+
+
+def include(
+    plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
+) -> tuple[dict[DocPath, Included], list[Problem]]:
+    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told.
+
+    `at` leads to `plain` in the document.
+    """
+    included: dict[DocPath, Included] = {}
+    faults: list[Problem] = []
+    for path, holder, key in list(_inclusions(plain, at, keys)):
+        relative = holder[key]["file"]
+        try:
+            text = read_included(folder, relative)
+        except CannotInclude as error:
+            span, also = document.places((*path, "file"))
+            dotted = ".".join(map(str, path))
+            faults.append(
+                Problem("unreadable-file", str(error), span, dotted, error.remedy, also=also)
+            )
+            holder[key] = ""
+            continue
+        shown = str(Path(document.file).parent / relative)
+        included[path] = Included(shown, text, digest_of(text))
+        # What is known to a rule keeps its name, by which the rule's findings call it.
+        holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
+    return included, faults
+
+
+def _inclusions(
+    value: Any, path: DocPath, keys: frozenset[str]
+) -> Iterator[tuple[DocPath, Any, Any]]:
+    children: Iterator[tuple[Any, Any]] = iter(())
+    if isinstance(value, dict):
+        children = iter(value.items())
+    elif isinstance(value, list):
+        children = iter(enumerate(value))
+    for key, child in children:
+        here = (*path, key)
+        if _includes(child, here, keys):
+            yield here, value, key
+        else:
+            yield from _inclusions(child, here, keys)
+
+
+def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
+    if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
+        return False
+    # The section `feedback:` itself is a table of names, one of which may be `file`.
+    named = path[0] == "feedback" and len(path) == 2
+    words = [step for step in path if isinstance(step, str)]
+    is_known = path[0] in ("validators", "states") and words[-2:] == ["lookup", KNOWN_IN]
+    return named or is_known or (len(path) > 1 and words[-1] in keys)
+
+
+__all__ = [
+    "Loaded",
+    "Source",
+    "digest_of",
+    "load",
+    "load_document",
+    "load_resolved",
+    "load_text",
+    "named_file",
+    "with_machine",
+]

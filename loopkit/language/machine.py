@@ -1,0 +1,124 @@
+"""The whole machine, as its author declared it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from loopkit.language.agents import Agent, ModelAgent, Workspace
+from loopkit.language.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
+from loopkit.language.severities import ERROR, WARNING, Severities
+from loopkit.language.states import FinalState, State
+from loopkit.language.validators import Validator
+
+Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=0)]
+NO_FINDING = "none"
+"""The word of a report for an item that is no finding, so that it is no severity."""
+
+
+class Limits(Noun):
+    """What a run may spend. Revision limits close edges; the others stop the work."""
+
+    revisions: Bound = 2
+    """For each revise edge without a `max` or a `budget`; the first attempt is no revision."""
+    total_revisions: Bound | None = None
+    """For all revise edges of a run together; nothing resets it."""
+    budgets: dict[Id, Bound] = {}
+    """Counters that several revise edges share by `budget: NAME`."""
+    agent_calls: Whole | None = None
+    """Calls to agents and judges, failed tries and re-asks included."""
+    tool_calls: Whole | None = None
+    """Accepted, and never reached by this version."""
+    tokens: Whole | None = None
+    """Tokens in and out."""
+    cost_usd: Amount | None = None
+    """US dollars."""
+    time: Duration | None = None
+    """Work, not waiting."""
+    feedback_items: int = Field(20, ge=1)
+    """How many findings a feedback names at most."""
+    stall: int = Field(3, ge=2)
+    """After how many rounds without change revising counts as stalled."""
+    then: Id | None = None
+    """Where the run goes when a limit is reached, once."""
+
+
+class Machine(Noun):
+    """A validate-and-revise loop: states, transitions, guards and feedback."""
+
+    loopkit: Literal[1]
+    """The version of the language."""
+    name: Id | None = None
+    """Default: the file's stem."""
+    description: str = ""
+    """For readers."""
+    input: Fields = {}
+    """What a run is given: the type of each input."""
+    limits: Limits = Limits()
+    """What a run may spend."""
+    severities: Annotated[Ids, Field(min_length=1)] = (ERROR, WARNING)
+    """How bad findings can be, worst first."""
+    blocking: Id | None = None
+    """The mildest severity that blocks."""
+    guards: dict[Id, str] = {}
+    """Named guards."""
+    patterns: dict[Id, str] = {}
+    """Named regular expressions, for rules and fields."""
+    agents: dict[Id, Agent] = {}
+    """Who writes and who judges: models and programs."""
+    validators: dict[Id, Validator] = {}
+    """Named rules and lists of rules."""
+    feedback: dict[Id, Text] = {}
+    """Named templates of feedback."""
+    workspace: Workspace | None = None
+    """The folder in which agents and commands work."""
+    initial: Id | None = None
+    """Default: the first state."""
+    states: Annotated[dict[Id, State], Field(min_length=1)]
+    """The states, each known by the key that carries its work."""
+
+    @model_validator(mode="after")
+    def _severities_block(self) -> Machine:
+        if len(set(self.severities)) < len(self.severities) or NO_FINDING in self.severities:
+            raise fault(
+                "bad-severities",
+                f"the severities are not {len(self.severities)} different levels",
+                ("severities",),
+                help=f"name each once, worst first; `{NO_FINDING}` stands for what is no finding",
+            )
+        if self.severities != (ERROR, WARNING) and self.blocking is None:
+            raise fault(
+                "no-blocking",
+                "nothing says from which severity on a finding blocks",
+                ("severities",),
+                help=f"add `blocking: {self.severities[0]}`, or a milder one",
+            )
+        if self.blocking is not None and self.blocking not in self.severities:
+            raise fault(
+                "unknown-severity",
+                f"there is no severity `{self.blocking}`",
+                ("blocking",),
+                help=f"allowed: {', '.join(map('`{}`'.format, self.severities))}",
+            )
+        return self
+
+    @property
+    def levels(self) -> Severities:
+        """The severities as rules, judges and reports count them."""
+        return Severities(self.severities, self.blocking or self.severities[0])
+
+    @property
+    def key_names(self) -> list[str]:
+        """The environment variables that hold keys of its models, whatever they are called."""
+        models = (agent for agent in self.agents.values() if isinstance(agent, ModelAgent))
+        return [model.api_key_env for model in models if model.api_key_env is not None]
+
+    @property
+    def start(self) -> str:
+        return self.initial or next(iter(self.states))
+
+    @property
+    def finals(self) -> dict[str, FinalState]:
+        return {name: s for name, s in self.states.items() if isinstance(s, FinalState)}

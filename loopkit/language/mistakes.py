@@ -1,0 +1,171 @@
+"""What pydantic says about a definition, in the language's words and at the right place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from loopkit.document import Document, looks_like_unquoted_colon
+from loopkit.document.problems import Problem, closest, did_you_mean
+from loopkit.language import Machine
+from loopkit.language.fields import allowed_fields, field_names, is_tag, kinds_with
+from loopkit.language.noun import Noun
+from loopkit.language.states import STATE_KINDS
+from loopkit.language.validators import RULE_KINDS
+
+AT_KEY = ("extra_forbidden", "missing", "unknown-rule")
+EXTRACTS = "a field is taken by `section`, `match`, `all` or `count`"
+WORK_KEYS = tuple(kind for kind in STATE_KINDS if kind != "choice")
+KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "`true` or `false`",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "int_from_float": "a whole number",
+}
+
+
+def explain(
+    error: ValidationError, document: Document, root: type[Noun] = Machine
+) -> Iterator[Problem]:
+    """A problem for each thing that is wrong, at its line and column."""
+    for fault in error.errors(include_url=False):
+        # A list with nothing but faulty items counts as empty, too; the faults are told already.
+        if fault["type"] != "too_short" or not fault["input"]:
+            yield _problem(fault, document, root)
+
+
+def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> Problem:
+    loc = tuple(fault["loc"])
+    context = fault.get("ctx", {})
+    path = (*(step for step in loc if not is_tag(step)), *context.get("path", ()))
+    at_key = fault["type"] in AT_KEY or loc[-1:] == ("[key]",)
+    path, message, help_text, code = _said(fault, loc, path, document, root)
+    span, also = document.places(path, key=at_key)
+    return Problem(code, message, span, ".".join(map(str, path)), help_text, also=also)
+
+
+Said = tuple[tuple[Any, ...], str, str, str]
+
+
+def _said(
+    fault: Mapping[str, Any],
+    loc: tuple[Any, ...],
+    path: tuple[Any, ...],
+    document: Document,
+    root: type[Noun],
+) -> Said:
+    kind, context = fault["type"], fault.get("ctx", {})
+    if kind == "extra_forbidden":
+        return path, *(_torn_text(path, document) or _unknown_field(loc, path, root))
+    if kind == "missing":
+        return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
+    if kind in KINDS:
+        return path, *_wrong_kind(KINDS[kind], path, document)
+    if kind == "literal_error":
+        return path, *_unknown_value(fault, path)
+    if kind == "unknown-rule":
+        return _unknown_rule(path, fault.get("input"))
+    if kind == "unknown-extract":
+        return path, context.get("text", fault["msg"]), EXTRACTS, kind
+    if kind == "too_short":
+        return path, f"`{path[-1]}` is empty", "it needs at least one item", "empty"
+    if "text" in context:
+        return path, context["text"], context.get("help", ""), kind
+    return path, fault["msg"][:1].lower() + fault["msg"][1:], "", kind.replace("_", "-")
+
+
+def _unknown_field(
+    loc: Sequence[Any], path: Sequence[Any], root: type[Noun]
+) -> tuple[str, str, str]:
+    name = str(path[-1])
+    tag = next((step for step in reversed(loc[:-1]) if is_tag(step)), "")
+    of_state = root is Machine and len(path) == 3 and path[0] == "states"
+    if of_state and name in WORK_KEYS:
+        kind = str(tag)[1:-1]
+        return (
+            f"a state does one piece of work; `{name}` would be a second one beside `{kind}`",
+            "make two states of it",
+            "two-works",
+        )
+    if of_state and (kinds := kinds_with(name)):
+        belongs = " or ".join(f"`{kind}`" for kind in kinds)
+        return (
+            f"`{name}` does not belong here",
+            f"it is a field of {belongs} states",
+            "unknown-field",
+        )
+    choices = allowed_fields(root, loc[:-1])
+    if of_state and tag == "<choice>":
+        choices = [*WORK_KEYS, *choices]
+    return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
+
+
+def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] | None:
+    """The mistake of a text in `{}` that goes on after a comma, as a field without a value."""
+    node, name = document.node(path), str(path[-1])
+    if " " not in name or node is None or node.value is not None:
+        return None
+    message = f"the comma ends the text before it, so `{name}` is taken for a field"
+    return message, "put the whole text in quotes", "unquoted-comma"
+
+
+def _missing_help(path: Sequence[Any]) -> str:
+    versions = {("loopkit",): "loopkit: 1", ("scenario",): "scenario: 1"}
+    wanted = versions.get(tuple(path))
+    return f"start the file with `{wanted}`" if wanted else f"add `{path[-1]}: …`"
+
+
+def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:
+    expected = fault["ctx"]["expected"]
+    near = closest(str(fault.get("input")), re.findall("'([^']+)'", expected))
+    help_text = f"did you mean `{near}`?" if near else ""
+    if path in (("loopkit",), ("scenario",)):
+        help_text = "this loopkit reads version 1 of the language"
+    wanted = expected.replace("'", "`")
+    return f"expected {wanted}", help_text, "unknown-value"
+
+
+def _wrong_kind(wanted: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
+    node = document.node(path)
+    if node is not None and wanted == "text":
+        if (meant := looks_like_unquoted_colon(node)) is not None:
+            return "the colon makes this a mapping", f'quote the text: "{meant}"', "unquoted-colon"
+        if node.style == "plain" and node.raw:
+            return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
+    return f"expected {wanted}, found {_kind_of(document, path)}", "", "wrong-kind"
+
+
+def _kind_of(document: Document, path: Sequence[Any]) -> str:
+    node = document.node(path)
+    value = None if node is None else node.value
+    match value:
+        case None:
+            return "nothing"
+        case bool() | int() | float():
+            return f"`{str(value).lower()}`"
+        case str():
+            return "text"
+        case tuple():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _unknown_rule(path: tuple[Any, ...], value: object) -> Said:
+    if isinstance(value, Mapping):
+        known = {name for noun in RULE_KINDS.values() for name in field_names(noun)}
+        unknown = next((str(key) for key in value if key not in known), None)
+        if unknown is not None:
+            remedy = did_you_mean(unknown, RULE_KINDS)
+            return (*path, unknown), f"unknown rule `{unknown}`", remedy, "unknown-rule"
+    rules = ", ".join(f"`{kind}`" for kind in RULE_KINDS)
+    return path, "this names no rule", f"a rule is one of {rules}", "unknown-rule"

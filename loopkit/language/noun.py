@@ -1,0 +1,161 @@
+"""What every noun of the language shares: closed, frozen, documented in place."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from loopkit.language.datatypes import NotationError, parse_fields, parse_record, parse_type
+
+ID_PATTERN = r"^[a-z][a-z0-9_]*$"
+INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
+DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
+
+
+class Noun(BaseModel):
+    """A noun of the language: unknown fields are errors, values never change."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        populate_by_name=True,
+        defer_build=True,
+    )
+
+
+def fault(
+    code: str, message: str, path: tuple[str | int, ...] = (), **hints: Any
+) -> PydanticCustomError:
+    """A fault that `load` turns into a problem; `path` leads on from the field that raised it."""
+    # The text goes through the context, because pydantic fills braces in a message itself.
+    return PydanticCustomError(code, "{text}", {"text": message, "path": path, **hints})
+
+
+def _id(text: str) -> str:
+    if not re.fullmatch(ID_PATTERN, text):
+        raise fault(
+            "bad-id",
+            f"`{text}` is not an id",
+            help="an id is lower case: a letter, then letters, digits and underscores",
+        )
+    return text
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str) and (match := DURATION.fullmatch(value)):
+        return float(match[1]) * SECONDS[match[2]]
+    raise fault("bad-duration", f"`{value}` is not a duration", help="write `90s`, `10m` or `2h`")
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else _tuple(value)
+
+
+def _notation(value: object) -> object:
+    try:
+        parse_type(value)
+    except NotationError as error:
+        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+    return value
+
+
+def _schema(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        parse_fields(value)
+    except NotationError as error:
+        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+    return value
+
+
+def _record(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        parse_record(value)
+    except NotationError as error:
+        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+    return value
+
+
+def _bound(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
+    if isinstance(value, int) and not 0 <= value <= 1000:
+        raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
+    if isinstance(value, str) and not re.fullmatch(INPUT_PATTERN, value):
+        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
+    return value
+
+
+INCLUDED_SCHEMA = {
+    "type": "object",
+    "description": "The text of a file, beside the machine file or below.",
+    "properties": {"file": {"type": "string"}},
+    "required": ["file"],
+    "additionalProperties": False,
+}
+TYPE_HELP = (
+    "a type is `str`, `int`, `num`, `bool`, `any`, `a|b|c`, `[T]`, `{field: T}`, `optional T`, "
+    "a mapping with `type:`, or JSON Schema"
+)
+BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `input.max_revisions`"
+BOUND_SCHEMA = {
+    "description": BOUND_HELP,
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": 1000},
+        {"type": "string", "pattern": INPUT_PATTERN},
+    ],
+}
+
+Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
+"""A name that an author gives: lower case letters, digits, underscores."""
+Ids = Annotated[tuple[Id, ...], BeforeValidator(_one_or_more, json_schema_input_type=Id | list[Id])]
+Text = Annotated[
+    str,
+    Field(max_length=100_000),
+    WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
+]
+"""A template or a plain text; `{file: PATH}` has been replaced by the file's text."""
+Argv = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_tuple)]
+"""A command as a list; each element is one template and stays one argument."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Phrases = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
+]
+"""One text, or a list of them."""
+Duration = Annotated[
+    float,
+    BeforeValidator(_duration, json_schema_input_type=str),
+    PlainSerializer(lambda seconds: f"{seconds!r}s", return_type=str, when_used="json"),
+    Field(json_schema_extra={"pattern": DURATION_PATTERN}),
+]
+"""A time in seconds, written `90s`, `10m` or `2h`."""
+Notation = Annotated[Any, AfterValidator(_notation)]
+"""A type in the language's notation; see `loopkit.language.datatypes`."""
+Schema = Annotated[dict[str, Any], AfterValidator(_schema)]
+"""The type of data at its root: a mapping from field to type notation, or JSON Schema."""
+Fields = Annotated[dict[str, Any], AfterValidator(_record)]
+"""The same for data that is a mapping whatever it is."""
+Bound = Annotated[
+    int | str,
+    BeforeValidator(_bound),
+    WithJsonSchema(BOUND_SCHEMA, mode="validation"),
+]
+"""A number of revisions, or the bounded input that holds it."""

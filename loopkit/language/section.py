@@ -1,0 +1,33 @@
+"""A named part of a Markdown text, and what may stand in for it."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import model_validator
+
+from loopkit.language.noun import Noun, Phrases, fault
+
+
+class Section(Noun):
+    """A heading or a bold label of this name, with text under it."""
+
+    section: str
+    """The heading or bold label."""
+    or_title: bool = False
+    """Where there is no such section, the document's title."""
+    strip: Phrases = ()
+    """With `or_title`: what is taken off the end of the title."""
+    placeholders: Phrases = ()
+    """Texts that count as nothing."""
+
+    @model_validator(mode="after")
+    def _strip_has_an_effect(self) -> Self:
+        if self.strip and not self.or_title:
+            raise fault(
+                "no-effect",
+                "`strip` shortens the title, which does not count here",
+                ("strip",),
+                help="add `or_title: true`, or remove `strip`",
+            )
+        return self

@@ -1,0 +1,27 @@
+"""Templates: Jinja2, sandboxed, strict and bounded.
+
+`parse` a text, `check` its names against the shapes of the data, and `render` it. A template reads
+plain data only, calls nothing, and ends within about a second.
+"""
+
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.filters import untrusted
+from loopkit.language.template.rendering import Template, check, parse
+from loopkit.language.template.shapes import Anything, Fields, Items, Scalar, Shape
+from loopkit.language.template.values import FieldedText, Record, printed
+
+__all__ = [
+    "Anything",
+    "FieldedText",
+    "Fields",
+    "Items",
+    "Record",
+    "Scalar",
+    "Shape",
+    "Template",
+    "TemplateError",
+    "check",
+    "parse",
+    "printed",
+    "untrusted",
+]

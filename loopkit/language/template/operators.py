@@ -1,0 +1,106 @@
+"""What the operators of templates do. Jinja's own have no bounds: see rewriting.py."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loopkit.language.template.errors import Refusal
+from loopkit.language.template.filters import metered
+from loopkit.language.template.meter import glance, spend, step, weigh
+from loopkit.language.template.values import printed
+
+MAX_RANGE = 1_000
+_LARGEST = 2**63
+
+
+def _number(result: float) -> float:
+    if isinstance(result, complex) or abs(result) >= _LARGEST or math.isnan(result):
+        raise Refusal("a result is too large", "compute with smaller numbers")
+    return result
+
+
+def _numbers_only(sign: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def calculate(left: object, right: object) -> float:
+        if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+            raise Refusal(f"`{sign}` takes numbers only", "join texts with `~`", "template-data")
+        return _number(function(left, right))
+
+    return calculate
+
+
+def _added(left: Any, right: Any) -> Any:
+    texts = isinstance(left, str) and isinstance(right, str)
+    if texts or (isinstance(left, list) and isinstance(right, list)):
+        return left + right
+    return _numbers_only("+", operator.add)(left, right)
+
+
+def _multiplied(left: Any, right: Any) -> Any:
+    if isinstance(left, str) and isinstance(right, int):
+        spend(2 * len(left) * max(0, right))
+        return left * right
+    return _numbers_only("*", operator.mul)(left, right)
+
+
+def _concatenated(values: list[object]) -> str:
+    return "".join(map(printed, values))
+
+
+_COMPARISONS: Mapping[object, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lteq": operator.le,
+    "gt": operator.gt,
+    "gteq": operator.ge,
+    "in": lambda value, holder: value in holder,
+    "notin": lambda value, holder: value not in holder,
+}
+
+
+def _holds(left: object, *rest: object) -> bool:
+    """Compare in a chain: `a < b < c` comes as a, "lt", b, "lt", c."""
+    for sign, right in zip(rest[::2], rest[1::2], strict=True):
+        if not _COMPARISONS[sign](left, right):
+            return False
+        left = right
+    return True
+
+
+def _sliced(value: Any, start: object, stop: object, step_: object) -> Any:
+    return value[slice(start, stop, step_)]
+
+
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    if len(numbers) > MAX_RANGE:
+        raise Refusal(f"`range` gives at most {MAX_RANGE:,} numbers", "loop over less")
+    return numbers
+
+
+def _itself(value: object) -> object:
+    return value
+
+
+def _read_twice(value: object) -> int:
+    return 2 * weigh(value)
+
+
+OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "+": metered(_added, glance),
+    "-": metered(_numbers_only("-", operator.sub), glance),
+    "*": metered(_multiplied, glance),
+    "/": metered(_numbers_only("/", operator.truediv), glance),
+    "//": metered(_numbers_only("//", operator.floordiv), glance),
+    "%": metered(_numbers_only("%", operator.mod), glance),
+    "~": metered(_concatenated, weigh),
+    "compare": metered(_holds, weigh),
+    "[:]": metered(_sliced, glance),
+    "range()": metered(_range, glance),
+    # A list written in a template may hold another one many times, in many levels.
+    "new": metered(_itself, _read_twice),
+    "step": step,
+}

@@ -1,0 +1,128 @@
+"""A template: its text, what it reads, and what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import TracebackType
+
+import jinja2
+from jinja2 import UndefinedError, nodes
+
+from loopkit.language.template.errors import Refusal, TemplateError, located
+from loopkit.language.template.grammar import tree_of
+from loopkit.language.template.meter import metered
+from loopkit.language.template.names import Path, Scope, Survey, path_of
+from loopkit.language.template.rewriting import bounded
+from loopkit.language.template.sandbox import SANDBOX
+from loopkit.language.template.shapes import Shape
+
+MAX_OUTPUT = 2_000_000
+"""Characters that a template may print."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Template:
+    """A parsed template. The same text gives the same one."""
+
+    text: str
+    tree: nodes.Template = field(repr=False)
+    """Shared, never changed in place."""
+    names: frozenset[str]
+    """The names that have to be given: not those that it sets itself."""
+    paths: frozenset[Path]
+    """The same with their fields, as far as they are read: ("input", "issue")."""
+    whole: Path | None
+    """The path, where the template is one `{{ a.b }}` and nothing else."""
+
+    def render(self, names: Mapping[str, object]) -> str:
+        """Return the text with `names` filled in. They are plain data, and never changed.
+
+        Raises TemplateError, and nothing else: where data is missing or of the wrong kind, and
+        past 2,000,000 characters, 100,000 rounds of loops, or about a second of work.
+        """
+        template = _compiled(self.text)
+        used = {name: names[name] for name in self.names if name in names}
+        try:
+            with metered():
+                return "".join(_pieces(template, used))
+        # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
+        except Exception as error:
+            line = _line(template, error.__traceback__)
+            raise _failed(error, self.text, line) from error
+
+
+@lru_cache(maxsize=512)
+def parse(text: str) -> Template:
+    """Return the template that `text` spells.
+
+    Raises TemplateError for text that is no template, for a construct that templates do not have,
+    and for an unknown filter or test. `check` finds what is wrong with its names.
+    """
+    tree = tree_of(text)
+    survey = Survey(text, None)
+    survey.block(tree.body, Scope())
+    return Template(text, tree, frozenset(survey.free), frozenset(survey.paths), _whole(tree))
+
+
+def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]:
+    """Return every use of a name or field that is not there, or might not be, in the text's order.
+
+    `names` are all that the template may read. A place is the last word of what is wrong, so
+    `isue` in `{{ input.isue }}`.
+    """
+    survey = Survey(template.text, names)
+    survey.block(template.tree.body, Scope())
+    return sorted(survey.problems, key=lambda problem: (problem.line, problem.column))
+
+
+def _whole(tree: nodes.Template) -> Path | None:
+    match tree.body:
+        case [nodes.Output(nodes=[only])]:
+            return path_of(only)
+        case _:
+            return None
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> jinja2.Template:
+    # Parsed again: rewriting changes the tree in place.
+    code = SANDBOX.compile(bounded(SANDBOX.parse(text)))
+    return SANDBOX.template_class.from_code(SANDBOX, code, {})
+
+
+def _pieces(template: jinja2.Template, names: dict[str, object]) -> Iterator[str]:
+    left = MAX_OUTPUT
+    for piece in template.root_render_func(template.new_context(names)):
+        left -= len(piece)
+        if left < 0:
+            message = f"the template prints more than {MAX_OUTPUT:,} characters"
+            raise Refusal(message, "print less, or hand over a file")
+        yield piece
+
+
+def _line(template: jinja2.Template, trace: TracebackType | None) -> int:
+    """Return the template's line in which the innermost of its frames stood."""
+    line = 1
+    while trace is not None:
+        if trace.tb_frame.f_globals is template.root_render_func.__globals__:
+            line = template.get_corresponding_lineno(trace.tb_lineno)
+        trace = trace.tb_next
+    return line
+
+
+def _failed(error: Exception, text: str, line: int) -> TemplateError:
+    match error:
+        case Refusal(code=code, message=message, help=remedy):
+            pass
+        case UndefinedError():
+            code, message = "missing-value", error.message or "a value is missing"
+            remedy = "test it with `is defined`, or use `| default(…)`"
+        case RecursionError() | MemoryError():
+            code, message = "template-limit", "the data is nested too deep, or is too large"
+            remedy = "print less"
+        case _:
+            code, message = "template-data", f"the template does not fit its data: {error}"
+            remedy = "check what the names in this line stand for"
+    return located(Refusal(message, remedy, code), text, line)

@@ -1,0 +1,53 @@
+"""The rule by which a function of Python judges."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from loopkit.language.noun import Duration, Texts, fault
+from loopkit.language.validators.rule import FixedRule
+
+FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
+PLUGIN_PATTERN = rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$"
+
+
+def _plugin(text: str) -> str:
+    if not re.fullmatch(PLUGIN_PATTERN, text, re.ASCII):
+        raise fault(
+            "bad-plugin",
+            f"`{text}` names no function",
+            help="write `package.module:function`, without `.py`, or an installed plug-in's name",
+        )
+    return text
+
+
+PluginName = Annotated[
+    str, AfterValidator(_plugin), Field(json_schema_extra={"pattern": PLUGIN_PATTERN})
+]
+"""`package.module:function`, or the name of an entry point of the group `loopkit.validators`."""
+
+
+class PythonRule(FixedRule):
+    """A function of Python judges, in a process of its own."""
+
+    python: PluginName
+    """`package.module:function`, or the name under which a package offers its plug-in."""
+    with_: dict[str, Any] = Field({}, alias="with")
+    """Arguments for the function, as data; no templates."""
+    folder: str | None = None
+    """Where modules are looked for first, from the machine file on; without it, beside that."""
+    timeout: Duration = 60.0
+    """After that it is ended, and there is no verdict."""
+    env: Texts = ()
+    """Environment variables that it may see besides the harmless ones."""
+
+    @property
+    def grades(self) -> bool:
+        return True
+
+    @property
+    def is_entry_point(self) -> bool:
+        return ":" not in self.python

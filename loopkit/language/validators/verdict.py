@@ -1,0 +1,37 @@
+"""How a verdict is read out of text, beside `judge` or `command`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from loopkit.language.noun import Noun
+
+Take = Literal["last", "first", "strictest", "unique"]
+
+
+class VerdictCounts(Noun):
+    """The numbers in a text that bound its verdict: with fewer met than checked, it is no pass."""
+
+    met: str
+    """A pattern whose first group is the number of criteria that are met."""
+    checked: str
+    """A pattern whose first group is the number of criteria that were checked."""
+
+
+class VerdictReading(Noun):
+    """How a verdict and findings are read out of what a reviewer writes.
+
+    Patterns are regular expressions, or names under `patterns:`.
+    """
+
+    pattern: str | None = None
+    """Its group `verdict`, or its first one, is the word; default reads a line of its own."""
+    words: dict[str, Literal["pass", "warn", "fail"]] = {}
+    """What the words mean, capitals aside; default is PASS, WARN and FAIL."""
+    findings: str | None = None
+    """The line of a finding, with the group `message`; default reads `- [FAIL] text`. A group
+    `key` is what the finding is called in every round."""
+    take: Take = "last"
+    """Which of several verdicts counts; with `unique` all have to say the same."""
+    counts: VerdictCounts | None = None
+    """Numbers that have to allow a pass."""

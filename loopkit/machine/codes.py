@@ -1,0 +1,73 @@
+"""Which codes the findings of a validate state can have, as far as that is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.language import (
+    AgentState,
+    CommandRule,
+    CommandState,
+    FixedRule,
+    JudgeRule,
+    PythonRule,
+    Rule,
+    ValidateState,
+    VerdictReading,
+)
+from loopkit.machine.graph import Graph, output_of
+
+EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
+NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
+"""The codes of what comes instead of an artifact."""
+
+
+def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
+    """All that the findings of a validate state can have; none where they may have any."""
+    found = set(fault_codes(graph, name))
+    for rule in graph.rules_at(name):
+        codes = codes_of(rule)
+        if codes is None:
+            return None
+        found |= codes
+    return frozenset(found)
+
+
+def codes_of(rule: Rule) -> frozenset[str] | None:
+    """The codes that a rule gives; none where what it reads may give any."""
+    if isinstance(rule, FixedRule) and rule.code:
+        return frozenset({rule.code})
+    match rule:
+        case CommandRule(parse="lines" | "sarif") | PythonRule():
+            return None
+        case CommandRule() | JudgeRule() if _reads_codes(rule.verdict):
+            return None
+        case CommandRule(parse="report") | JudgeRule(verdict=None):
+            # A table of codes is closed: other words are no report.
+            return frozenset(rule.map.codes.values()) if rule.map and rule.map.codes else None
+        case _:
+            return frozenset()
+
+
+def _reads_codes(reading: VerdictReading | None) -> bool:
+    """Whether a pattern of its own finds the findings: one of its groups may be a code."""
+    return reading is not None and reading.findings is not None
+
+
+def fault_codes(graph: Graph, name: str) -> frozenset[str]:
+    """The codes of an answer that a validate state judges although it is no artifact."""
+    state = graph.states[name]
+    assert isinstance(state, ValidateState)
+    authors = graph.artifacts.get(state.validate_, ())
+    return frozenset(code for author in authors for code in _faults_of(graph, author))
+
+
+def _faults_of(graph: Graph, author: str) -> Iterator[str]:
+    state = graph.states[author]
+    if isinstance(state, AgentState) and not graph.on(author, "content"):
+        yield from (EMPTY, CUT_OFF)
+        agent = graph.machine.agents.get(state.agent)
+        if agent is not None and agent.schema_ is not None:
+            yield from (NOT_JSON, BREAKS_SCHEMA)
+    if isinstance(state, AgentState | CommandState) and output_of(state, author).file is not None:
+        yield MISSING

@@ -1,0 +1,124 @@
+"""Machine → python-statemachine: the engine decides which edge is taken, and nothing else.
+
+The only importer of `statemachine`. One class and one instance for each
+definition serve all runs: a decision puts the active state in, sends one
+event, and takes the chosen edge out. Guards are callables that read a bit;
+what the bits mean is `engine`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from statemachine import StateChart
+from statemachine.exceptions import TransitionNotAllowed
+from statemachine.io import create_machine_class_from_definition
+
+from loopkit.machine.graph import Edge, EdgeEvent, Graph
+
+STATE_PREFIX = "s_"
+MACROSTEP_MEMORY = 4096
+
+
+class NoEdge(Exception):
+    """No edge out of a state is enabled for an event."""
+
+
+class EngineFault(Exception):
+    """The engine did something else than take one of the edges that it was offered."""
+
+
+class Decider:
+    """The compiled machine of one graph. One a thread: the instance inside is not shared safely."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._bits: tuple[bool, ...] = ()
+        self._class = self._compile()
+        self._instance = self._class()
+        self._remembered: dict[tuple[str, EdgeEvent, tuple[bool, ...]], Edge] = {}
+
+    def decide(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
+        """The edge that is taken out of `state`; `bits` says which of its edges are enabled.
+
+        Raises NoEdge where none is. A decision depends on nothing but its three
+        arguments, so that each is made by the engine once and then remembered.
+        """
+        key = (state, event, bits)
+        if key not in self._remembered:
+            if len(self._remembered) >= MACROSTEP_MEMORY:
+                self._remembered.clear()
+            self._remembered[key] = self._ask_engine(state, event, bits)
+        return self._remembered[key]
+
+    def _ask_engine(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
+        self._bits = bits
+        machine = self._instance
+        machine.current_state_value = STATE_PREFIX + state
+        try:
+            index = machine.send(event)
+        except TransitionNotAllowed as error:
+            raise NoEdge(f"no edge of `{state}` is enabled for `{event}`") from error
+        return self._chosen(state, event, index)
+
+    def _chosen(self, state: str, event: EdgeEvent, index: object) -> Edge:
+        entered = self._instance.current_state_value
+        edge = self._graph.on(state, event)[index] if isinstance(index, int) else None
+        if edge is None or entered != STATE_PREFIX + edge.target:
+            # It may be anywhere now; a new instance costs half a millisecond.
+            self._instance = self._class()
+            raise EngineFault(
+                f"the engine answered {index!r} in {entered!r} for `{event}` of `{state}`"
+            )
+        return edge
+
+    def _compile(self) -> type[StateChart[Any]]:
+        states = {STATE_PREFIX + name: self._state(name) for name in self._graph.states}
+        return create_machine_class_from_definition(
+            f"Machine_{self._graph.machine.name or 'machine'}",
+            states,
+            atomic_configuration_update=True,
+            catch_errors_as_events=False,
+            allow_event_without_transition=False,
+            enable_self_transition_entries=True,
+            validate_disconnected_states=False,
+            validate_trap_states=False,
+            validate_final_reachability=False,
+        )
+
+    def _state(self, name: str) -> Any:
+        events = dict.fromkeys(edge.event for edge in self._graph.outgoing[name])
+        transitions = [
+            self._transition(edge, index)
+            for event in events
+            for index, edge in enumerate(self._graph.on(name, event))
+        ]
+        # Finals are plain sinks: so the shared instance never ends, and that a run is over
+        # is known from the definition.
+        return {
+            "value": STATE_PREFIX + name,
+            "initial": name == self._graph.machine.start,
+            "transitions": transitions,
+        }
+
+    def _transition(self, edge: Edge, index: int) -> dict[str, Any]:
+        def enabled() -> bool:
+            return self._bits[index]
+
+        def chosen() -> int:
+            return index
+
+        return {
+            "event": edge.event,
+            "target": STATE_PREFIX + edge.target,
+            "cond": _named(enabled, edge.guard or "always", edge.id, "cond"),
+            "on": _named(chosen, edge.id, edge.id, "on"),
+        }
+
+
+def _named(function: Callable[[], Any], name: str, edge_id: str, role: str) -> Callable[[], Any]:
+    """The same function; diagrams show its name, and the engine's caches need a unique one."""
+    function.__name__ = name
+    function.__qualname__ = f"{edge_id}.{role}"
+    return function

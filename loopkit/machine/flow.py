@@ -1,0 +1,159 @@
+"""What has surely, and what has possibly, come into being when a state is entered or an edge taken.
+
+A forward data-flow analysis over all edges, back edges included: on every path
+(intersection) and on some path (union).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopkit.language import AgentState, CommandState, HumanState, RenderState, ValidateState
+from loopkit.language import guard as guards
+from loopkit.language.guard.kleene import truth
+from loopkit.machine.graph import Edge, Graph, artifact_of, may_leave_none
+
+Token = tuple[str, str]
+"""("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
+ANY_REPORT: Token = ("report", "")
+FAULTY: Mapping[str, object] = {
+    "verdict": "fail",
+    "valid": False,
+    "error_count": 1,
+    "warning_count": 0,
+    "incomplete": False,
+    "infeasible": False,
+}
+"""The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What exists at a point of the machine."""
+
+    surely: frozenset[Token]
+    possibly: frozenset[Token]
+
+
+class Flow:
+    """The analysis of one graph; edges to unknown states are left out, they are told elsewhere."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._edges = [edge for edge in graph.edges if edge.target in graph.states]
+        self._gained: dict[Edge, frozenset[Token]] = {}
+
+    @cached_property
+    def entering(self) -> dict[str, Made]:
+        """What exists when each state is entered."""
+        start = self._graph.machine.start
+        every = frozenset(token for edge in self._edges for token in self.gains(edge))
+        surely = dict.fromkeys(self._graph.states, every) | {start: frozenset[Token]()}
+        possibly = dict.fromkeys(self._graph.states, frozenset[Token]())
+        changed = True
+        while changed:
+            changed = False
+            for edge in self._edges:
+                after = self._after(edge, surely[edge.source])
+                narrowed = surely[edge.target] & after
+                widened = possibly[edge.target] | self._after(
+                    edge, possibly[edge.source], drop=False
+                )
+                changed |= (narrowed, widened) != (surely[edge.target], possibly[edge.target])
+                surely[edge.target], possibly[edge.target] = narrowed, widened
+        return {s: Made(surely[s], possibly[s]) for s in self._graph.states}
+
+    def taking(self, edge: Edge) -> Made:
+        """What exists when an edge is taken."""
+        before = self.entering[edge.source]
+        return Made(
+            self._after(edge, before.surely), self._after(edge, before.possibly, drop=False)
+        )
+
+    def completing(self, state: str) -> Made:
+        """What exists when a state's work is done and its guards are evaluated."""
+        plain = Edge(f"{state}.done", state, state, "done", ())
+        return self.taking(plain)
+
+    def _after(
+        self, edge: Edge, before: frozenset[Token], *, drop: bool = True
+    ) -> frozenset[Token]:
+        lost = self._losses(edge) if drop else frozenset[Token]()
+        return (before - lost) | self.gains(edge)
+
+    def gains(self, edge: Edge) -> frozenset[Token]:
+        """What comes into being because an edge is taken, so by the work before it."""
+        if edge not in self._gained:
+            self._gained[edge] = self._gains(edge)
+        return self._gained[edge]
+
+    def _gains(self, edge: Edge) -> frozenset[Token]:
+        name, state = edge.source, self._graph.states[edge.source]
+        if edge.event == "content" and may_leave_none(state):
+            return frozenset({("artifact", self._artifact(name))})
+        if edge.event != "done":
+            return frozenset()
+        match state:
+            case AgentState() | CommandState() | RenderState():
+                whole = set() if self._may_be_faulty(name) else self._whole(name)
+                ended = {("facts", name)} if isinstance(state, CommandState) else set()
+                return frozenset({("artifact", self._artifact(name)), *whole, *ended})
+            case ValidateState():
+                judged = (
+                    self._authors_whole(state.validate_) if self._refuses_faults(edge) else set()
+                )
+                return frozenset({("report", name), ("facts", name), ANY_REPORT, *judged})
+            case HumanState():
+                edited = {("artifact", state.edit)} if state.edit else set()
+                return frozenset({("facts", name), *edited})
+            case _:
+                return frozenset()
+
+    def _losses(self, edge: Edge) -> frozenset[Token]:
+        name, state = edge.source, self._graph.states[edge.source]
+        faulty = may_leave_none(state) and (
+            edge.event == "content" or (edge.event == "done" and self._may_be_faulty(name))
+        )
+        if faulty:
+            return frozenset(self._whole(name))
+        if isinstance(state, HumanState) and state.edit and edge.event == "done":
+            return frozenset({("fields", state.edit)})
+        return frozenset()
+
+    def _may_be_faulty(self, name: str) -> bool:
+        """Whether an author goes on with a content fault, for the judging state to find."""
+        return may_leave_none(self._graph.states[name]) and not self._graph.on(name, "content")
+
+    def _refuses_faults(self, edge: Edge) -> bool:
+        """Whether an edge is never taken on the report of an answer that is no artifact."""
+        if edge.guard is None:
+            return False
+        try:
+            guard = guards.expand(guards.parse(edge.guard), self._named)
+        except guards.GuardError:
+            # What is wrong with the guard is told by the checks; until then it promises nothing.
+            return False
+        return truth(guard.tree, FAULTY) is False
+
+    @cached_property
+    def _named(self) -> dict[str, guards.Guard]:
+        """The named guards that can be read."""
+        named: dict[str, guards.Guard] = {}
+        for name, text in self._graph.machine.guards.items():
+            with suppress(guards.GuardError):
+                named[name] = guards.parse(text)
+        return named
+
+    def _whole(self, name: str) -> set[Token]:
+        return {("fields", self._artifact(name)), ("facts", name)}
+
+    def _authors_whole(self, artifact: str) -> set[Token]:
+        authors = self._graph.artifacts.get(artifact, ())
+        facts: set[Token] = {("facts", authors[0])} if len(authors) == 1 else set()
+        return {("fields", artifact), *facts}
+
+    def _artifact(self, name: str) -> str:
+        return artifact_of(self._graph.machine, name) or name

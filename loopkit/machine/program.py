@@ -1,0 +1,130 @@
+"""A machine made ready to run: its graph, its compiled guards and its templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from loopkit.language import AgentState, HumanState, Machine, Rule, ValidateState, rules_of
+from loopkit.language import guard as guards
+from loopkit.language import template as templates
+from loopkit.language.datatypes import DataType, facts_of, parse_fields, parse_record
+from loopkit.machine.graph import Edge, Graph
+
+Predicate = Callable[[Mapping[str, object]], bool]
+DEFAULT_FEEDBACK = "{% for finding in findings %}\n- {{ finding.message }}\n{% endfor %}\n"
+
+
+class Program:
+    """What the engine and the runner read; made once for each definition."""
+
+    def __init__(self, machine: Machine, digest: str) -> None:
+        self.machine = machine
+        self.digest = digest
+        self.graph = Graph(machine)
+
+    @cached_property
+    def limits(self) -> dict[str, Any]:
+        """The limits as the machine declares them, by name."""
+        return self.machine.limits.model_dump()
+
+    @cached_property
+    def input_type(self) -> DataType:
+        return parse_record(self.machine.input)
+
+    def type_from(self, state: str) -> DataType | None:
+        """The type of the data that a state leaves: an answer's or a form's; none for texts."""
+        return self._types.get(state)
+
+    @cached_property
+    def _types(self) -> dict[str, DataType]:
+        types: dict[str, DataType] = {}
+        for name, state in self.machine.states.items():
+            match state:
+                case AgentState(agent=agent):
+                    schema = self.machine.agents[agent].schema_
+                    types |= {name: parse_fields(schema)} if schema is not None else {}
+                case HumanState(form=form):
+                    types[name] = parse_record(form)
+        return types
+
+    @cached_property
+    def named_guards(self) -> dict[str, guards.Guard]:
+        return {name: guards.parse(text) for name, text in self.machine.guards.items()}
+
+    @cached_property
+    def guards(self) -> dict[str, guards.Guard]:
+        """The guard of each edge that has one, named guards put in."""
+        return {
+            e.id: guards.expand(guards.parse(e.guard), self.named_guards)
+            for e in self.graph.edges
+            if e.guard is not None
+        }
+
+    @cached_property
+    def predicates(self) -> dict[str, Predicate]:
+        """The same, compiled."""
+        return {edge: guards.compile_guard(guard) for edge, guard in self.guards.items()}
+
+    @cached_property
+    def guard_names(self) -> dict[str, frozenset[str]]:
+        """The names that each edge's guard reads."""
+        return {edge: guard.names for edge, guard in self.guards.items()}
+
+    def predicate(self, text: str) -> Predicate:
+        """A guard that stands on no edge, compiled."""
+        return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
+
+    @cached_property
+    def rows_named(self) -> dict[str, frozenset[str]]:
+        """For each state, which of `incomplete` and `infeasible` its transitions name."""
+        return {state: self._rows_named(state) for state in self.machine.states}
+
+    def _rows_named(self, state: str) -> frozenset[str]:
+        ways = self.graph.on(state, "done")
+        names = frozenset[str]().union(*(self.guard_names.get(e.id, frozenset()) for e in ways))
+        rows = frozenset({"incomplete", "infeasible"})
+        return rows if "verdict" in names else rows & names
+
+    def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
+        """What the guards of rules read: the input, the attempt, and named guards over these."""
+        facts = {**facts_of(inputs, self.input_type, "input."), "attempt": attempt}
+        for name, guard in self.named_guards.items():
+            known = guards.expand(guard, self.named_guards)
+            if known.names <= facts.keys():
+                facts[name] = guards.compile_guard(known)(facts)
+        return facts
+
+    def feedback_of(self, edge: Edge) -> str:
+        """The template of the feedback that an edge carries."""
+        if edge.feedback is None:
+            return DEFAULT_FEEDBACK
+        return self.machine.feedback.get(edge.feedback, edge.feedback)
+
+    def template(self, text: str) -> templates.Template:
+        return templates.parse(text)
+
+    def validators_of(self, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
+        return validators_of(self.machine, state)
+
+
+def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
+    """The validators that a state asks, in order, by name; inline rules by their position."""
+    return {
+        item if isinstance(item, str) else f"by[{index}]": rules_of(
+            machine.validators[item] if isinstance(item, str) else item
+        )
+        for index, item in enumerate(state.by)
+    }
+
+
+def flat_facts(facts: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+    """Scalars under dotted names, as guards read them."""
+    flat: dict[str, object] = {}
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            flat |= flat_facts(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

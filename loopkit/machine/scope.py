@@ -1,0 +1,334 @@
+"""Which names templates and guards may use at each point of a machine, and of what type.
+
+`names` gives the same names their values at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import cast
+
+from loopkit.language import (
+    AgentState,
+    CommandState,
+    Extract,
+    HumanState,
+    JudgeRule,
+    RenderState,
+    ValidateState,
+)
+from loopkit.language.datatypes import DataType, parse_fields, parse_record, single_values
+from loopkit.language.guard import GuardType
+from loopkit.language.guard.rules import Kind
+from loopkit.language.states import ExtractAll
+from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
+from loopkit.language.template.shapes import absent, either
+from loopkit.machine.codes import codes_at
+from loopkit.machine.flow import ANY_REPORT, Flow, Made
+from loopkit.machine.graph import Edge, Graph, output_of
+
+FINDING = Fields(
+    {
+        **dict.fromkeys(
+            ("id", "message", "severity", "code", "validator", "rule", "key", "location", "line",
+             "status"),
+            Scalar(),
+        ),
+        "reviewers": Items(Scalar()),
+    }
+)  # fmt: skip
+REPORT = Fields(
+    {
+        **dict.fromkeys(
+            ("state", "artifact", "author", "attempt", "verdict", "valid", "stalled",
+             "score",
+             "error_count", "warning_count", "reason"),
+            Scalar(),
+        ),
+        "findings": Items(FINDING),
+        "answers": Items(Fields(dict.fromkeys(("validator", "verdict", "reason"), Scalar()))),
+    }
+)  # fmt: skip
+HISTORY = Items(
+    Fields(
+        {
+            "attempt": Scalar(),
+            "verdict": Scalar(),
+            "findings": Items(FINDING),
+            "artifact": Anything(),
+        }
+    )
+)
+EVERYWHERE: Mapping[str, Shape] = {
+    **dict.fromkeys(("findings", "warnings", "resolved", "regressed"), Items(FINDING)),
+    **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
+    "previous": Anything(),
+    "history": HISTORY,
+}
+VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
+BOOL, INT = GuardType("bool"), GuardType("int")
+OF_VALIDATE: Mapping[str, GuardType] = {
+    "valid": BOOL,
+    "verdict": GuardType("str", values=VERDICTS),
+    "error_count": INT,
+    "warning_count": INT,
+    "codes": GuardType("texts"),
+    "regressed": BOOL,
+    "stalled": BOOL,
+    "infeasible": BOOL,
+    "incomplete": BOOL,
+}
+
+
+class Scope:
+    """The names of one machine, point by point."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.flow = Flow(graph)
+        self._shapes_of: dict[tuple[str, bool], Shape] = {}
+
+    # -- templates -------------------------------------------------------------------------
+
+    def entering(self, state: str) -> dict[str, Shape]:
+        """What templates see when a state starts its work: prompts, questions, paths."""
+        return self._shapes(self.flow.entering[state])
+
+    def judging(self, state: str) -> dict[str, Shape]:
+        """What rules and judges see at a validate state: they judge no faulty artifact."""
+        names, judge = self.entering(state), self.graph.states[state]
+        if isinstance(judge, ValidateState):
+            shape = self._artifact(judge.validate_, whole=True)
+            names |= {judge.validate_: shape, "artifact": shape}
+        return names
+
+    def taking(self, edge: Edge) -> dict[str, Shape]:
+        """What the feedback of an edge sees."""
+        shapes = self._shapes(self.flow.taking(edge))
+        source = self.graph.states[edge.source]
+        if isinstance(source, HumanState):
+            shapes |= {"choice": Scalar(), "comment": Scalar()} | _form_shapes(source)
+        return shapes
+
+    def _shapes(self, made: Made) -> dict[str, Shape]:
+        shapes = dict(EVERYWHERE)
+        shapes["input"] = shape_of(self.input)
+        shapes |= self._reports(made)
+        for kind, name in made.possibly:
+            if kind == "artifact":
+                shape = self._artifact(name, whole=("fields", name) in made.surely)
+                shapes[name] = shape if ("artifact", name) in made.surely else absent(shape)
+        for name, shape in self._answers(made):
+            shapes.setdefault(name, shape)
+        return shapes
+
+    def _reports(self, made: Made) -> dict[str, Shape]:
+        if ANY_REPORT not in made.possibly:
+            return {}
+        states = sorted(name for kind, name in made.possibly if kind == "report" and name)
+        reports: dict[str, Shape] = {
+            s: REPORT if ("report", s) in made.surely else absent(REPORT) for s in states
+        }
+        report = REPORT if ANY_REPORT in made.surely else absent(REPORT)
+        return {"report": report, "reports": Fields(reports)}
+
+    def _answers(self, made: Made) -> Iterator[tuple[str, Shape]]:
+        """Answers and exit codes, by the state that left them."""
+        for kind, name in sorted(made.possibly):
+            state = self.graph.states.get(name)
+            fields: dict[str, Shape] = {}
+            if isinstance(state, HumanState):
+                fields = {"choice": Scalar(), "comment": Scalar(), "by": Scalar()}
+                fields |= _form_shapes(state)
+            elif isinstance(state, CommandState):
+                fields = {"exit_code": Scalar()}
+            if kind == "facts" and fields:
+                shape = Fields(fields)
+                yield name, shape if ("facts", name) in made.surely else absent(shape)
+
+    def _artifact(self, name: str, *, whole: bool) -> Shape:
+        if (name, whole) not in self._shapes_of:
+            self._shapes_of[name, whole] = self._merged(name, whole=whole)
+        return self._shapes_of[name, whole]
+
+    def _merged(self, name: str, *, whole: bool) -> Shape:
+        """The shape of an artifact, whichever of its authors wrote it."""
+        shapes = [
+            self._authored(author, whole=whole) for author in self.graph.artifacts.get(name, ())
+        ]
+        if not shapes:
+            return Scalar()
+        merged = shapes[0]
+        for shape in shapes[1:]:
+            merged = _merge(merged, shape)
+        return merged
+
+    def _authored(self, author: str, *, whole: bool) -> Shape:
+        state = self.graph.states[author]
+        if (answer := answer_type(self.graph, author)) is not None:
+            return _weakened(shape_of(answer), whole=whole)
+        if not isinstance(state, AgentState | CommandState | RenderState):
+            return Scalar()
+        extracted = output_of(state, author).fields
+        fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
+        if isinstance(state, CommandState) and output_of(state, author).name == author:
+            fields["exit_code"] = Scalar()
+        if isinstance(state, CommandState):
+            fields.setdefault("stderr", Scalar())
+        if isinstance(state, RenderState) and self._passes_data(state):
+            return Anything()
+        return _weakened(Fields(fields), whole=whole) if fields else Scalar()
+
+    def _passes_data(self, state: RenderState) -> bool:
+        """Whether a render state may hand on data as it is, instead of a text."""
+        try:
+            path = parse(state.render).whole
+        except TemplateError:
+            return False
+        if path is None:
+            return False
+        known: Shape | None = Fields({"input": shape_of(self.input)})
+        for step in path:
+            known = known.fields.get(step) if isinstance(known, Fields) else known
+        return not isinstance(known, Scalar)
+
+    @cached_property
+    def input(self) -> DataType:
+        return parse_record(self.graph.machine.input)
+
+    # -- guards ----------------------------------------------------------------------------
+
+    def guard_names(self, state: str) -> dict[str, GuardType]:
+        """What the guards of a state's transitions may name."""
+        names = dict(self.common_names(state))
+        names |= self._revisions(state)
+        made = self.flow.completing(state)
+        for kind, other in sorted(made.surely):
+            if kind == "report" and other:
+                names[f"reports.{other}.verdict"] = OF_VALIDATE["verdict"]
+            if kind == "facts" and other in self.graph.states:
+                names |= self._dotted[other]
+        return names | own_names(self.graph, state)
+
+    @cached_property
+    def _dotted(self) -> dict[str, dict[str, GuardType]]:
+        """The facts of each state, as the guards of other states name them."""
+        return {
+            state: {f"{state}.{name}": t for name, t in own_names(self.graph, state).items()}
+            for state in self.graph.states
+        }
+
+    def common_names(self, _: str = "") -> dict[str, GuardType]:
+        """What every guard may name: `attempt` and the scalars of the input."""
+        return {"attempt": INT, **guard_types(self.input, "input.")}
+
+    def _revisions(self, state: str) -> dict[str, GuardType]:
+        edges = self.graph.revise_edges[state]
+        if not edges:
+            return {}
+        counted = {"revisions": GuardType("int", bounded=True)}
+        counted["max_revisions"] = counted["revisions"]
+        return {"cap_reached": BOOL} | (counted if len(edges) == 1 else {})
+
+
+def answer_type(graph: Graph, name: str) -> DataType | None:
+    """The type of the data that a state's agent answers with; none for a text."""
+    state = graph.states[name]
+    agent = graph.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+    return parse_fields(agent.schema_) if agent is not None and agent.schema_ else None
+
+
+def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The facts that a state's own work leaves for guards."""
+    match graph.states[name]:
+        case AgentState():
+            answer = answer_type(graph, name)
+            return guard_types(answer) if answer is not None else {}
+        case CommandState():
+            return {"exit_code": INT}
+        case ValidateState():
+            return {**OF_VALIDATE, "codes": _codes(graph, name), **_score(graph, name)}
+        case HumanState() as state:
+            form = guard_types(parse_record(state.form))
+            return {"choice": GuardType("str", values=state.choices), **form}
+        case _:
+            return {}
+
+
+def _codes(graph: Graph, name: str) -> GuardType:
+    codes = codes_at(graph, name)
+    if codes is None:
+        return OF_VALIDATE["codes"]
+    return GuardType("texts", values=tuple(sorted(codes)), closed=True)
+
+
+def _score(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The lowest score of all; none where no judge with one was asked, or did answer."""
+    rules = graph.rules_at(name)
+    scores = [rule.score for rule in rules if isinstance(rule, JudgeRule) and rule.score]
+    if not scores:
+        return {}
+    low, high = min(score.min for score in scores), max(score.max for score in scores)
+    return {"score": GuardType("num", optional=True, minimum=low, maximum=high)}
+
+
+def guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
+    """The single values of data as guards may name them."""
+    return {
+        name: GuardType(
+            cast("Kind", known.scalar),
+            values=known.values,
+            optional=known.optional,
+            bounded=known.bounded,
+            minimum=known.minimum,
+            maximum=known.maximum,
+        )
+        for name, known in single_values(datatype, prefix)
+    }
+
+
+def shape_of(datatype: DataType) -> Shape:
+    """What a template may read of data of a type."""
+    if datatype.fields is not None:
+        fields = {name: shape_of(inner) for name, inner in datatype.fields.items()}
+        others = None if datatype.others is None else absent(shape_of(datatype.others))
+        return Fields(fields, optional=datatype.optional, others=others)
+    if datatype.items is not None:
+        return Items(shape_of(datatype.items), optional=datatype.optional)
+    # A scalar that is none prints as nothing, so it need not be asked for.
+    return Scalar() if datatype.scalar else Anything()
+
+
+def _form_shapes(state: HumanState) -> dict[str, Shape]:
+    return {name: shape_of(t) for name, t in (parse_record(state.form).fields or {}).items()}
+
+
+def _extracted_shape(extract: Extract) -> Shape:
+    return Items(Scalar()) if isinstance(extract, ExtractAll) else Scalar()
+
+
+def _weakened(shape: Shape, *, whole: bool) -> Shape:
+    """The shape of an artifact whose fields may not have arrived."""
+    if whole or not isinstance(shape, Fields):
+        return shape
+    fields = {name: absent(inner) for name, inner in shape.fields.items()}
+    return replace(shape, fields=fields, optional=False)
+
+
+def _merge(first: Shape, second: Shape) -> Shape:
+    """The shape of what one author or another wrote: fields of only one of them may be absent."""
+    if isinstance(first, Fields) or isinstance(second, Fields):
+        left = dict(first.fields) if isinstance(first, Fields) else {}
+        right = dict(second.fields) if isinstance(second, Fields) else {}
+        names = [*left, *(name for name in right if name not in left)]
+        return Fields(
+            {
+                name: either(left[name], right[name])
+                if name in left and name in right
+                else absent(left.get(name, right.get(name, Scalar())))
+                for name in names
+            }
+        )
+    return either(first, second)

@@ -1,0 +1,306 @@
+"""Commands: started without a shell, in a process group of their own that is ended as a whole."""
+
+import asyncio
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from loopkit.outside.groups import GROUPS
+from loopkit.outside.pipes import Captured, holding
+
+_DRAIN_S = 0.5
+"""How long descendants may go on writing once the command itself has exited."""
+
+_REAP_S = 5.0
+"""How long the system may take to end a process after SIGKILL."""
+
+_PLACES = {"HOME", "PATH", "SHELL", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV"}
+_PERSON = {"LANG", "LANGUAGE", "LOGNAME", "TERM", "TZ", "USER"}
+# The locale's categories one by one: `LC_*` is what ssh lets through, so people carry tokens under
+# names of that shape.
+_POSIX_LOCALE = ("ALL", "COLLATE", "CTYPE", "MESSAGES", "MONETARY", "NUMERIC", "TIME")
+_GNU_LOCALE = ("ADDRESS", "IDENTIFICATION", "MEASUREMENT", "NAME", "PAPER", "TELEPHONE")
+_INHERITED = _PLACES | _PERSON | {f"LC_{category}" for category in _POSIX_LOCALE + _GNU_LOCALE}
+
+_HALF_A_PAIR = "half a surrogate pair, which is no character"
+
+_REASONS = {
+    errno.ENOENT: (
+        "the interpreter in its first line does not exist",
+        "install that, or correct the line",
+    ),
+    errno.EACCES: (
+        "permission denied",
+        "make the program executable (chmod +x) and its working folder accessible",
+    ),
+    errno.ENOEXEC: (
+        "it is not a program that the system can execute",
+        "name its interpreter in the command, or give it a first line such as #!/bin/sh",
+    ),
+    errno.E2BIG: (
+        "its arguments are longer than the system accepts",
+        "pass long text through stdin or a file",
+    ),
+    errno.ETXTBSY: (
+        "another process is still writing the program file",
+        "run it when the file is complete and closed",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended and what it wrote; a non-zero exit is a result, not an error."""
+
+    exit_code: int
+    """As the command gave it; below 0, the number of the signal that ended it."""
+    stdout: str
+    stderr: str
+    duration_s: float
+    """From the start until the command itself exited."""
+    truncated: bool
+    """Whether text was left out of `stdout` or `stderr`."""
+    workspace: str = ""
+    """Of a played one: what stands for the files that it left; empty where they are looked at."""
+
+
+class CommandNotStarted(Exception):
+    """The command never ran; the message has the cause and the remedy."""
+
+
+class CommandTimeout(Exception):
+    """The command was ended at its deadline; `stdout` and `stderr` are what it had written."""
+
+    def __init__(self, program: str, timeout_s: float, stdout: str, stderr: str) -> None:
+        super().__init__(program, timeout_s, stdout, stderr)
+        self.program = program
+        self.timeout_s = timeout_s
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return (
+            f"command {_shown(self.program)} took longer than {self.timeout_s:g} s; "
+            "give it more time, or less to do"
+        )
+
+
+def command_environment(
+    allow: Iterable[str] = (), extra: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """The variables that a command gets: where things are and how to talk, and no secrets.
+
+    Of our own environment that is a fixed list (paths, user, locale, terminal) and the names in
+    `allow`; a name that is not set is left out. `extra` is added last and wins.
+    """
+    names = _INHERITED.union(allow)
+    inherited = {name: value for name, value in os.environ.items() if name in names}
+    return {**inherited, **extra}
+
+
+async def run_command(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str],
+    stdin: str | None,
+    timeout_s: float,
+    output_limit: int = 10_000_000,
+    grace_s: float = 2.0,
+) -> CommandResult:
+    """Run `argv` without a shell and return its exit code and output.
+
+    `env` is the whole environment; the program is looked up on its PATH. `stdin` is sent as
+    UTF-8, and need not be read; None is an empty input. Of stdout and of stderr `output_limit`
+    bytes are kept, half from the beginning and half from the end, with a line between them that
+    says how much is missing; bytes that are not UTF-8 become U+FFFD.
+
+    The command finds its whole stdin when it starts, and leads a session of its own. When it has
+    exited, descendants may write for another half second; then all that is left of the group is
+    killed. Only a process that made itself a new session survives, and nobody waits for it.
+
+    After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
+    SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A
+    second cancellation skips the rest of that grace. Where this process is killed, the group is
+    killed too. Raises `CommandTimeout` and
+    `CommandNotStarted`.
+    """
+    started_s = time.monotonic()
+    process = _Process(_start(argv, cwd, env, stdin), output_limit)
+    try:
+        await asyncio.wait([process.exited], timeout=timeout_s)
+        in_time = process.exited.done()
+        if in_time:
+            await asyncio.wait(process.closed, timeout=_DRAIN_S)
+    finally:
+        await process.end(grace_s)
+    stdout, stderr = (stream.text() for stream in process.streams)
+    if not in_time:
+        raise CommandTimeout(argv[0], timeout_s, stdout, stderr)
+    truncated = any(stream.missing > 0 for stream in process.streams)
+    duration_s = process.exited.result() - started_s
+    return CommandResult(process.exit_code, stdout, stderr, duration_s, truncated)
+
+
+class _Process:
+    """A command that was started: what it wrote so far, and the moments of its end.
+
+    Used instead of `asyncio.subprocess`, which tells the number of a process only some turns of
+    the loop after its start, and whose `wait` lasts while a descendant keeps a pipe open.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
+        self._process = process
+        self.exited: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        # A thread each, because there is no other way on all systems that leaves signals alone.
+        reaping = (process, self.exited)
+        threading.Thread(target=_reap, args=reaping, name="loopkit-reap", daemon=True).start()
+        outputs = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+        self.streams = [Captured(pipe, output_limit) for pipe in outputs]
+        self.closed = [stream.closed for stream in self.streams]
+
+    @property
+    def exit_code(self) -> int:
+        """As the system gave it; only once `exited` is done."""
+        return cast("int", self._process.returncode)
+
+    async def end(self, grace_s: float) -> None:
+        """End what is left of the group, reap the command and close the pipes."""
+        try:
+            if not self.exited.done():
+                self._signal(signal.SIGTERM)
+                ends: list[asyncio.Future[Any]] = [self.exited, *self.closed]
+                await asyncio.wait(ends, timeout=grace_s)
+        finally:
+            await self._kill()
+
+    async def _kill(self) -> None:
+        # No stranger is hit: any member of the group keeps its number from being given away, and
+        # an empty group lost its leader within the last moment.
+        self._signal(signal.SIGKILL)
+        try:
+            await asyncio.wait([self.exited], timeout=_REAP_S)
+            await asyncio.wait(self.closed, timeout=_DRAIN_S)
+        finally:
+            GROUPS.remove(self._process.pid)
+            for stream in self.streams:
+                stream.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        # No such process: nobody is left. Not permitted: a program that changed its user, such as
+        # sudo, or a zombie on macOS; there is nothing that we may end.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[float]) -> None:
+    process.wait()
+    # A loop that was closed has nobody left who waits.
+    with suppress(RuntimeError):
+        exited.get_loop().call_soon_threadsafe(exited.set_result, time.monotonic())
+
+
+def _start(
+    argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
+) -> subprocess.Popen[bytes]:
+    refusal = _refusal(argv, env, stdin)
+    if refusal:
+        raise CommandNotStarted(refusal)
+    try:
+        with holding(stdin) as source, GROUPS.start() as add:
+            process = subprocess.Popen(  # noqa: S603 - commands are what this is about
+                argv,
+                executable=_on_path(argv[0], env),
+                cwd=cwd,
+                env=env,
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+            add(process.pid)
+    except (OSError, ValueError) as error:
+        cause, remedy = _explained(argv[0], cwd, env, error)
+        raise CommandNotStarted(_message(argv[0], cause, remedy)) from error
+    return process
+
+
+def _refusal(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> str | None:
+    """What no system could start, said more clearly than the system would."""
+    if not argv or not argv[0].strip():
+        return "the command is empty; its first element has to name a program"
+    for index, argument in enumerate(argv):
+        flaw = _flaw(argument)
+        if flaw:
+            return _message(argv[0], f"its argument {index} contains {flaw}", "remove it")
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            cause = f"its environment variable {_shown(name)} has no name, or a NUL or = in it"
+            return _message(argv[0], cause, "correct it")
+    if stdin and not _is_unicode(stdin):
+        return _message(argv[0], f"its stdin contains {_HALF_A_PAIR}", "remove it")
+    return None
+
+
+def _flaw(argument: str) -> str | None:
+    if "\0" in argument:
+        return "a NUL character"
+    return None if _is_unicode(argument) else _HALF_A_PAIR
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _on_path(program: str, env: Mapping[str, str]) -> str | None:
+    """The file that a bare name stands for, or None, which leaves the search to the system.
+
+    Starting the file, and not the name, keeps a forbidden folder on PATH from hiding the error.
+    """
+    path = env.get("PATH", os.defpath)
+    if os.sep in program or not all(os.path.isabs(folder) for folder in path.split(os.pathsep)):
+        # A relative folder on PATH starts at the working folder of the command, as only the
+        # system's own search knows.
+        return None
+    return shutil.which(program, path=path)
+
+
+def _explained(
+    program: str, cwd: Path | None, env: Mapping[str, str], error: OSError | ValueError
+) -> tuple[str, str]:
+    """Why the system did not start the program, and what to do about it."""
+    number = error.errno if isinstance(error, OSError) else None
+    if cwd is not None and not os.path.isdir(cwd):
+        return f"its working folder {_shown(str(cwd))} is not a folder", "create or correct it"
+    file = program if os.sep in program else _on_path(program, env)
+    if file is None and number in (errno.ENOENT, errno.EACCES):
+        return "no folder on PATH has an executable of that name", "install it, or write its path"
+    if number == errno.ENOENT and not os.path.exists(os.path.join(cwd or "", file or "")):
+        return "there is no such file", "correct the path, which starts at the working folder"
+    if number in _REASONS:
+        return _REASONS[number]
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return f"the system refused it ({reason})", "correct the command or free what it lacks"
+
+
+def _message(program: str, cause: str, remedy: str) -> str:
+    return f"command {_shown(program)} was not started: {cause}; {remedy}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:79]}…")

@@ -1,0 +1,96 @@
+"""Keeping secrets of the environment out of everything that is stored or shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from loopkit.outside.redaction.forms import SHORTEST, forms_of, squeezed
+from loopkit.outside.redaction.names import SECRET_NAME
+from loopkit.outside.redaction.occurrences import Occurrences
+from loopkit.outside.redaction.values import credentials_in, key_in
+
+__all__ = [
+    "SECRET_NAME",
+    "SHORTEST",
+    "Redact",
+    "ordinary_values",
+    "redactor",
+    "secret_finder",
+]
+
+Redact = Callable[[str], str]
+
+
+def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redact:
+    """A function that replaces each secret in a text by the name of its variable in brackets.
+
+    Secrets are the values of variables called like one (`…_API_KEY`, `…_TOKEN`), those of
+    `names`, and in the URLs of any variable `user:password` and the password; also as they stand
+    in an address, in JSON and in Base64, and broken over lines. Values of letters only, or of
+    fewer than 8 characters, stay: they would be found in ordinary words. The work is linear in
+    the text, and hardly grows with the number of secrets.
+    """
+    known = _known(environment, names)
+    if not known:
+        return lambda text: text
+    occurrences = Occurrences(known)
+
+    def redact(text: str) -> str:
+        parts: list[str] = []
+        kept = 0
+        for start, end, secret in occurrences.within(text):
+            parts += (text[kept:start], f"[{known[secret]}]")
+            kept = end
+        return "".join((*parts, text[kept:])) if parts else text
+
+    return redact
+
+
+def ordinary_values(environment: Mapping[str, str], names: Iterable[str] = ()) -> Sequence[str]:
+    """The variables whose secret is not taken out of texts, because it could be any word."""
+    ordinary = (name for name, value in _secrets(environment, names) if _is_ordinary(value))
+    return list(dict.fromkeys(ordinary))
+
+
+def secret_finder(
+    environment: Mapping[str, str], names: Iterable[str] = ()
+) -> Callable[[str], str | None]:
+    """A function that says what a text holds that nobody should write down; None for nothing.
+
+    That is the secret of a variable, or a key that is known by how its provider lets it begin.
+    """
+    known = _known(environment, names)
+    occurrences = Occurrences(known)
+
+    def found(text: str) -> str | None:
+        for _start, _end, secret in occurrences.within(text):
+            return f"the value of `{known[secret]}`"
+        begins = key_in(text)
+        return begins and f"a key that begins with `{begins}`"
+
+    return found
+
+
+def _known(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Each way in which a secret may be written, with the name of its variable."""
+    known: dict[str, str] = {}
+    for name, value in _secrets(environment, names):
+        if not _is_ordinary(value):
+            known |= {form: name for form in forms_of(value) if form not in known}
+    return known
+
+
+def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Each secret of the environment with the name of its variable."""
+    named = {*names, *filter(SECRET_NAME.search, environment)}
+    for name in sorted({*named, *environment}):
+        value = environment.get(name, "").strip()
+        if name in named and value:
+            yield name, value
+        for credential in credentials_in(value):
+            yield name, credential
+
+
+def _is_ordinary(value: str) -> bool:
+    """Whether a value would be found where nobody wrote a secret."""
+    return value.isalpha() or len(squeezed(value)) < SHORTEST

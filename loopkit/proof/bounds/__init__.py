@@ -1,0 +1,31 @@
+"""What a machine's runs can take at most and at least, found by going through all of them.
+
+A configuration is a state with everything that decides how a run goes on from there: counters,
+attempts, facts that a later guard reads, inputs. `explore` goes through all that can be reached,
+over exactly the rows of facts that the states can produce.
+"""
+
+from loopkit.proof.bounds.expected import NotDetermined
+from loopkit.proof.bounds.exploring import MOST_CONFIGURATIONS, explore
+from loopkit.proof.bounds.extremes import Endless
+from loopkit.proof.bounds.present import present_of
+from loopkit.proof.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken
+from loopkit.proof.bounds.work import Price, Work
+from loopkit.proof.outcomes import Anatomy
+
+__all__ = [
+    "MOST_CONFIGURATIONS",
+    "Anatomy",
+    "Bounds",
+    "Endless",
+    "Expected",
+    "Extreme",
+    "NotDetermined",
+    "Price",
+    "Range",
+    "Stuck",
+    "Taken",
+    "Work",
+    "explore",
+    "present_of",
+]

@@ -1,0 +1,83 @@
+"""What is known of a machine with more configurations than may be looked at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from dataclasses import replace
+
+from loopkit.proof.bounds.cheapest import ahead, cheapest
+from loopkit.proof.bounds.configurations import Explorer, Present
+from loopkit.proof.bounds.exact import UNKNOWN
+from loopkit.proof.bounds.extremes import NEVER, Aim, Endless, Measure, circle
+from loopkit.proof.bounds.picture import Picture
+from loopkit.proof.bounds.prices import prices_of
+from loopkit.proof.bounds.result import Bounds, Extreme, Range
+from loopkit.proof.bounds.searching import dearest_known
+from loopkit.proof.bounds.telling import Telling
+from loopkit.proof.bounds.unpriced import unpriced
+
+MOST_SEARCHED = 50_000
+"""Configurations that are looked at for each extreme."""
+
+
+class Bracket:
+    """Tells what no run exceeds or undercuts, and which runs come near."""
+
+    def __init__(self, explorer: Explorer, picture: Picture, present: Present | None) -> None:
+        self._plans = explorer.plans
+        self._graph = explorer.plans.variables.graph
+        self._picture = picture
+        self._present = present
+        self._start = present.state if present else self._graph.machine.start
+        if (name := circle(self._graph)) is not None:
+            raise Endless(name)
+
+    def bounds(self, measures: Collection[Measure]) -> Bounds:
+        """The bounds, with the extremes of some measures."""
+        states = sorted(self._graph.reachable(self._start))
+        unknown = unpriced(self._plans.moves.asking, states)
+
+        def of(measure: Measure) -> Range:
+            if measure not in measures:
+                return Range(None, UNKNOWN)
+            return self._range(measure, is_priced=measure != "cost" or not unknown)
+
+        return Bounds(
+            of("runs"),
+            of("calls"),
+            of("cost"),
+            stuck=tuple(self._picture.stuck()),
+            untaken=self._picture.untaken(),
+            unpriced=unknown,
+        )
+
+    def _range(self, measure: Measure, *, is_priced: bool) -> Range:
+        if not is_priced:
+            best = self._best("runs")
+            return Range(UNKNOWN if best else None, UNKNOWN)
+        return Range(self._best(measure), self._worst(measure))
+
+    def _worst(self, measure: Measure) -> Extreme:
+        aim = Aim(measure, is_worst=True)
+        prices = prices_of(self._plans.variables, self._picture.plans(), aim, self._start)
+        explorer = self._explorer()
+        found = dearest_known(explorer, aim, prices, MOST_SEARCHED)
+        if found.path is None:
+            return replace(UNKNOWN, total=found.at_most)
+        return self._telling(explorer).extreme(found.at_most, found.path, aim)
+
+    def _best(self, measure: Measure) -> Extreme | None:
+        aim = Aim(measure, is_worst=False)
+        least = ahead(self._graph, self._picture.plans(), aim)
+        explorer = self._explorer()
+        found = cheapest(explorer, aim, least, MOST_SEARCHED)
+        if found.path is None:
+            return None if found.total == NEVER else replace(UNKNOWN, total=found.total)
+        return self._telling(explorer).extreme(found.total, found.path, aim)
+
+    def _explorer(self) -> Explorer:
+        return Explorer(self._plans, sys.maxsize, self._present)
+
+    def _telling(self, explorer: Explorer) -> Telling:
+        return Telling(self._plans, explorer.so_far.found, self._present)

@@ -1,0 +1,82 @@
+"""The cheapest path to a success, looked for from the start on, nearest to a success first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from loopkit.machine.graph import Graph
+from loopkit.proof.bounds.configurations import END, Explorer
+from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path, is_success
+from loopkit.proof.bounds.moves import Move
+
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """The least that a success takes."""
+
+    total: Number
+    """What none undercuts; infinite where no run comes to a success."""
+    path: Path | None = None
+    """Such a path; none where there is none, or the search was cut off."""
+
+
+def ahead(graph: Graph, plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
+    """What a success takes at least from each state on, whatever is held there."""
+    into: dict[str, list[tuple[Number, str]]] = {}
+    for moves in plans:
+        for move in moves:
+            if move.edge is not None and (weight := aim.weight(move)) != NEVER:
+                into.setdefault(move.edge.target, []).append((weight, move.edge.source))
+    known: dict[str, Number] = {}
+    front: list[tuple[Number, str]] = [
+        (0, name) for name in graph.states if is_success(graph, name)
+    ]
+    while front:
+        total, name = heappop(front)
+        if name not in known:
+            known[name] = total
+            for weight, source in into.get(name, ()):
+                heappush(front, (total + weight, source))
+    return known
+
+
+def cheapest(explorer: Explorer, aim: Aim, least: Mapping[str, Number], most: int) -> Cheapest:
+    """The cheapest path, after a look at `most` configurations at most.
+
+    `least` is what a success takes at least from each state on; from others there is no way.
+    """
+    graph = explorer.plans.variables.graph
+    serial = count()
+    before: dict[int, tuple[int, Move]] = {}
+    reached: dict[int, Number] = dict.fromkeys(explorer.starts(), 0)
+    front = [(least.get(explorer.state(at), NEVER), 0, next(serial), at) for at in reached]
+    done: set[int] = set()
+    while front:
+        bound, steps, _, index = heappop(front)
+        if bound == NEVER or index in done:
+            continue
+        done.add(index)
+        if is_success(graph, explorer.state(index)):
+            return Cheapest(reached[index], _path(index, before))
+        if len(done) > most:
+            return Cheapest(bound)
+        for move, target in explorer.arcs(index):
+            total = reached[index] + aim.weight(move)
+            if target == END or total >= reached.get(target, NEVER):
+                continue
+            reached[target], before[target] = total, (index, move)
+            onward = total + least.get(explorer.state(target), NEVER)
+            heappush(front, (onward, steps + 1, next(serial), target))
+    return Cheapest(NEVER)
+
+
+def _path(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
+    steps: list[tuple[int, Move]] = []
+    index = end
+    while index in before:
+        index, move = before[index]
+        steps.append((index, move))
+    return Path(tuple(reversed(steps)), end)

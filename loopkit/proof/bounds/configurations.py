@@ -1,0 +1,183 @@
+"""All configurations that a run can come to, each with the ways out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from loopkit.proof.bounds.moves import Move
+from loopkit.proof.bounds.packing import TooManyValues
+from loopkit.proof.bounds.plans import Change, Plan, Plans
+from loopkit.proof.bounds.variables import Variable
+from loopkit.proof.outcomes import Row
+
+END = -1
+"""Where a suspended run goes: nowhere."""
+Configuration = tuple[str, int]
+"""A state, and what is held, packed."""
+Arc = tuple[Move, int]
+"""A way out, and the number of the configuration that it leads to, or END."""
+
+
+class TooMany(Exception):
+    """There are more configurations than may be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A configuration with a row for which no transition is enabled."""
+
+    at: int
+    row: Row
+    is_sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Where a run stands: its state, the values of what configurations hold of it, its input."""
+
+    state: str
+    values: Mapping[Variable, object] = field(default_factory=dict)
+    """Counted without end; regions are none of them."""
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    """By dotted name."""
+
+
+@dataclass(slots=True)
+class Explored:
+    """The graph of configurations; they are numbered in the order in which they were found."""
+
+    plans: Plans
+    found: list[Configuration] = field(default_factory=list)
+    moves: list[tuple[Move, ...]] = field(default_factory=list)
+    """Of each one that was looked at; equal ones are one and the same tuple, as a rule."""
+    targets: list[Sequence[int]] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    dead: dict[tuple[str, bool], Dead] = field(default_factory=dict)
+    """The first of each state that is surely, and that may be."""
+
+    def arcs(self, index: int) -> tuple[Arc, ...]:
+        """The ways out of a configuration; none of one that was not looked at."""
+        if index >= len(self.moves):
+            return ()
+        return tuple(zip(self.moves[index], self.targets[index], strict=True))
+
+    def values(self, index: int) -> dict[Variable, object]:
+        """What the state of a configuration reads."""
+        return self.plans.values(*self.found[index])
+
+    def every_plan(self) -> Iterator[tuple[Move, ...]]:
+        """The moves that belong together, each of them once."""
+        return iter({id(moves): moves for moves in self.moves}.values())
+
+
+class Explorer:
+    """Goes from configuration to configuration, each once."""
+
+    def __init__(self, plans: Plans, most: int, present: Present | None = None) -> None:
+        """Starts where runs start, unless a `present` is given."""
+        self.plans = plans
+        self._present = present or Present(plans.variables.graph.machine.start)
+        self._most = most
+        self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
+        self._explored = Explored(plans)
+        self._alike: dict[tuple[int, ...], tuple[Move, ...]] = {}
+
+    def explored(self) -> Explored:
+        """The whole graph; raises TooMany above the number that may be looked at."""
+        explored = self._explored
+        try:
+            explored.starts = self.starts()
+            for index, _ in enumerate(explored.found):
+                moves, targets = self._look(index)
+                explored.moves.append(moves)
+                explored.targets.append(targets)
+        except TooManyValues:
+            raise TooMany from None
+        return explored
+
+    @property
+    def so_far(self) -> Explored:
+        """What was found before there were too many; the last ones have no ways out in it."""
+        return self._explored
+
+    def starts(self) -> list[int]:
+        """The configurations in which runs start."""
+        name = self._present.state
+        held = self.plans.held(name, self._present.values)
+        return [self._number(name, part) for part in self.plans.parts(name, held)]
+
+    def state(self, index: int) -> str:
+        return self._explored.found[index][0]
+
+    def arcs(self, index: int) -> Iterator[Arc]:
+        """The ways out of one configuration."""
+        moves, targets = self._look(index)
+        return zip(moves, targets, strict=True)
+
+    def ways(self, index: int) -> Iterator[tuple[Move, list[int]]]:
+        """The moves out of one configuration, each with the parts into which its target falls."""
+        name, held = self._explored.found[index]
+        plan = self.plans.of(name, held)
+        for move, change in zip(plan.moves, plan.changes, strict=True):
+            parts = self.plans.parts(change.target, _after(held, change)) if change.target else ()
+            yield move, [self._number(change.target, part) for part in parts] or [END]
+
+    def plan(self, index: int) -> Plan:
+        return self.plans.of(*self._explored.found[index])
+
+    def _look(self, index: int) -> tuple[tuple[Move, ...], Sequence[int]]:
+        name, held = self._explored.found[index]
+        plan = self.plans.of(name, held)
+        if plan.ways.stuck is not None:
+            self._note_dead(index, plan)
+        numbers = self._numbers
+        targets: list[int] = []
+        for target, stays, comes, clips, may_split in plan.changes:
+            if not target:
+                targets.append(END)
+                continue
+            after = held & stays | comes
+            for bits, least in clips:
+                if after & bits < least:
+                    after &= ~bits
+            known = numbers[target].get(after)
+            if known is None:
+                if may_split:
+                    return self._look_closer(index, plan)
+                known = self._number(target, after)
+            targets.append(known)
+        return plan.moves, targets
+
+    def _look_closer(self, index: int, plan: Plan) -> tuple[tuple[Move, ...], Sequence[int]]:
+        """The same where targets may fall apart."""
+        arcs = [(move, target) for move, targets in self.ways(index) for target in targets]
+        targets = [target for _, target in arcs]
+        if len(arcs) == len(plan.moves):
+            return plan.moves, targets
+        key = tuple(id(move) for move, _ in arcs)
+        return self._alike.setdefault(key, tuple(move for move, _ in arcs)), targets
+
+    def _number(self, name: str, held: int) -> int:
+        numbers = self._numbers[name]
+        known = numbers.get(held)
+        if known is None:
+            known = numbers[held] = len(self._explored.found)
+            if known >= self._most:
+                raise TooMany
+            self._explored.found.append((name, held))
+        return known
+
+    def _note_dead(self, index: int, plan: Plan) -> None:
+        name, stuck = self._explored.found[index][0], plan.ways.stuck
+        is_sure = plan.ways.is_surely_stuck
+        if stuck is not None and (name, is_sure) not in self._explored.dead:
+            self._explored.dead[name, is_sure] = Dead(index, stuck, is_sure)
+
+
+def _after(held: int, change: Change) -> int:
+    after = held & change.stays | change.comes
+    for bits, least in change.clips:
+        if after & bits < least:
+            after &= ~bits
+    return after

@@ -1,0 +1,90 @@
+"""What surrounds the rows of a state in one configuration, as facts beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from loopkit.proof.bounds.regions import Region, alike
+from loopkit.proof.bounds.variables import OF_COUNTING, THEN, Values, Variable, Variables
+from loopkit.proof.outcomes import ROOM
+
+Reading = Callable[[Values], object]
+"""The values of a configuration -> the value of one fact."""
+PROGRESS = "progress "
+"""How many earlier attempts were judged completely, up to two."""
+LIMITED = "limited "
+"""Whether a limit was reached before."""
+
+
+def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """Each fact of the context of a state, with how it is read from a configuration.
+
+    An input is read as one of its region's values, whatever the state tells apart being split: the
+    same one for all that no guard of the state tells from it.
+    """
+    read, named = variables.read[name], variables.named[name]
+    for variable in read:
+        if variable.kind in ("counter", "room"):
+            yield ROOM + variable.name, room_of(variables, variable.name)
+        elif variable.kind == "fact" and variable.name in named:
+            yield variable.name, _value(variable)
+        elif variable.kind == "input" and variable.name in named:
+            guards = (*variables.guards[name], *variables.rule_guards.get(name, ()))
+            yield variable.name, _stand_in(variable, alike(variable.name, guards))
+    if "attempt" in named:
+        yield "attempt", _attempt(variables, name)
+    if Variable("judged", name) in read:
+        yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
+    if THEN in read:
+        yield LIMITED, _value(THEN)
+    back = variables.graph.revise_edges[name]
+    counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(OF_COUNTING) else ""
+    if counter in variables.counted:
+        yield "revisions", _value(Variable("counter", counter))
+        yield "max_revisions", cap_of(variables, counter)
+
+
+def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:
+    """How the least cap that a counter may have is read from a configuration that holds it."""
+    cap = variables.inputs.caps[counter]
+    if isinstance(cap, int):
+        return lambda _: cap
+    bound = Variable("input", cap)
+    return lambda values: number(_region(values[bound]).stand_in)
+
+
+def room_of(variables: Variables, counter: str) -> Callable[[Values], bool]:
+    """Whether a counter has room, in a configuration where that is told apart."""
+    if counter in variables.rooms:
+        left = Variable("room", counter)
+        return lambda values: _region(values[left]).low > 0
+    spent, cap = Variable("counter", counter), cap_of(variables, counter)
+    return lambda values: number(values[spent]) < cap(values)
+
+
+def number(value: object) -> int:
+    """The value of a variable that counts."""
+    assert isinstance(value, int)
+    return value
+
+
+def _region(value: object) -> Region:
+    assert isinstance(value, Region)
+    return value
+
+
+def _value(variable: Variable) -> Reading:
+    return lambda values: values[variable]
+
+
+def _stand_in(variable: Variable, alike: Callable[[object], object]) -> Reading:
+    return lambda values: alike(_region(values[variable]).stand_in)
+
+
+def _attempt(variables: Variables, name: str) -> Reading:
+    """How often the author of what is judged has worked; elsewhere this state, with now."""
+    variable = variables.attempt(name)
+    if variable.kind == "version":
+        return _value(variable)
+    most = variables.most[variable]
+    return lambda values: min(number(values[variable]) + 1, most)

@@ -1,0 +1,136 @@
+"""What the whole graph of configurations says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+
+from loopkit.proof.bounds.cheapest import ahead, cheapest
+from loopkit.proof.bounds.configurations import END, Explored, Explorer, Present
+from loopkit.proof.bounds.extremes import Aim, Measure, Path, circle, dearest, last_first, paths
+from loopkit.proof.bounds.moves import Move
+from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck
+from loopkit.proof.bounds.telling import Telling
+from loopkit.proof.bounds.unpriced import unpriced
+
+MOST_STEPS = 4_000_000
+"""Configurations that are gone through to tell how far counters come that no run uses up."""
+UNKNOWN = Extreme(None, None, {}, {}, (), {})
+
+
+class Exact:
+    """Tells of a machine all of whose configurations were looked at."""
+
+    def __init__(self, explorer: Explorer, explored: Explored, present: Present | None) -> None:
+        self._explorer = explorer
+        self._explored = explored
+        self._variables = explored.plans.variables
+        self._graph = self._variables.graph
+        self._present = present
+        self._telling = Telling(explored.plans, explored.found, present)
+        self._unpriced = unpriced(explored.plans.moves.asking, [name for name, _ in explored.found])
+        if circle(self._graph) is not None:
+            self._order  # noqa: B018 - raises Endless
+
+    def bounds(self, measures: Collection[Measure]) -> Bounds:
+        """The bounds, with the extremes of some measures."""
+        return Bounds(
+            self._range("runs", measures),
+            self._range("calls", measures),
+            self._range("cost", measures),
+            configurations=len(self._explored.found),
+            paths=paths(self._explored, self._order) if measures else None,
+            stuck=tuple(self._stuck()),
+            untaken=self._untaken(),
+            unclosed=self._unclosed(),
+            unfilled=dict(self._unfilled()),
+            unpriced=self._unpriced,
+        )
+
+    @cached_property
+    def _order(self) -> list[int]:
+        return last_first(self._explored)
+
+    # -- extremes --------------------------------------------------------------------------
+
+    def _range(self, measure: Measure, measures: Collection[Measure]) -> Range:
+        if measure not in measures:
+            return Range(None, UNKNOWN)
+        if measure == "cost" and self._unpriced:
+            best = self._best("runs")
+            return Range(UNKNOWN if best else None, UNKNOWN)
+        aim = Aim(measure, is_worst=True)
+        total, path = dearest(self._explored, self._order, aim)
+        return Range(self._best(measure), self._telling.extreme(total, path, aim))
+
+    def _best(self, measure: Measure) -> Extreme | None:
+        aim = Aim(measure, is_worst=False)
+        least = ahead(self._graph, self._explored.every_plan(), aim)
+        found = cheapest(self._explorer, aim, least, most=len(self._explored.found))
+        if found.path is None:
+            return None
+        return self._telling.extreme(found.total, found.path, aim)
+
+    # -- what is odd about it --------------------------------------------------------------
+
+    def _stuck(self) -> Iterator[Stuck]:
+        """The first one of each state; those that are sure before those that may be."""
+        dead = self._explored.dead
+        before = found_from(self._explored) if dead else {}
+        for name in dict.fromkeys(name for name, _ in dead):
+            first = dead.get((name, True)) or dead[name, False]
+            yield self._telling.stuck(first, path_to(first.at, before))
+
+    def _untaken(self) -> tuple[str, ...]:
+        every = (move for moves in self._explored.every_plan() for move in moves)
+        taken = {move.edge.id for move in every if move.edge is not None}
+        return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
+
+    def _unclosed(self) -> tuple[str, ...]:
+        closed = self._explored.plans.closed
+        return tuple(e.id for e in self._graph.edges if e.back and e.id not in closed)
+
+    def _unfilled(self) -> Iterator[tuple[str, int | None]]:
+        cap, filled = self._variables.inputs.cap, self._explored.plans.filled
+        some = [c for c in self._graph.caps if c not in filled and cap(c).high > 0]
+        is_much = len(some) * len(self._explored.found) > MOST_STEPS
+        for counter in some:
+            yield counter, None if is_much else self._most_spent(counter)
+
+    def _most_spent(self, counter: str) -> int:
+        """The longest row of moves that spend a counter, no reset between them."""
+        most = [-1] * (len(self._explored.found) + 1)
+        for start in self._explored.starts:
+            most[start] = 0
+        for index in reversed(self._order):
+            for move, target in self._explored.arcs(index):
+                most[target] = max(most[target], _spent_after(most[index], move, counter))
+        return max(most)
+
+
+def _spent_after(before: int, move: Move, counter: str) -> int:
+    edge = move.edge
+    if edge is None:
+        return 0
+    return (0 if counter in edge.resets else before) + (counter in edge.counters)
+
+
+def found_from(explored: Explored) -> Mapping[int, tuple[int, Move]]:
+    """For each configuration the one from which it was found, on a shortest way."""
+    before: dict[int, tuple[int, Move]] = {}
+    starts = set(explored.starts)
+    for index in range(len(explored.moves)):
+        for move, target in explored.arcs(index):
+            if target != END and target not in starts:
+                before.setdefault(target, (index, move))
+    return before
+
+
+def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
+    """The path that led to a configuration."""
+    steps: list[tuple[int, Move]] = []
+    index = end
+    while index in before:
+        index, move = before[index]
+        steps.append((index, move))
+    return Path(tuple(reversed(steps)), end)

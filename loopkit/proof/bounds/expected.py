@@ -1,0 +1,255 @@
+"""Means over all runs, exact, under probabilities that somebody gives.
+
+An assumption names a state and a condition on what its work comes to: a fact (`valid`), one of
+its words (`approve`, `fail`), a class of error (`fatal`), `limit`, `blocked` (a rule blocks or
+comes to no verdict, so that judges are left out), or a guard made of these. One that a
+configuration decides by itself does not count there. Errors and limits that no assumption names
+do not happen, nor do answers that are no artifact.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heappop, heappush
+
+from loopkit.document.problems import did_you_mean
+from loopkit.language.guard import Guard, GuardError, parse
+from loopkit.language.guard.kleene import truth
+from loopkit.machine.scope import own_names
+from loopkit.proof.bounds.configurations import END, Explorer
+from loopkit.proof.bounds.extremes import weight_of
+from loopkit.proof.bounds.linear import Contradiction, Equations
+from loopkit.proof.bounds.moves import Case, Move
+from loopkit.proof.bounds.result import Expected
+from loopkit.proof.bounds.work import Asked
+from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes.table import of_verdict
+
+ENDS = ("transient", "content", "fatal", "limit")
+BLOCKED = "blocked"
+OPEN_INPUT = "the runs depend on the input, which has to be given"
+
+
+class NotDetermined(Exception):
+    """The probabilities do not decide where the runs go, or can't be; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """How probable it is that a state's work comes to something."""
+
+    state: str
+    condition: Guard
+    probability: Fraction
+
+
+def assumptions_of(anatomy: Anatomy, given: Mapping[str, Fraction]) -> tuple[Assumption, ...]:
+    """Assumptions from texts such as `validate.valid`; raises NotDetermined for unknown names."""
+    return tuple(_assumption(anatomy, text, chance) for text, chance in given.items())
+
+
+def _assumption(anatomy: Anatomy, text: str, probability: Fraction) -> Assumption:
+    state, _, condition = text.partition(".")
+    if state not in anatomy.machine.states:
+        raise NotDetermined(f"there is no state `{state}`: {_near(state, anatomy.machine.states)}")
+    if not 0 <= probability <= 1:
+        raise NotDetermined(f"the probability of `{text}` is {probability}, not between 0 and 1")
+    try:
+        guard = parse(condition)
+    except GuardError as error:
+        raise NotDetermined(f"`{text}`: {error}") from error
+    facts = own_names(anatomy.graph, state)
+    words = [str(word) for known in facts.values() for word in known.values]
+    known = [*facts, *words, *ENDS, BLOCKED]
+    for name in sorted(guard.names - {*known}):
+        raise NotDetermined(f"`{state}` has no fact `{name}`: {_near(name, known)}")
+    return Assumption(state, guard, probability)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    return did_you_mean(name, sorted(known))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """One row, and everything that the means depend on: the way out, and who was asked."""
+
+    way: int
+    """Which of the configuration's ways out is taken."""
+    asked: Asked
+    case: Case
+    truths: tuple[bool, ...]
+    """Which of the state's assumptions it fulfils."""
+
+
+def expected(
+    explorer: Explorer, assumptions: Sequence[Assumption], most: int, *, is_priced: bool
+) -> Expected:
+    """The means; raises NotDetermined where an assumption is missing or they contradict.
+
+    Runs are followed from the start on, the least revised ones first. After `most` configurations
+    the rest is left out, and how many of all runs that are.
+    """
+    chances = _Chances(assumptions)
+    front = _Front(explorer)
+    outcomes: dict[str, Fraction] = defaultdict(Fraction)
+    runs, cost = Fraction(0), Fraction(0)
+    for revised, index, here in front.each(most):
+        ways = list(explorer.ways(index))
+        if not ways:
+            outcomes[explorer.state(index)] += here
+        for way, asked, chance in chances.of(explorer.state(index), [move for move, _ in ways]):
+            move, (target, *others) = ways[way]
+            if others:
+                raise NotDetermined(OPEN_INPUT)
+            share = here * chance
+            runs += share * len(asked)
+            cost += share * Fraction(weight_of(asked, "cost", is_worst=False))
+            if target == END:
+                outcomes[move.event] += share
+            else:
+                is_back = move.edge is not None and move.edge.back
+                front.add(revised + is_back, target, share)
+    return Expected(runs, runs, cost if is_priced else None, dict(outcomes), front.left)
+
+
+class _Front:
+    """The configurations in which runs are, each with what part of all runs that are."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+        order = explorer.plans.variables.graph.last_first
+        self._place = {name: -at for at, name in enumerate(order)}
+        self._mass: dict[tuple[int, int], Fraction] = {}
+        self._waiting: list[tuple[int, int, int]] = []
+        for start in explorer.starts():
+            self.add(0, start, Fraction(1))
+        if len(self._waiting) > 1:
+            raise NotDetermined(OPEN_INPUT)
+
+    def add(self, revised: int, index: int, mass: Fraction) -> None:
+        """Some runs come to a configuration, after so many revisions."""
+        key = (revised, index)
+        if key not in self._mass:
+            self._mass[key] = Fraction(0)
+            place = self._place[self._explorer.state(index)]
+            heappush(self._waiting, (revised, place, index))
+        self._mass[key] += mass
+
+    def each(self, most: int) -> Iterator[tuple[int, int, Fraction]]:
+        """(revisions, configuration, part of all runs), until none is left or `most` were told."""
+        for _ in range(most):
+            if not self._waiting:
+                return
+            revised, _, index = heappop(self._waiting)
+            yield revised, index, self._mass.pop((revised, index))
+
+    @property
+    def left(self) -> Fraction:
+        """The part of all runs that is still on its way."""
+        return sum(self._mass.values(), Fraction(0))
+
+
+class _Chances:
+    """How probable each way out of a configuration is; worked out once for equal ones."""
+
+    def __init__(self, assumptions: Sequence[Assumption]) -> None:
+        self._of_state: dict[str, list[Assumption]] = defaultdict(list)
+        for assumption in assumptions:
+            self._of_state[assumption.state].append(assumption)
+        self._known: dict[tuple[int, ...], list[tuple[int, Asked, Fraction]]] = {}
+
+    def of(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:
+        """(way out, who is asked, probability), without those that never happen."""
+        key = tuple(map(id, moves))
+        if key not in self._known:
+            self._known[key] = self._solved(name, moves) if moves else []
+        return self._known[key]
+
+    def _solved(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:
+        given = self._of_state[name]
+        possible = [
+            outcome
+            for outcome in _outcomes(name, moves, given)
+            if all(_may_be(a, held) for a, held in zip(given, outcome.truths, strict=True))
+        ]
+        equations = Equations()
+        try:
+            equations.add([1] * len(possible), Fraction(1))
+            for index, assumption in enumerate(given):
+                held = [outcome.truths[index] for outcome in possible]
+                if len(set(held)) > 1:
+                    equations.add(held, assumption.probability)
+        except Contradiction:
+            raise NotDetermined(f"the probabilities of `{name}` contradict each other") from None
+        return list(_shares(name, possible, equations))
+
+
+def _may_be(assumption: Assumption, held: bool) -> bool:
+    return assumption.probability != (0 if held else 1)
+
+
+def _shares(
+    name: str, possible: Sequence[_Outcome], equations: Equations
+) -> Iterator[tuple[int, Asked, Fraction]]:
+    for way, asked in dict.fromkeys((outcome.way, outcome.asked) for outcome in possible):
+        mine = [(outcome.way, outcome.asked) == (way, asked) for outcome in possible]
+        chance = equations.value(mine)
+        if chance is None:
+            raise NotDetermined(_missing(name, possible))
+        if chance < 0:
+            raise NotDetermined(f"the probabilities of `{name}` add up to more than 1")
+        if chance:
+            yield way, asked, chance
+
+
+def _outcomes(name: str, moves: Sequence[Move], given: Sequence[Assumption]) -> Iterator[_Outcome]:
+    """The rows that can happen: errors and limits only where they are named."""
+    named = frozenset[str]().union(*(assumption.condition.names for assumption in given))
+    for way, move in enumerate(moves):
+        if move.event != "done" and move.event not in named:
+            continue
+        sound = [case for case in move.cases if case.spread.how != "faulty"]
+        for case in sound or move.cases:
+            if case.spread.least != case.spread.most:
+                raise NotDetermined(f"`{name}`: who is asked there depends on what is not known")
+            truths = tuple(_holds(name, a, move, case) for a in given)
+            yield _Outcome(way, case.spread.most, case, truths)
+
+
+def _holds(name: str, assumption: Assumption, move: Move, case: Case) -> bool:
+    facts = {**case.row, **of_verdict(case.row.get("verdict"))}
+    words = {move.event, *(value for value in facts.values() if isinstance(value, str))}
+    if case.spread.how == "blocked":
+        words.add(BLOCKED)
+    said = {word: word in words for word in assumption.condition.names - facts.keys()}
+    held = truth(assumption.condition.tree, {**said, **facts})
+    if held is None:
+        text = assumption.condition.text
+        raise NotDetermined(f"`{text}` cannot be told of what `{name}` comes to")
+    return held
+
+
+def _missing(name: str, possible: Sequence[_Outcome]) -> str:
+    """What differs between rows that no assumption tells apart."""
+    wanted: dict[str, None] = {}
+    for first in possible:
+        for second in possible:
+            is_alike = first.truths == second.truths
+            if is_alike and (first.way, first.asked) != (second.way, second.asked):
+                wanted |= dict.fromkeys(_differing(first.case, second.case))
+    listed = " or ".join(f"`{name}.{fact}`" for fact in wanted) or f"what `{name}` comes to"
+    return f"where the runs go from `{name}` depends on the probability of {listed}"
+
+
+def _differing(first: Case, second: Case) -> Iterator[str]:
+    for fact in first.row:
+        values = (first.row[fact], second.row.get(fact))
+        if values[0] != values[1]:
+            known = fact == "verdict" and "pass" in values
+            yield "valid" if known else str(values[0]) if isinstance(values[0], str) else fact
+    if first.spread.how != second.spread.how:
+        yield BLOCKED

@@ -1,0 +1,67 @@
+"""From a machine to its bounds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from loopkit.language.guard import Guard
+from loopkit.machine.program import flat_facts
+from loopkit.proof.bounds.bracket import Bracket
+from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
+from loopkit.proof.bounds.exact import Exact
+from loopkit.proof.bounds.expected import Assumption, assumptions_of, expected
+from loopkit.proof.bounds.extremes import Measure
+from loopkit.proof.bounds.moves import Moves
+from loopkit.proof.bounds.picture import Picture
+from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.bounds.variables import Variables
+from loopkit.proof.bounds.work import Asking, Price
+from loopkit.proof.outcomes import Anatomy
+
+MOST_CONFIGURATIONS = 500_000
+ALL: tuple[Measure, ...] = ("runs", "calls", "cost")
+
+
+def explore(
+    anatomy: Anatomy,
+    *,
+    price: Price = lambda _agent, _place: None,
+    inputs: Mapping[str, object] | None = None,
+    assume: Mapping[str, Fraction] | None = None,
+    most: int = MOST_CONFIGURATIONS,
+    measures: Collection[Measure] = ALL,
+    present: Present | None = None,
+) -> Bounds:
+    """The bounds of a machine whose edges all lead to states.
+
+    `price` says what one call costs at most; `inputs` are the values that are known, any others
+    are tried. Above `most` configurations bounds may be too high, and say so. `assume` gives
+    probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`; a run
+    that stands somewhere already is explored from its `present`. Raises Endless where runs need
+    not end, NotDetermined for what `assume` leaves open.
+    """
+    assumptions = assumptions_of(anatomy, assume or {})
+    given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
+    moves = Moves(Variables(anatomy, given), Asking(anatomy, price), _conditions(assumptions))
+    explorer = Explorer(Plans(moves), most, present)
+    try:
+        bounds = Exact(explorer, explorer.explored(), present).bounds(measures)
+    except TooMany:
+        picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
+        bounds = Bracket(explorer, picture, present).bounds(measures)
+    if not assumptions:
+        return bounds
+    fresh = Explorer(explorer.plans, sys.maxsize, present)
+    means = expected(fresh, assumptions, most, is_priced=not bounds.unpriced)
+    return replace(bounds, expected=means)
+
+
+def _conditions(assumptions: Iterable[Assumption]) -> dict[str, tuple[Guard, ...]]:
+    found: dict[str, tuple[Guard, ...]] = {}
+    for assumption in assumptions:
+        found[assumption.state] = (*found.get(assumption.state, ()), assumption.condition)
+    return found

@@ -1,0 +1,154 @@
+"""The dearest path through the whole graph of configurations, and how many paths there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from loopkit.language import FinalState
+from loopkit.machine.graph import Graph
+from loopkit.proof.bounds.configurations import END, Explored
+from loopkit.proof.bounds.moves import Case, Move
+from loopkit.proof.bounds.work import Asked
+
+Measure = Literal["runs", "calls", "cost"]
+Number = int | float
+NEVER = float("inf")
+
+
+class Endless(Exception):
+    """Some configurations can follow one another in a circle, so the machine need not end."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"a run can come back to `{state}` with nothing spent")
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Moves that follow one another, each with the number of the configuration it starts from."""
+
+    steps: tuple[tuple[int, Move], ...]
+    end: int
+    """The last configuration."""
+
+
+def last_first(explored: Explored) -> list[int]:
+    """The configurations, each after all that can follow it; raises Endless where none is such.
+
+    Their order is the proof that every path is finite.
+    """
+    waiting = [len(targets) for targets in explored.targets]
+    before: list[list[int]] = [[] for _ in waiting]
+    for index, targets in enumerate(explored.targets):
+        for target in targets:
+            if target == END:
+                waiting[index] -= 1
+            else:
+                before[target].append(index)
+    order = [index for index, left in enumerate(waiting) if left == 0]
+    for index in order:
+        for earlier in before[index]:
+            waiting[earlier] -= 1
+            if waiting[earlier] == 0:
+                order.append(earlier)
+    if len(order) < len(waiting):
+        circling = next(index for index, left in enumerate(waiting) if left)
+        raise Endless(explored.found[circling][0])
+    return order
+
+
+def circle(graph: Graph) -> str | None:
+    """A state of a circle that the edges by themselves leave possible, none where they show an end.
+
+    Forward edges go in no circle then, and every edge back spends a counter that is never reset.
+    """
+    place = {name: at for at, name in enumerate(graph.last_first)}
+    reset = {counter for edge in graph.edges for counter in edge.resets}
+    for edge in graph.edges:
+        is_endless = edge.back and reset.issuperset(edge.counters)
+        if is_endless or (edge.forward and place[edge.target] >= place[edge.source]):
+            return edge.target
+    return None
+
+
+def paths(explored: Explored, order: Sequence[int]) -> int:
+    """How many paths there are from all the starts together."""
+    # One more than configurations: where END, which is -1, finds that of a suspended run.
+    counted = [1] * (len(order) + 1)
+    for index in order:
+        if targets := explored.targets[index]:
+            counted[index] = sum([counted[target] for target in targets])
+    return sum(counted[start] for start in explored.starts)
+
+
+def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
+    """What a visit counts for, with every retry and re-ask or with none. Prices are known."""
+    if measure == "runs":
+        return len(asked)
+    calls = [(work.most_calls if is_worst else 1, work) for work in asked]
+    if measure == "calls":
+        return sum(number for number, _ in calls)
+    return sum(number * (work.call_usd or 0.0) for number, work in calls)
+
+
+class Aim:
+    """What is looked for: the most that any path can take, or the least that leads to a success."""
+
+    def __init__(self, measure: Measure, *, is_worst: bool) -> None:
+        self.measure: Measure = measure
+        self.is_worst = is_worst
+        self._known: dict[int, tuple[Move, Number]] = {}
+
+    def weight(self, move: Move) -> Number:
+        """What the work before a move counts for."""
+        known = self._known.get(id(move))
+        if known is None:
+            # The move is kept with it, so that its id stays its own.
+            known = self._known[id(move)] = (move, self._weight(move))
+        return known[1]
+
+    def _weight(self, move: Move) -> Number:
+        # What a limit cuts short is no measure of what a success takes.
+        is_cut_short = move.event == "limit" and not self.is_worst
+        return NEVER if is_cut_short else self._weigh(self.case(move)[1])
+
+    def case(self, move: Move) -> tuple[Case, Asked]:
+        """The row of a move that is meant, and who is asked for it."""
+        sign = -1 if self.is_worst else 1
+        case = min(move.cases, key=lambda c: (sign * self._weigh(self._asked(c)), not c.is_sure))
+        return case, self._asked(case)
+
+    def _asked(self, case: Case) -> Asked:
+        return case.spread.most if self.is_worst else case.spread.least
+
+    def _weigh(self, asked: Asked) -> Number:
+        return weight_of(asked, self.measure, is_worst=self.is_worst)
+
+
+def dearest(explored: Explored, order: Sequence[int], aim: Aim) -> tuple[Number, Path]:
+    """The most that a path takes, and such a path, by one pass over all configurations."""
+    weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
+    weighed = [weights[id(moves)] for moves in explored.moves]
+    # One more than configurations: where END, which is -1, finds that of a suspended run.
+    totals: list[Number] = [0] * (len(order) + 1)
+    for index in order:
+        if targets := explored.targets[index]:
+            totals[index] = max(
+                [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
+            )
+    index = max(explored.starts, key=totals.__getitem__)
+    total, end, steps = totals[index], index, list[tuple[int, Move]]()
+    while index != END and (targets := explored.targets[index]):
+        through = [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
+        at = through.index(max(through))
+        steps.append((index, explored.moves[index][at]))
+        end, index = index, targets[at]
+    return total, Path(tuple(steps), end if index == END else index)
+
+
+def is_success(graph: Graph, name: str) -> bool:
+    """Whether a state is a final one that counts as a success."""
+    state = graph.states[name]
+    return isinstance(state, FinalState) and state.final == "success"

@@ -1,0 +1,94 @@
+"""The inputs of a machine before anything has told their values apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from loopkit.language.datatypes import DataType, single_values
+from loopkit.language.guard import Guard
+from loopkit.language.guard.tree import names_in
+from loopkit.proof.bounds.regions import Region, alike, by_name, conditions
+from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes.domains import domains
+
+MOST_SINGLE = 1_024
+"""Values of an input that can be told apart one by one, where it is compared with another one."""
+NOTHING = Region(0, 0)
+"""What a cap grants by an input that is no number."""
+
+
+class Inputs:
+    """The region of each input that guards or caps read, and the caps of all counters."""
+
+    def __init__(
+        self, anatomy: Anatomy, given: Mapping[str, object], guards: Sequence[Guard]
+    ) -> None:
+        """`given` are those whose values are known, by dotted name."""
+        self._given = given
+        self._type = anatomy.scope.input
+        self._bounded = dict(_bounded(self._type))
+        self.caps: Mapping[str, int | str] = {
+            counter: self._granted(cap) if cap in given else cap
+            for counter, cap in anatomy.graph.caps.items()
+        }
+        """The cap of each counter: a number, or the input that has it."""
+        self.named = dict(self._named(anatomy, guards))
+        """The regions of those that guards read and whose values can be told apart."""
+
+    def region(self, name: str) -> Region:
+        """All values of an input that is read."""
+        return self.named.get(name) or self._bounded.get(name, NOTHING)
+
+    def cap(self, counter: str) -> Region:
+        """All that a counter may grant."""
+        cap = self.caps[counter]
+        return Region.of(cap) if isinstance(cap, int) else self.region(cap)
+
+    def alone(self, counters: Collection[str]) -> frozenset[str]:
+        """Those of some counters whose cap is an input that nothing else reads."""
+        users = Counter(self.caps.values())
+        return frozenset(
+            counter
+            for counter in counters
+            if isinstance(cap := self.caps[counter], str)
+            and users[cap] == 1
+            and cap not in self.named
+        )
+
+    def _undecidable(self, guards: Sequence[Guard]) -> set[str]:
+        """Inputs that are compared with each other and all have too many values for that."""
+        wide = {n for n, r in self._bounded.items() if len(r) > MOST_SINGLE} - self._given.keys()
+        compared = (c for guard in guards for c in conditions(guard.tree) if wide & guard.names)
+        pairs = (names_in(condition) & wide for condition in compared)
+        return set().union(*(pair for pair in pairs if len(pair) > 1))
+
+    def _granted(self, cap: int | str) -> int:
+        value = self._given[str(cap)]
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    def _named(self, anatomy: Anatomy, guards: Sequence[Guard]) -> Iterator[tuple[str, Region]]:
+        types = anatomy.scope.common_names()
+        enough = domains(guards, types, self._type)
+        reading = by_name(guards)
+        for name in types.keys() & reading.keys() - self._undecidable(guards):
+            none = (None,) if types[name].optional else ()
+            if name in self._given:
+                yield name, Region.of(self._given[name])
+            elif name in self._bounded:
+                whole = self._bounded[name]
+                yield name, Region(whole.low, whole.high, none)
+            elif name in enough and name != "attempt":
+                values = map(alike(name, reading[name]), enough[name])
+                yield name, _either(tuple(dict.fromkeys(values)))
+
+
+def _either(values: tuple[object, ...]) -> Region:
+    return Region.of(values[0]) if len(values) == 1 else Region(others=values)
+
+
+def _bounded(inputs: DataType) -> Iterator[tuple[str, Region]]:
+    """The inputs that are whole numbers with both ends known, by dotted name."""
+    for dotted, known in single_values(inputs, "input."):
+        if known.bounded and known.minimum is not None and known.maximum is not None:
+            yield dotted, Region(int(known.minimum), int(known.maximum))

@@ -1,0 +1,264 @@
+"""The ways out of one state, for what a configuration holds: rows that go the same way are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from loopkit.language import AgentState, CommandState, FinalState, ValidateState
+from loopkit.language.guard import Guard
+from loopkit.language.guard.kleene import UNKNOWN
+from loopkit.machine.graph import Edge, EdgeEvent
+from loopkit.proof.bounds.contexts import LIMITED, PROGRESS, number, readings
+from loopkit.proof.bounds.regions import alike
+from loopkit.proof.bounds.variables import OF_PROGRESS, Values, Variable, Variables, owner_of
+from loopkit.proof.bounds.work import Asking, Spread
+from loopkit.proof.outcomes import ROOM, Row, Table, faults_of, own_table
+from loopkit.proof.outcomes.table import of_verdict
+
+MOST_FLAGS = 6
+"""Counters that are not followed, of which a state looks at every combination of room and none."""
+COMPLETE = ("pass", "warn", "fail", "not_applicable")
+Kept = tuple[tuple[Variable, object], ...]
+Way = tuple[EdgeEvent, Edge | None, Kept, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row of facts, and who may have been asked for it."""
+
+    row: Row
+    spread: Spread
+    is_sure: bool = True
+    """False where a guard is left open, so that it cannot be told which way the row goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One way out of a state: an edge, with what it leaves for later."""
+
+    event: EdgeEvent
+    edge: Edge | None
+    """None where an error that nothing catches suspends the run."""
+    kept: Kept
+    """The facts that guards of other states name."""
+    is_judged: bool
+    """It brings a complete report."""
+    cases: tuple[Case, ...]
+    least: Case
+    """The case for which the fewest are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Everything that can come of a state's work in one context."""
+
+    moves: tuple[Move, ...]
+    stuck: Row | None = None
+    """A row for which no transition is enabled; of a person's only where no answer is taken."""
+    is_surely_stuck: bool = False
+    """False where it only cannot be shown that one is enabled."""
+    closed: frozenset[str] = frozenset()
+    """Back edges without room, of those that the state's work can come to."""
+
+
+class Moves:
+    """The ways out of every state; each context is worked out once."""
+
+    def __init__(
+        self,
+        variables: Variables,
+        asking: Asking,
+        conditions: Mapping[str, tuple[Guard, ...]] | None = None,
+    ) -> None:
+        """`conditions`, by state, are others than guards that its rows have to decide."""
+        self.variables = variables
+        self.asking = asking
+        self._graph = variables.graph
+        self._conditions = conditions or {}
+        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
+        self._tables: dict[str, Table] = {}
+        self._stand_ins: dict[Variable, Callable[[object], object]] = {}
+        self._known: dict[tuple[str, tuple[object, ...]], Ways] = {}
+        named = {v for read in variables.read.values() for v in read if v.kind == "fact"}
+        self._left: dict[str, list[Variable]] = {name: [] for name in self._graph.states}
+        for variable in sorted(named):
+            self._left[owner_of(variable.name)].append(variable)
+
+    def of(self, name: str, values: Values) -> Ways:
+        """The ways out of a state in a configuration whose variables have these values."""
+        parts = self._readings[name]
+        key = (name, tuple([reading(values) for _, reading in parts]))
+        known = self._known.get(key)
+        if known is None:
+            context = {fact: value for (fact, _), value in zip(parts, key[1], strict=True)}
+            every = [self._within(name, {**context, **rooms}) for rooms in self._rooms(name)]
+            known = self._known[key] = _joined(every)
+        return known
+
+    def anything(self, name: str) -> tuple[Move, ...]:
+        """All moves out of a state, whatever a configuration holds, and maybe more."""
+        is_final = isinstance(self._graph.states[name], FinalState)
+        return () if is_final else self._within(name, {}).moves
+
+    def _rooms(self, name: str) -> Iterator[Row]:
+        """Room and no room in the counters of a state that are not followed."""
+        counters = {c for edge in self._graph.outgoing[name] for c in edge.counters}
+        free = sorted(counters - self.variables.counted)
+        if len(free) > MOST_FLAGS:
+            yield {}
+            return
+        caps = self.variables.inputs.cap
+        flags = [(False,) if caps(counter).high == 0 else (True, False) for counter in free]
+        for chosen in product(*flags):
+            yield {ROOM + counter: flag for counter, flag in zip(free, chosen, strict=True)}
+
+    def _within(self, name: str, context: Row) -> Ways:
+        """The ways out of a state in a context; what this does not name may be anything."""
+        table = self._table(name)
+        grouped: dict[Way, list[Case]] = {}
+        stuck: Row | None = None
+        for own in self._rows(name, table, context):
+            row = self._full(name, table, own, context)
+            taken = [exit_.edge for exit_ in table.taken(row)]
+            is_left = table.is_left(row)
+            is_sure = is_left and len(taken) < 2
+            cases = [Case(own, spread, is_sure) for spread in self._spreads(name, row)]
+            if not cases:
+                continue
+            kept, is_judged = self._kept(name, row), row.get("verdict") in COMPLETE
+            for edge in taken:
+                grouped.setdefault(("done", edge, kept, is_judged), []).extend(cases)
+            if stuck is None and not is_left:
+                stuck = own
+        if table.is_human and not grouped and stuck is None:
+            return Ways((), next(table.rows(context), {}), is_surely_stuck=True)
+        for caught, broken in self._errors(name, context):
+            grouped.setdefault(caught, []).extend(broken)
+        moves = tuple(_move(way, cases) for way, cases in grouped.items())
+        closed = frozenset(self._closed(name, moves, context))
+        if stuck is None:
+            return Ways(moves, closed=closed)
+        surely = table.is_stuck(self._full(name, table, stuck, context))
+        return Ways(moves, stuck, surely, closed)
+
+    def _closed(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
+        events = {move.event for move in moves}
+        for edge in self._graph.outgoing[name]:
+            rooms = [context.get(ROOM + counter) for counter in edge.counters]
+            if edge.event in events and False in rooms:
+                yield edge.id
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _table(self, name: str) -> Table:
+        if name not in self._tables:
+            elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
+            self._tables[name] = own_table(
+                self.variables.anatomy, name, elsewhere=elsewhere, here=conditions
+            )
+        return self._tables[name]
+
+    def _rows(self, name: str, table: Table, context: Row) -> Iterator[Row]:
+        """The rows of a state's work that are possible in a context."""
+        earlier = number(context.get(PROGRESS, 2))
+        for row in table.rows(context):
+            if not any(row.get(fact) and earlier < least for fact, least in OF_PROGRESS.items()):
+                yield row
+
+    def _full(self, name: str, table: Table, own: Row, context: Row) -> Row:
+        """A row with what surrounds it, its own facts also under the names they have elsewhere."""
+        row = table.completed({**context, **own})
+        facts = {**own, **of_verdict(own.get("verdict"))}
+        dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
+        return {**row, **dotted, f"reports.{name}.verdict": own.get("verdict", UNKNOWN)}
+
+    def _spreads(self, name: str, row: Row) -> Iterable[Spread]:
+        if isinstance(self._graph.states[name], ValidateState):
+            return self.asking.judging(name, row)
+        return (self.asking.author(name),)
+
+    # -- what is left for later ------------------------------------------------------------
+
+    def _kept(self, name: str, row: Row) -> Kept:
+        return tuple((v, self._stand_in(v, row.get(v.name, UNKNOWN))) for v in self._left[name])
+
+    def _stand_in(self, variable: Variable, value: object) -> object:
+        """One of the values that no guard elsewhere tells from this one."""
+        if variable not in self._stand_ins:
+            guards = self.variables.elsewhere[owner_of(variable.name)]
+            self._stand_ins[variable] = alike(variable.name, guards)
+        return value if value is UNKNOWN else self._stand_ins[variable](value)
+
+    def _kept_after(self, name: str, event: EdgeEvent) -> Kept:
+        """What of a state's facts is known after an error: an incomplete report is one, too."""
+        if event == "limit":
+            return ()
+        state = self._graph.states[name]
+        lost = [v for v in self._left[name] if event == "content" or v.name.startswith("reports.")]
+        known = "incomplete" if isinstance(state, ValidateState) and event == "transient" else None
+        return tuple((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
+
+    # -- errors and limits -----------------------------------------------------------------
+
+    def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
+        for event in faults_of(self.variables.anatomy, name):
+            cases = [Case({}, spread) for spread in self._broken(name, event, context)]
+            for edge in self._caught(name, event, context) if cases else ():
+                yield (event, edge, self._kept_after(name, event), False), cases
+        if not context.get(LIMITED) and self._may_be_limited(name):
+            for edge in self._graph.on(name, "limit"):
+                cases = [Case({}, spread) for spread in self._broken(name, "limit", context)]
+                yield ("limit", edge, (), False), cases
+
+    def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
+        if isinstance(self._graph.states[name], ValidateState):
+            return self.asking.broken(name, event, context)
+        return (self.asking.author(name),)
+
+    def _caught(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
+        """The edge that an error takes, and none where it may suspend the run."""
+        for edge in self._graph.on(name, event):
+            rooms = [context.get(ROOM + counter) for counter in edge.counters]
+            if False in rooms:
+                continue
+            yield edge
+            if None not in rooms:
+                return
+        yield None
+
+    def _may_be_limited(self, name: str) -> bool:
+        """Whether the work makes calls, before which limits are looked at."""
+        state = self._graph.states[name]
+        return isinstance(state, AgentState | CommandState) or bool(self.asking.reach(name))
+
+
+def merged(moves: Sequence[Move]) -> Move:
+    """Moves over one edge to one configuration, as one with all their cases."""
+    cases = [case for move in moves for case in move.cases]
+    return _move(_way(moves[0]), cases)
+
+
+def _way(move: Move) -> Way:
+    return move.event, move.edge, move.kept, move.is_judged
+
+
+def _move(way: Way, cases: list[Case]) -> Move:
+    least = min(cases, key=lambda case: len(case.spread.least))
+    return Move(*way, tuple(cases), least)
+
+
+def _joined(every: Sequence[Ways]) -> Ways:
+    """What can come of a state's work in one of several contexts."""
+    if len(every) == 1:
+        return every[0]
+    alike: dict[Way, dict[Spread, Case]] = {}
+    for move in (move for ways in every for move in ways.moves):
+        # For what it costs, one row with the same work is like another.
+        alike.setdefault(_way(move), {}).update({case.spread: case for case in move.cases})
+    moves = tuple(_move(way, list(cases.values())) for way, cases in alike.items())
+    stuck = next((w for w in every if w.stuck is not None and w.is_surely_stuck), None)
+    stuck = stuck or next((w for w in every if w.stuck is not None), Ways(()))
+    closed = frozenset[str]().union(*(ways.closed for ways in every))
+    return Ways(moves, stuck.stuck, stuck.is_surely_stuck, closed)

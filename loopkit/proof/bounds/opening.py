@@ -1,0 +1,55 @@
+"""Revise edges that open only when an earlier one of their state is used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from loopkit.machine.graph import Edge, Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Two revise edges of one state: the later one is closed until the first has used up its cap.
+
+    So `cap of the first × times of the later <= cap of the later × times of the first`.
+    """
+
+    first: Edge
+    later: Edge
+    first_cap: int
+    later_cap: int
+
+    @property
+    def name(self) -> str:
+        """Another one for each."""
+        return f"{self.first.id} opens {self.later.id}"
+
+    def uses(self, edge: Edge) -> int:
+        """What an edge adds to the left side less what it adds to the right one."""
+        if edge == self.later:
+            return self.first_cap
+        return -self.later_cap if edge == self.first else 0
+
+
+def openings(
+    graph: Graph, written: Mapping[str, int | str], caps: Mapping[str, int]
+) -> Sequence[Opening]:
+    """All of a machine. `written` are its caps, `caps` the most of those that are never reset."""
+    return [
+        Opening(first, later, int(written[first.id]), min(caps[c] for c in later.counters))
+        for first, later in _pairs(graph)
+        if isinstance(written.get(first.id), int)
+        and caps.keys() >= {*first.counters, *later.counters}
+    ]
+
+
+def _pairs(graph: Graph) -> Iterator[tuple[Edge, Edge]]:
+    """Where only its own cap can close the first one, and then it goes before the later one."""
+    for edges in graph.revise_edges.values():
+        for first, later in combinations(edges, 2):
+            is_before = first.guard is None or first.guard == later.guard
+            others = {*first.counters} - {first.id}
+            if is_before and first.id in first.counters and others <= {*later.counters}:
+                yield first, later

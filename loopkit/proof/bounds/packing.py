@@ -1,0 +1,97 @@
+"""What a configuration holds, as one whole number in which each variable has its bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from loopkit.machine.graph import Edge
+from loopkit.proof.bounds.variables import Values, Variable, Variables
+
+WIDTH = 16
+"""Bits of a value that is no count."""
+
+
+class TooManyValues(Exception):
+    """One variable has more values than its bits can tell apart."""
+
+
+@dataclass(slots=True)
+class _Field:
+    """The bits of one variable; 0 is also the value of what is not held."""
+
+    shift: int
+    mask: int
+    values: list[object] | None
+    """What each code means, for a variable that does not count."""
+    codes: dict[tuple[type, object], int]
+
+    def bits(self, value: object) -> int:
+        if self.values is None:
+            assert isinstance(value, int)
+            return value << self.shift
+        key = (type(value), value)
+        code = self.codes.get(key)
+        if code is None:
+            code = self.codes[key] = len(self.values)
+            if code >= 1 << WIDTH:
+                raise TooManyValues
+            self.values.append(value)
+        return code << self.shift
+
+    def value(self, held: int) -> object:
+        code = (held & self.mask) >> self.shift
+        return code if self.values is None else self.values[code]
+
+
+class Packing:
+    """Where each variable stands, and what its bits mean."""
+
+    def __init__(self, variables: Variables) -> None:
+        self._fields: dict[Variable, _Field] = {}
+        at = 0
+        for variable in dict.fromkeys(v for read in variables.read.values() for v in read):
+            most = variables.largest(variable)
+            width = WIDTH if most is None else max(most.bit_length(), 1)
+            values: list[object] | None = [None] if most is None else None
+            self._fields[variable] = _Field(at, ((1 << width) - 1) << at, values, {})
+            at += width
+
+    def __contains__(self, variable: Variable) -> bool:
+        return variable in self._fields
+
+    def mask(self, variables: Iterable[Variable]) -> int:
+        """All bits of some variables, those that are never held left out."""
+        mask = 0
+        for variable in variables:
+            mask |= self._fields[variable].mask if variable in self._fields else 0
+        return mask
+
+    def packed(self, values: Values) -> int:
+        return sum(self._fields[variable].bits(value) for variable, value in values.items())
+
+    def value(self, held: int, variable: Variable) -> object:
+        return self._fields[variable].value(held)
+
+    def unpacked(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
+        """The values of some variables."""
+        return {variable: self._fields[variable].value(held) for variable in variables}
+
+    def one(self, variable: Variable) -> int:
+        """The lowest bit of a variable."""
+        return 1 << self._fields[variable].shift
+
+
+def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mapping[str, int]:
+    """The bits of each state that something reads there, or ahead over some edges."""
+    later = {name: packing.mask(read) for name, read in variables.read.items()}
+    place = {name: at for at, name in enumerate(variables.graph.last_first)}
+    ordered = sorted(edges, key=lambda edge: place[edge.source])
+    changed = True
+    while changed:
+        changed = False
+        for edge in ordered:
+            joined = later[edge.source] | later[edge.target]
+            if joined != later[edge.source]:
+                later[edge.source], changed = joined, True
+    return later

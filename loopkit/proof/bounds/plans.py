@@ -1,0 +1,198 @@
+"""What can come of a state for the bits that it reads, as changes of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loopkit.language import FinalState
+from loopkit.machine.graph import TOTAL, Edge
+from loopkit.proof.bounds.contexts import number
+from loopkit.proof.bounds.moves import Move, Moves, Ways, merged
+from loopkit.proof.bounds.packing import Packing, live
+from loopkit.proof.bounds.regions import Region
+from loopkit.proof.bounds.splitting import Splitting
+from loopkit.proof.bounds.steps import changed_by, touched
+from loopkit.proof.bounds.variables import Values, Variable
+
+
+class Change(NamedTuple):
+    """What a move does to what is held: these bits stay, and those come."""
+
+    target: str = ""
+    """Empty where the run is suspended."""
+    stays: int = 0
+    comes: int = 0
+    clips: tuple[tuple[int, int], ...] = ()
+    """(bits, below what they become 0) of counters that decide nothing for what is left."""
+    is_split: bool = False
+    """The target may tell inputs apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that can come of a state, for what it reads and changes."""
+
+    moves: tuple[Move, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """One for each move."""
+    ways: Ways = Ways(())
+
+
+class Plans:
+    """The plans of all states; each is worked out once for the bits that decide it."""
+
+    def __init__(self, moves: Moves) -> None:
+        self.moves = moves
+        self.variables = variables = moves.variables
+        self._graph = graph = variables.graph
+        self.packing = packing = Packing(variables)
+        self._splitting = Splitting(variables)
+        self._live = live(variables, packing, graph.edges)
+        self._forward = live(variables, packing, [e for e in graph.edges if not e.back])
+        self._deciding = {name: tuple(self._decides(name)) for name in graph.states}
+        self.bits = {name: packing.mask(some) for name, some in self._deciding.items()}
+        """The bits of each state that decide how a run goes on from there."""
+        read = dict.fromkeys(v for some in variables.read.values() for v in some)
+        self._inputs = [variable for variable in read if variable.kind == "input"]
+        self.filled: set[str] = set()
+        """Counters that some run uses up."""
+        self.closed: set[str] = set()
+        """Back edges that had no room when their state decided."""
+        self._known: dict[str, dict[int, Plan]] = {name: {} for name in graph.states}
+        self._split: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in graph.states}
+        self._merged: dict[tuple[int, ...], Move] = {}
+        self._clips: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+
+    def of(self, name: str, held: int) -> Plan:
+        """The plan of a state in a configuration that holds this."""
+        known, key = self._known[name], held & self.bits[name]
+        plan = known.get(key)
+        if plan is None:
+            plan = known[key] = self._plan(name, key)
+        return plan
+
+    def parts(self, name: str, held: int) -> list[int]:
+        """What a configuration falls into as its state tells inputs apart."""
+        known, key = self._split[name], held & self.bits[name]
+        if key not in known:
+            values = self.packing.unpacked(key, self._deciding[name])
+            parts = self._splitting.parts(name, values)
+            known[key] = tuple(map(self.packing.packed, parts))
+        rest = held - key
+        return [rest | part for part in known[key]]
+
+    def held(self, name: str, values: Values) -> int:
+        """What a configuration of a state holds, of these values and what runs start with."""
+        variables, held = self.variables, 0
+        for variable in {v for read in variables.read.values() for v in read}:
+            value = values.get(variable, variables.start(variable))
+            most = variables.largest(variable)
+            known = value if most is None else min(number(value), most)
+            held |= self.packing.packed({variable: known})
+        return held & self._live[name]
+
+    def values(self, name: str, held: int) -> dict[Variable, object]:
+        """What a state reads or changes of what a configuration holds."""
+        return self.packing.unpacked(held, self._deciding[name])
+
+    def inputs(self, name: str, held: int) -> dict[str, Region]:
+        """The regions of the inputs that a configuration holds."""
+        found = {}
+        for variable in self._inputs:
+            region = self.packing.value(held & self._live[name], variable)
+            if isinstance(region, Region):
+                found[variable.name] = region
+        return found
+
+    def _decides(self, name: str) -> Iterator[Variable]:
+        live_here = self._live[name]
+        for variable in dict.fromkeys((*self.variables.read[name], *touched(self.variables, name))):
+            if self.packing.mask((variable,)) & live_here:
+                yield variable
+
+    # -- one plan --------------------------------------------------------------------------
+
+    def _plan(self, name: str, key: int) -> Plan:
+        if isinstance(self._graph.states[name], FinalState):
+            return Plan()
+        values = self.packing.unpacked(key, self._deciding[name])
+        ways = self.moves.of(name, values)
+        self.closed |= ways.closed
+        reached: dict[tuple[object, ...], tuple[list[Move], Change]] = {}
+        for move in ways.moves:
+            self._note_filled(move, values)
+            for change in self._changes(move, values):
+                edge = move.edge.id if move.edge else ""
+                reached.setdefault((move.event, edge, change), ([], change))[0].append(move)
+        moves = tuple(self._one(moves) for moves, _ in reached.values())
+        return Plan(moves, tuple(change for _, change in reached.values()), ways)
+
+    def _one(self, moves: list[Move]) -> Move:
+        """Moves that leave nothing different for later, as one."""
+        if len(moves) == 1:
+            return moves[0]
+        key = tuple(map(id, moves))
+        if key not in self._merged:
+            self._merged[key] = merged(moves)
+        return self._merged[key]
+
+    def _changes(self, move: Move, values: Values) -> Iterator[Change]:
+        edge = move.edge
+        if edge is None:
+            yield Change()
+            return
+        left = self._left_of_total(edge, values)
+        live_ahead = (self._forward if left == 0 else self._live)[edge.target]
+        for new in changed_by(self.variables, move, edge, values):
+            held = {v: value for v, value in new.items() if self._is_new(v, value, values)}
+            stays = live_ahead & ~self.packing.mask(held)
+            comes = self.packing.packed(held) & live_ahead
+            clips = () if left is None else self._clipped(left, live_ahead)
+            is_split = self._splitting.reads[edge.target]
+            yield Change(edge.target, stays, comes, clips, is_split)
+
+    def _is_new(self, variable: Variable, value: object, values: Values) -> bool:
+        """Whether a move makes a difference to what is held; a count may be at its end."""
+        is_same = variable in values and values[variable] == value
+        return variable in self.packing and not is_same
+
+    def _note_filled(self, move: Move, values: Values) -> None:
+        for counter in move.edge.counters if move.edge else ():
+            if counter in self.variables.counted and self._is_last(move, counter, values):
+                self.filled.add(counter)
+
+    def _is_last(self, move: Move, counter: str, values: Values) -> bool:
+        """Whether nothing may be left of a counter after a move that spends it."""
+        if counter in self.variables.rooms:
+            left = values[Variable("room", counter)]
+            return isinstance(left, Region) and left.low <= 1
+        reset = move.edge is not None and counter in move.edge.resets
+        spent = 0 if reset else number(values[Variable("counter", counter)])
+        cap = self.variables.inputs.caps[counter]
+        region = Region.of(cap) if isinstance(cap, int) else values[Variable("input", cap)]
+        return isinstance(region, Region) and region.low <= spent + 1
+
+    # -- what the total leaves -------------------------------------------------------------
+
+    def _left_of_total(self, edge: Edge, values: Values) -> int | None:
+        """What is left of the total after an edge that spends it, where that is known."""
+        cap = self.variables.inputs.caps.get(TOTAL)
+        if TOTAL not in edge.counters or TOTAL not in self.variables.counted:
+            return None
+        if not isinstance(cap, int):
+            return None
+        return cap - number(values[Variable("counter", TOTAL)]) - 1
+
+    def _clipped(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
+        """The counters that may have more room than is left of the total: they become 0 then."""
+        if (left, live_ahead) not in self._clips:
+            self._clips[left, live_ahead] = tuple(
+                (bits, (cap - left) * self.packing.one(variable))
+                for counter, cap in self.variables.decided_by_total.items()
+                if cap - left > 1
+                and (variable := Variable("counter", counter)) in self.packing
+                and (bits := self.packing.mask((variable,))) & live_ahead
+            )
+        return self._clips[left, live_ahead]

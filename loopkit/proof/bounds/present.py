@@ -1,0 +1,48 @@
+"""The configuration in which a run stands, out of its folded events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.engine.state import RunState
+from loopkit.language import ValidateState
+from loopkit.language.datatypes import facts_of
+from loopkit.machine.program import flat_facts
+from loopkit.proof.bounds.configurations import Present
+from loopkit.proof.bounds.variables import THEN, Variable
+from loopkit.proof.outcomes import Anatomy
+
+
+def present_of(anatomy: Anatomy, run: RunState) -> Present:
+    """Where a run stands in a machine, which need not be the one that it was started with."""
+    values = dict(_counts(run)) | dict(_facts(run)) | dict(_judged(anatomy, run))
+    values[THEN] = int(run.then_used)
+    return Present(run.state, values, facts_of(run.input, anatomy.scope.input, "input."))
+
+
+def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
+    for counter, spent in run.counters.items():
+        yield Variable("counter", counter), spent
+    for state, attempts in run.attempts.items():
+        yield Variable("works", state), attempts
+    for name, artifact in run.artifacts.items():
+        yield Variable("version", name), artifact.attempt
+
+
+def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
+    reports = {name: {"verdict": report.verdict} for name, report in run.reports.items()}
+    for name, value in flat_facts({**run.facts, "reports": reports}).items():
+        yield Variable("fact", name), frozenset(value) if isinstance(value, list | tuple) else value
+
+
+def _judged(anatomy: Anatomy, run: RunState) -> Iterator[tuple[Variable, object]]:
+    """Two for each version judged before the current one, and one where that was judged."""
+    versions: dict[str, set[tuple[str, int]]] = {}
+    for judged in run.rounds:
+        version = (judged.judged.author, judged.judged.attempt)
+        versions.setdefault(judged.report.state, set()).add(version)
+    for name, seen in versions.items():
+        state = anatomy.machine.states.get(name)
+        artifact = run.artifacts.get(state.validate_) if isinstance(state, ValidateState) else None
+        now = (artifact.author, artifact.attempt) if artifact else None
+        yield Variable("judged", name), 2 * len(seen - {now}) + (now in seen)

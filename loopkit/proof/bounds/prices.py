@@ -1,0 +1,197 @@
+"""What revisions are worth: a price for each counter, so that no move gains more than it costs.
+
+With such prices a run never takes more than what its first state promises and all counters are
+worth. The prices come from a linear program; what states promise is worked out again in fractions,
+so that the bound holds whatever the prices are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from loopkit.machine.graph import TOTAL, Edge
+from loopkit.proof.bounds import simplex
+from loopkit.proof.bounds.extremes import Aim
+from loopkit.proof.bounds.moves import Move
+from loopkit.proof.bounds.opening import openings
+from loopkit.proof.bounds.variables import Variables
+
+ONCE = "then"
+"""The counter of limits, of which one leads a run on."""
+FINEST = 10_000
+"""The largest denominator of a price."""
+ROUNDS = 100
+RAISED = (Fraction(1), Fraction(1001, 1000), Fraction(11, 10))
+"""By what prices are multiplied until no circle gains anything."""
+MOST_STEPS = 1_000_000
+"""Edges that are gone along to make a linear program."""
+NOTHING = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What no path exceeds, move by move."""
+
+    of_edges: Mapping[str, Fraction]
+    """Of the edges that spend something."""
+    promised: Mapping[str, Fraction]
+    """What a path from each state takes at most beyond what its edges cost."""
+    bound: Fraction
+    """What no path from the start exceeds."""
+
+
+def prices_of(
+    variables: Variables, plans: Iterable[Sequence[Move]], aim: Aim, start: str
+) -> Prices:
+    """Prices for a machine whose edges show that its runs end.
+
+    `plans` has all moves that its runs can take, and may have more.
+    """
+    pricing = _Pricing(variables, plans, aim, start)
+    return min(pricing.found(), key=lambda prices: prices.bound)
+
+
+class _Pricing:
+    """The heaviest move over each edge, whatever is held, and what the counters grant."""
+
+    def __init__(
+        self, variables: Variables, plans: Iterable[Sequence[Move]], aim: Aim, start: str
+    ) -> None:
+        self._graph = variables.graph
+        self._start = start
+        self._ending = dict.fromkeys(self._graph.states, NOTHING)
+        """By state, the heaviest move with which a run is suspended there."""
+        self._heaviest: dict[Edge, Fraction] = {}
+        for moves in plans:
+            for move in moves:
+                self._weigh(move.edge, Fraction(aim.weight(move)), moves)
+        reset = {counter for edge in self._graph.edges for counter in edge.resets}
+        caps = {c: variables.inputs.cap(c).high for c in self._graph.caps if c not in reset}
+        self._caps: Mapping[str, int] = {**caps, ONCE: 1}
+        self._openings = openings(self._graph, variables.inputs.caps, caps)
+
+    def _weigh(self, edge: Edge | None, weight: Fraction, moves: Sequence[Move]) -> None:
+        if edge is not None:
+            self._heaviest[edge] = max(weight, self._heaviest.get(edge, NOTHING))
+            return
+        for source in {move.edge.source for move in moves if move.edge} or self._graph.states:
+            self._ending[source] = max(weight, self._ending[source])
+
+    def found(self) -> Iterator[Prices]:
+        """Prices under which no circle gains anything; some of these always are."""
+        for rates in (self._of_program(), self._of_one(0), self._of_one(-1)):
+            for raised in RAISED if rates else ():
+                prices = self._checked({name: raised * rate for name, rate in rates.items()})
+                if prices is not None:
+                    yield prices
+                    break
+
+    def _counters(self, edge: Edge) -> Sequence[str]:
+        """What an edge spends of what is never reset."""
+        if edge.event == "limit":
+            return (ONCE,)
+        return [counter for counter in edge.counters if counter in self._caps]
+
+    @cached_property
+    def _spending(self) -> Sequence[Edge]:
+        return [edge for edge in self._heaviest if self._counters(edge)]
+
+    @cached_property
+    def _forward(self) -> Mapping[str, Sequence[tuple[Fraction, str]]]:
+        """The weight and the target of each forward move, by state."""
+        ways: dict[str, list[tuple[Fraction, str]]] = {name: [] for name in self._graph.states}
+        for edge, weight in self._heaviest.items():
+            if edge.forward:
+                ways[edge.source].append((weight, edge.target))
+        return ways
+
+    # -- by a linear program ---------------------------------------------------------------
+
+    def _of_program(self) -> Mapping[str, Fraction]:
+        """A rate for each counter and each opening; none where there is too much to work out."""
+        entries = list(dict.fromkeys((self._start, *(edge.target for edge in self._spending))))
+        if len(entries) * len(self._heaviest) > MOST_STEPS:
+            return {}
+        bounds = {f"entry {name}": float(name == self._start) for name in entries}
+        bounds |= {name: float(cap) for name, cap in self._caps.items()}
+        bounds |= {opening.name: 0.0 for opening in self._openings}
+        rows = {name: row for row, name in enumerate(bounds)}
+        columns = [column for name in entries for column in self._columns(name, rows)]
+        found = simplex.prices(columns, list(bounds.values())) or []
+        rates = zip(bounds, found, strict=False)
+        return {
+            name: max(Fraction(rate).limit_denominator(FINEST), NOTHING)
+            for name, rate in rates
+            if not name.startswith("entry ")
+        }
+
+    def _columns(self, entry: str, rows: Mapping[str, int]) -> Iterator[simplex.Column]:
+        """The heaviest ways from an entry to an end, and over each edge that spends something."""
+        longest = self._longest(entry)
+        most = max(total + self._ending[name] for name, total in longest.items())
+        yield simplex.Column(float(most), {rows[f"entry {entry}"]: 1.0})
+        for edge in self._spending:
+            if edge.source in longest:
+                uses = {rows[f"entry {entry}"]: 1.0}
+                onward = rows[f"entry {edge.target}"]
+                uses[onward] = uses.get(onward, 0.0) - 1.0
+                uses |= {rows[name]: float(by) for name, by in self._uses(edge)}
+                yield simplex.Column(float(longest[edge.source] + self._heaviest[edge]), uses)
+
+    def _uses(self, edge: Edge) -> Iterator[tuple[str, int]]:
+        """What an edge takes of the counters, and of its openings."""
+        yield from ((counter, 1) for counter in self._counters(edge))
+        for opening in self._openings:
+            if opening.uses(edge):
+                yield opening.name, opening.uses(edge)
+
+    def _longest(self, entry: str) -> dict[str, Fraction]:
+        """The heaviest forward way from an entry to each state."""
+        longest = {entry: NOTHING}
+        for name in reversed(self._graph.last_first):
+            for weight, target in self._forward[name] if name in longest else ():
+                longest[target] = max(longest.get(target, NOTHING), longest[name] + weight)
+        return longest
+
+    # -- by one counter for each edge ------------------------------------------------------
+
+    def _of_one(self, at: int) -> Mapping[str, Fraction]:
+        """A counter pays for the heaviest way on from any of its edges; each edge has one."""
+        longest = dict.fromkeys(self._graph.states, NOTHING)
+        for name in self._graph.last_first:
+            ways = [weight + longest[target] for weight, target in self._forward[name]]
+            longest[name] = max([*ways, self._ending[name]])
+        rates: dict[str, Fraction] = {}
+        for edge in self._spending:
+            counter = self._counters(edge)[at]
+            onward = self._heaviest[edge] + longest[edge.target]
+            rates[counter] = max(onward, rates.get(counter, NOTHING))
+        return rates or {TOTAL: NOTHING}
+
+    # -- what they amount to ---------------------------------------------------------------
+
+    def _checked(self, rates: Mapping[str, Fraction]) -> Prices | None:
+        """What states promise at these rates; none where it grows in a circle."""
+        of_edges = {
+            edge.id: sum((by * rates.get(name, NOTHING) for name, by in self._uses(edge)), NOTHING)
+            for edge in self._spending
+        }
+        ways: dict[str, list[Edge]] = {name: [] for name in self._graph.states}
+        for edge in self._heaviest:
+            ways[edge.source].append(edge)
+        promised = dict(self._ending)
+        for _ in range(ROUNDS):
+            is_settled = True
+            for name in self._graph.last_first:
+                for edge in ways[name]:
+                    cost = of_edges.get(edge.id, NOTHING)
+                    total = self._heaviest[edge] + promised[edge.target] - cost
+                    if total > promised[name]:
+                        promised[name], is_settled = total, False
+            if is_settled:
+                worth = sum((rates.get(c, NOTHING) * cap for c, cap in self._caps.items()), NOTHING)
+                return Prices(of_edges, promised, promised[self._start] + worth)
+        return None

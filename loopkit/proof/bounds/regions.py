@@ -1,0 +1,132 @@
+"""Values of an input that nothing has told apart so far, and how a condition splits them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from math import floor
+from typing import TypeGuard
+
+from loopkit.language.guard import Guard
+from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.tree import names_in
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The whole numbers from `low` to `high`, and the `others`."""
+
+    low: int = 1
+    high: int = 0
+    """Below `low` where no number is among the values."""
+    others: tuple[object, ...] = ()
+
+    @classmethod
+    def of(cls, value: object) -> Region:
+        """One value by itself."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(value, value)
+        return cls(others=(value,))
+
+    def __len__(self) -> int:
+        return max(self.high - self.low + 1, 0) + len(self.others)
+
+    @property
+    def stand_in(self) -> object:
+        """One of the values."""
+        return self.low if self.low <= self.high else self.others[0]
+
+    def has_number(self, number: object) -> bool:
+        """Whether a number is among the values."""
+        return isinstance(number, int) and self.low <= number <= self.high
+
+    def lowered(self) -> Region:
+        """Each number less by one."""
+        return Region(self.low - 1, self.high - 1)
+
+    def cut(self, last: int) -> tuple[Region, ...]:
+        """The numbers up to `last`, and those above; the region itself where one is empty."""
+        if not self.low <= last < self.high:
+            return (self,)
+        return Region(self.low, last), Region(last + 1, self.high)
+
+    def singles(self) -> Iterator[Region]:
+        """Each value by itself."""
+        yield from map(Region.of, range(self.low, self.high + 1))
+        yield from (Region(others=(value,)) for value in self.others)
+
+    def split(
+        self, decide: Callable[[object], bool | None], near: Iterable[object]
+    ) -> tuple[Region, ...]:
+        """Parts in each of which all values decide a condition alike.
+
+        `near` has all numbers at which the condition can change.
+        """
+        parts = [
+            Region(runs[0].low, runs[-1].high)
+            for _, found in groupby(self._runs(near), key=lambda run: decide(run.low))
+            if (runs := list(found))
+        ]
+        told: dict[bool | None, tuple[object, ...]] = {}
+        for value in self.others:
+            held = decide(value)
+            told[held] = (*told.get(held, ()), value)
+        return (*parts, *(Region(others=values) for values in told.values()))
+
+    def _runs(self, near: Iterable[object]) -> Iterator[Region]:
+        """The numbers in runs without any of those in `near`, and these by themselves."""
+        numbers = {floor(n) for n in near if isinstance(n, int | float)}
+        cuts = {n + step for n in numbers for step in (0, 1) if self.low < n + step <= self.high}
+        ends = sorted({self.low, self.high + 1, *cuts}) if self.low <= self.high else []
+        return (Region(low, after - 1) for low, after in pairwise(ends))
+
+
+def conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The smallest conditions of a guard, in their order."""
+    match node:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from conditions(part)
+        case ast.UnaryOp(operand=part):
+            yield from conditions(part)
+        case _:
+            yield node
+
+
+def constants(condition: ast.expr) -> Iterator[object]:
+    """The literals of a condition."""
+    for node in ast.walk(condition):
+        if isinstance(node, ast.Constant):
+            yield node.value
+
+
+def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
+    """A function that gives the same value for all values which no guard can tell apart."""
+    tests = [node for guard in guards for node in ast.walk(guard.tree) if _tests(node, name)]
+    if any(len(names_in(test)) > 1 for test in tests):
+        return lambda value: value
+    stand_ins: dict[tuple[object, ...], object] = {}
+
+    def stand_in(value: object) -> object:
+        told = tuple(truth(test, {name: value}) for test in tests)
+        return stand_ins.setdefault(told, value)
+
+    return stand_in
+
+
+def _tests(node: ast.AST, name: str) -> TypeGuard[ast.expr]:
+    """Whether a part of a guard is a smallest condition on a name."""
+    if isinstance(node, ast.Compare):
+        return name in names_in(node)
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def by_name(guards: Iterable[Guard]) -> Mapping[str, Sequence[Guard]]:
+    """The guards that read each name."""
+    found: dict[str, list[Guard]] = {}
+    for guard in guards:
+        for name in guard.names:
+            found.setdefault(name, []).append(guard)
+    return found

@@ -1,0 +1,119 @@
+"""What is known of a machine's runs before one starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from loopkit.machine.graph import EdgeEvent
+from loopkit.proof.bounds.work import Asked
+from loopkit.proof.outcomes import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step of a path: the state, what its work came to, and the edge taken."""
+
+    state: str
+    event: EdgeEvent
+    edge: str | None
+    """None where an error that nothing catches suspends the run."""
+    facts: Row
+    """What the state's own work left, as far as guards look at it; empty after an error."""
+    asked: Asked = ()
+    """Who is asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The most, or the least, of one measure, and a path that is known to take it."""
+
+    total: float | None
+    """What no run exceeds, or no success undercuts. Runs and calls are whole numbers; cost is USD,
+    none where a price is unknown."""
+    known: float | None
+    """What the way takes: the total, where that is exact; none where no way is known."""
+    by_state: Mapping[str, float]
+    """What of it falls to each state on the path; states that take none are left out."""
+    by_agent: Mapping[str, float]
+    way: tuple[Taken, ...]
+    inputs: Row
+    """The inputs with which the path starts, as far as it makes a difference."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a run is known to take it."""
+        return self.known == self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One measure of all runs."""
+
+    best: Extreme | None
+    """The cheapest path to a success on which no limit is reached; none where there is none."""
+    worst: Extreme
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A state in which no transition is enabled, and how a run comes there."""
+
+    state: str
+    facts: Row
+    counters: Mapping[str, int]
+    inputs: Row
+    way: tuple[Taken, ...]
+    is_sure: bool
+    """False where the guards leave more open than can be counted out."""
+    is_reached: bool = True
+    """False where it could not be decided whether a run comes there; then there is no way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Means over the runs of a machine, under the probabilities that were given."""
+
+    runs: Fraction
+    calls: Fraction
+    """Every call is answered at once: retries and re-asks are none."""
+    cost: Fraction | None
+    """USD, each call at what it costs at most; none where a price is unknown."""
+    outcomes: Mapping[str, Fraction]
+    """How often each final state is reached; a suspended run counts under its error."""
+    left_out: Fraction = Fraction(0)
+    """The part of all runs that was not followed to its end, so that the means are too low."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a machine's runs can take, over all paths between two answers and without a resume."""
+
+    runs: Range
+    """Agent runs: an author or a judge asked on one visit of a state."""
+    calls: Range
+    """Calls to models and to agents that are programs."""
+    cost: Range
+    configurations: int | None = None
+    """None where there are too many to be looked at: then nothing is known of `paths`, `unclosed`
+    and `unfilled`."""
+    paths: int | None = None
+    stuck: tuple[Stuck, ...] = ()
+    """One for each state in which a run can be stuck."""
+    untaken: tuple[str, ...] = ()
+    """Edges that no run takes, those of errors and limits that a state cannot have included."""
+    unclosed: tuple[str, ...] = ()
+    """Back edges that always have room when their state decides."""
+    unfilled: Mapping[str, int | None] = field(default_factory=dict)
+    """The counters that no run uses up (an edge's id, `budget:NAME`, `total`), each with the most
+    that is spent of it, where that is known."""
+    unpriced: tuple[tuple[str, str], ...] = ()
+    """(agent, place) of the calls whose price is unknown."""
+    expected: Expected | None = None
+    """Where probabilities were given."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all configurations were looked at."""
+        return self.configurations is not None

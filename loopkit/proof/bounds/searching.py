@@ -1,0 +1,146 @@
+"""The dearest path of a machine with too many configurations to look at all of them.
+
+They are looked at in the order of what they can still come to under given prices, until a path is
+known than which no other can come to more. Where that takes too long, what the next one can come
+to is a bound from above, and the dearest path so far one from below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil, lcm
+
+from loopkit.language import FinalState
+from loopkit.proof.bounds.configurations import END, Explorer
+from loopkit.proof.bounds.extremes import Aim, Number, Path
+from loopkit.proof.bounds.moves import Move
+from loopkit.proof.bounds.prices import Prices
+
+FINE = 1 << 100
+"""In so many parts a dollar is counted: floats of prices are whole numbers then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dearest:
+    """What no run exceeds, and the dearest path that some run surely takes."""
+
+    at_most: Number
+    path: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A way to a configuration, or to an end."""
+
+    at: int
+    gained: int
+    before: _Label | None = None
+    by: Move | None = None
+    is_sure: bool = True
+
+
+def dearest_known(explorer: Explorer, aim: Aim, prices: Prices, most: int) -> Dearest:
+    """The dearest path, after a look at `most` configurations at most."""
+    return _Search(explorer, aim, prices).dearest(most)
+
+
+class _Search:
+    """A best-first search that counts in small units, all of them whole numbers."""
+
+    def __init__(self, explorer: Explorer, aim: Aim, prices: Prices) -> None:
+        self._explorer = explorer
+        self._aim = aim
+        self._prices = prices
+        self._states = explorer.plans.variables.graph.states
+        rates = (prices.bound, *prices.promised.values(), *prices.of_edges.values())
+        self._unit = lcm(*(rate.denominator for rate in rates))
+        self._unit *= FINE if aim.measure == "cost" else 1
+        self._bound = self._units(prices.bound)
+        self._known: dict[int, tuple[Move, int, int, bool]] = {}
+        self._gained: dict[int, int] = {}
+        """The most that was gained on a way to each configuration."""
+        self._front: list[tuple[int, int, int, _Label]] = []
+        self._serial = count()
+        self._best = self._surest = _Label(END, -1)
+        """The end with the most, and the one of those that are surely reached."""
+
+    def dearest(self, most: int) -> Dearest:
+        for start in self._explorer.starts():
+            self._add(0, _Label(start, 0))
+        looked = 0
+        while self._front:
+            slack, _, _, label = heappop(self._front)
+            if self._gained[label.at] > label.gained:
+                continue
+            possible = self._possible(slack)
+            if possible <= self._best.gained:
+                break
+            if looked == most:
+                return Dearest(self._number(possible), self._path())
+            looked += 1
+            self._look(slack, label)
+        return Dearest(self._number(self._best.gained), self._path())
+
+    def _look(self, slack: int, label: _Label) -> None:
+        arcs = list(self._explorer.arcs(label.at))
+        if not arcs:
+            self._note_end(label)
+        for move, target in arcs:
+            weight, less, is_sure = self._weighed(move)
+            onward = _Label(target, label.gained + weight, label, move, label.is_sure and is_sure)
+            if target == END or isinstance(self._states[self._explorer.state(target)], FinalState):
+                self._note_end(onward)
+            elif onward.gained > self._gained.get(target, -1):
+                # Whatever it has left, the way that has gained most goes on the best.
+                self._add(slack + less, onward)
+
+    def _add(self, slack: int, label: _Label) -> None:
+        self._gained[label.at] = label.gained
+        heappush(self._front, (slack, -label.gained, next(self._serial), label))
+
+    def _note_end(self, end: _Label) -> None:
+        if end.gained > self._best.gained:
+            self._best = end
+        if end.is_sure and end.gained > self._surest.gained:
+            self._surest = end
+
+    def _weighed(self, move: Move) -> tuple[int, int, bool]:
+        """What a move gains, by how much it stays below what its state promises, if surely so."""
+        known = self._known.get(id(move))
+        if known is None:
+            gain = Fraction(self._aim.weight(move))
+            is_sure = self._aim.case(move)[0].is_sure
+            known = (move, self._units(gain), self._units(self._less(move, gain)), is_sure)
+            self._known[id(move)] = known
+        return known[1:]
+
+    def _less(self, move: Move, gain: Fraction) -> Fraction:
+        edge, promised = move.edge, self._prices.promised
+        if edge is None:
+            return Fraction(0)
+        cost = self._prices.of_edges.get(edge.id, Fraction(0))
+        return promised[edge.source] - gain - promised[edge.target] + cost
+
+    def _possible(self, slack: int) -> int:
+        """What a way can still come to: a whole number, where what is measured is counted."""
+        left = self._bound - slack
+        return left if self._aim.measure == "cost" else left - left % self._unit
+
+    def _units(self, amount: Fraction) -> int:
+        return ceil(amount * self._unit)
+
+    def _number(self, units: int) -> Number:
+        amount = Fraction(units, self._unit)
+        return amount.numerator if amount.denominator == 1 else float(amount)
+
+    def _path(self) -> Path | None:
+        label, steps = self._surest, list[tuple[int, Move]]()
+        end = label.at
+        while label.before is not None and label.by is not None:
+            steps.append((label.before.at, label.by))
+            label = label.before
+        steps.reverse()
+        return Path(tuple(steps), steps[-1][0] if end == END else end) if steps else None

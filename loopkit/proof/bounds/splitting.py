@@ -1,0 +1,139 @@
+"""Where inputs are told apart: a state splits the regions that it reads, and only as it needs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from loopkit.language.guard import Guard
+from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.tree import names_in
+from loopkit.proof.bounds.contexts import number, readings
+from loopkit.proof.bounds.regions import Region, conditions, constants
+from loopkit.proof.bounds.variables import Values, Variable, Variables
+from loopkit.proof.outcomes.domains import MOST_VALUES
+
+Found = tuple[Variable, tuple[Region, ...]]
+
+
+class Splitting:
+    """How the regions that a configuration holds fall apart at each state."""
+
+    def __init__(self, variables: Variables) -> None:
+        self._variables = variables
+        self._graph = variables.graph
+        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
+        self.reads = {
+            name: any(variable.kind in ("input", "room") for variable in read)
+            for name, read in variables.read.items()
+        }
+        """Whether a state looks at a region at all."""
+
+    def parts(self, name: str, values: Values) -> Iterator[Values]:
+        """The configurations in each of which everything that a state reads is decided."""
+        found = self._undecided(name, values)
+        if found is None:
+            yield values
+            return
+        variable, regions = found
+        for region in regions:
+            yield from self.parts(name, {**values, variable: region})
+
+    def _undecided(self, name: str, values: Values) -> Found | None:
+        open_ = {
+            variable: region
+            for variable, region in values.items()
+            if isinstance(region, Region) and len(region) > 1
+        }
+        return (
+            (self._by_caps(name, values, open_) or self._by_guards(name, values, open_))
+            if (open_)
+            else None
+        )
+
+    def _by_caps(self, name: str, values: Values, open_: Mapping[Variable, Region]) -> Found | None:
+        for edge in self._graph.outgoing[name]:
+            for counter in edge.counters:
+                room, cap = Variable("room", counter), self._variables.inputs.caps[counter]
+                bound = Variable("input", str(cap))
+                if room in open_:
+                    parts, variable = open_[room].cut(0), room
+                elif bound in open_ and counter in self._variables.counted:
+                    spent = number(values[Variable("counter", counter)])
+                    parts, variable = open_[bound].cut(spent), bound
+                else:
+                    continue
+                if len(parts) > 1:
+                    return variable, parts
+        return None
+
+    def _by_guards(
+        self, name: str, values: Values, open_: Mapping[Variable, Region]
+    ) -> Found | None:
+        facts = {v.name: v for v in open_ if v.kind == "input"}
+        back = self._graph.revise_edges[name]
+        cap = self._variables.inputs.caps[back[0].counters[0]] if len(back) == 1 else None
+        facts |= {"max_revisions": facts[cap]} if isinstance(cap, str) and cap in facts else {}
+        context = {f: read(values) for f, read in self._readings[name] if f not in facts}
+        asking = _Asking(context, {fact: open_[variable] for fact, variable in facts.items()})
+        for guard in self._variables.rule_guards.get(name, ()):
+            if (found := asking.undecided(guard)) is not None:
+                return facts[found[0]], found[1]
+        for edge in self._graph.on(name, "done"):
+            guard_ = self._variables.anatomy.guards.whole(edge.guard) if edge.guard else None
+            if guard_ is None:
+                continue
+            if (found := asking.undecided(guard_)) is not None:
+                return facts[found[0]], found[1]
+            if not edge.back and asking.surely(guard_):
+                return None
+        return None
+
+
+class _Asking:
+    """The conditions of a state's guards, asked of facts and of regions of facts."""
+
+    def __init__(self, context: Mapping[str, object], open_: Mapping[str, Region]) -> None:
+        self._context = context
+        self._open = open_
+
+    def undecided(self, guard: Guard) -> tuple[str, tuple[Region, ...]] | None:
+        """A fact whose region has to be split before a guard can be decided, and its parts."""
+        if (
+            self._open.keys().isdisjoint(guard.names)
+            or truth(guard.tree, self._context) is not None
+        ):
+            return None
+        split = [
+            (fact, parts)
+            for condition in conditions(guard.tree)
+            for fact in sorted(names_in(condition) & self._open.keys())
+            if len(parts := self._parts(condition, fact)) > 1
+        ]
+        waiting = {fact for fact, _ in split}
+        known = {f: region.stand_in for f, region in self._open.items() if f not in waiting}
+        return split[0] if split and truth(guard.tree, {**self._context, **known}) is None else None
+
+    def surely(self, guard: Guard) -> bool:
+        """Whether a guard whose regions are split as they need be holds."""
+        known = {fact: region.stand_in for fact, region in self._open.items()}
+        return truth(guard.tree, {**self._context, **known}) is True
+
+    def _parts(self, condition: ast.expr, fact: str) -> tuple[Region, ...]:
+        """The parts of a region that decide a smallest condition in different ways."""
+        region = self._open[fact]
+        others = names_in(condition) - {fact}
+        if others <= self._context.keys():
+            near = [*constants(condition), *(self._context[other] for other in others)]
+            return region.split(
+                lambda value: truth(condition, {**self._context, fact: value}), near
+            )
+        if others <= self._open.keys():
+            return self._against(fact, self._open[next(iter(others))])
+        # A fact of the state's own work: its rows are of each value, as far as there are few.
+        return tuple(region.singles()) if len(region) <= MOST_VALUES else (region,)
+
+    def _against(self, fact: str, other: Region) -> tuple[Region, ...]:
+        """The parts of a region that is compared with another one: the smaller one goes first."""
+        region = self._open[fact]
+        return tuple(region.singles()) if len(region) <= len(other) else (region,)

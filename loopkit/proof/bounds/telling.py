@@ -1,0 +1,98 @@
+"""Paths through configurations as they are told: states, facts, inputs and counters."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from loopkit.proof.bounds.configurations import Configuration, Dead, Present
+from loopkit.proof.bounds.contexts import number
+from loopkit.proof.bounds.extremes import Aim, Number, Path, weight_of
+from loopkit.proof.bounds.moves import Case, Move
+from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.regions import Region
+from loopkit.proof.bounds.result import Extreme, Stuck, Taken
+from loopkit.proof.bounds.work import Asked
+from loopkit.proof.outcomes import Row
+
+
+class Telling:
+    """Tells of the configurations of one machine."""
+
+    def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
+        self._plans = plans
+        self._variables = plans.variables
+        self._found = found
+        self._before = present.values if present else {}
+
+    def extreme(self, total: Number, path: Path, aim: Aim) -> Extreme:
+        """What a path takes, with the total that none exceeds or undercuts."""
+        by_state: dict[str, float] = defaultdict(int)
+        by_agent: dict[str, float] = defaultdict(int)
+        way: list[Taken] = []
+        known: float = 0
+        for index, move in path.steps:
+            name = self._found[index][0]
+            case, asked = aim.case(move)
+            way.append(_taken(name, move, case, asked))
+            for work in asked:
+                weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
+                by_state[name] += weight
+                by_agent[work.agent] += weight
+                known += weight
+        is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
+        inputs = self._inputs(path)
+        taken = tuple(way)
+        return Extreme(
+            total, (known if known != total else total) if is_sure else None,
+            dict(by_state), dict(by_agent), taken, inputs,
+        )  # fmt: skip
+
+    def stuck(self, dead: Dead, path: Path) -> Stuck:
+        """A configuration in which no transition is enabled, and the path to it."""
+        steps = ((self._found[index][0], move) for index, move in path.steps)
+        way = tuple(_taken(name, m, m.least, m.least.spread.least) for name, m in steps)
+        name = self._found[dead.at][0]
+        return Stuck(
+            name, dead.row, self._counters(name, path), self._inputs(path), way, dead.is_sure
+        )
+
+    def _counters(self, name: str, path: Path) -> Mapping[str, int]:
+        """What was spent of the counters that a state looks at."""
+        counted = ((v, n) for v, n in self._before.items() if v.kind == "counter")
+        spent = Counter({variable.name: number(spent) for variable, spent in counted})
+        for _, move in path.steps:
+            edge = move.edge
+            for counter in edge.resets if edge else ():
+                spent[counter] = 0
+            spent.update(edge.counters if edge else ())
+        edges = self._variables.graph.outgoing[name]
+        return {c: spent[c] for edge in edges for c in edge.counters}
+
+    def _inputs(self, path: Path) -> Row:
+        """The inputs that some state of a path tells apart, with a value for which it is taken."""
+        narrowest: dict[str, Region] = {}
+        spent: Counter[str] = Counter()
+        for index, move in (*path.steps, (path.end, None)):
+            for variable, region in self._plans.values(*self._found[index]).items():
+                if not isinstance(region, Region):
+                    continue
+                if variable.kind == "input":
+                    narrowest[variable.name] = region
+                else:
+                    cap, more = (
+                        str(self._variables.inputs.caps[variable.name]),
+                        spent[variable.name],
+                    )
+                    narrowest[cap] = Region(region.low + more, region.high + more)
+            spent.update(_spent_by(move))
+        whole = self._variables.inputs.region
+        return {name: r.stand_in for name, r in narrowest.items() if r != whole(name)}
+
+
+def _spent_by(move: Move | None) -> Iterable[str]:
+    return move.edge.counters if move is not None and move.edge is not None else ()
+
+
+def _taken(name: str, move: Move, case: Case, asked: Asked) -> Taken:
+    return Taken(name, move.event, move.edge.id if move.edge else None, case.row, asked)

@@ -1,0 +1,261 @@
+"""What a configuration holds besides its state, as far as something reachable still reads it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from loopkit.language import ValidateState
+from loopkit.language.guard import Guard
+from loopkit.language.guard.kleene import UNKNOWN
+from loopkit.language.guard.tree import names_in
+from loopkit.machine.graph import TOTAL, Edge, artifact_of
+from loopkit.proof.bounds.inputs import Inputs
+from loopkit.proof.outcomes import Anatomy
+
+Kind = Literal["counter", "room", "works", "version", "judged", "fact", "input", "then"]
+OF_PROGRESS: Mapping[str, int] = {"stalled": 1, "regressed": 2}
+"""The facts that take earlier attempts that were judged, and how many."""
+OF_COUNTING = frozenset({"revisions", "max_revisions"})
+
+
+class Variable(NamedTuple):
+    """One thing that a configuration remembers."""
+
+    kind: Kind
+    """`counter`: revisions spent. `room`: the region of what is left of a counter whose cap is an
+    input that nothing else reads. `works`: how often a state has completed. `version`: how often
+    its author had worked when it wrote an artifact. `judged`: two for each version that a validate
+    state has judged before the current one, and one where it has judged that. `fact`: the last
+    value of another state's fact. `input`: the region of an input. `then`: whether a limit was
+    reached."""
+    name: str = ""
+
+
+THEN = Variable("then")
+Values = Mapping[Variable, object]
+
+
+class Variables:
+    """Which variables matter at each state, and what they start with."""
+
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        inputs: Mapping[str, object],
+        counted: Collection[str] | None = None,
+        *,
+        keeps_inputs: bool = False,
+    ) -> None:
+        """`inputs` are those whose values are known, by dotted name.
+
+        `counted` are the counters that are followed, without it all; any other one may have room
+        or none whenever it is asked for. `keeps_inputs` holds every cap instead of what is left.
+        """
+        self.anatomy = anatomy
+        self.graph = anatomy.graph
+        self.counted = frozenset(self.graph.caps if counted is None else counted)
+        every = [*self.guards.values(), *self.rule_guards.values()]
+        self.inputs = Inputs(anatomy, inputs, [guard for guards in every for guard in guards])
+        alone = self.inputs.alone(self.counted - self._read_as_numbers - self._reset)
+        self.rooms = frozenset[str]() if keeps_inputs else alone
+        """The counters of which only what is left is held."""
+        self.read = {name: tuple(dict.fromkeys(self._reads(name))) for name in self.graph.states}
+        """What decides how the work of a state can go on."""
+
+    @cached_property
+    def _read_as_numbers(self) -> frozenset[str]:
+        """The counters that guards read as `revisions` or `max_revisions`."""
+        return frozenset(
+            edges[0].counters[0]
+            for name, edges in self.graph.revise_edges.items()
+            if len(edges) == 1 and not self.named[name].isdisjoint(OF_COUNTING)
+        )
+
+    @cached_property
+    def _reset(self) -> frozenset[str]:
+        return frozenset(counter for edge in self.graph.edges for counter in edge.resets)
+
+    @cached_property
+    def decided_by_total(self) -> Mapping[str, int]:
+        """The caps of the counters whose edges all spend the total as well.
+
+        One with more room than the total has left decides nothing any more.
+        """
+        caps = self.inputs.caps
+        if not isinstance(caps.get(TOTAL), int) or TOTAL not in self.counted:
+            return {}
+        some = self.counted - self._read_as_numbers - {TOTAL}
+        return {c: cap for c in some if isinstance(cap := caps[c], int)}
+
+    @cached_property
+    def judging(self) -> Mapping[str, tuple[str, ...]]:
+        """The validate states that judge each artifact."""
+        found: dict[str, list[str]] = {}
+        for name, state in self.anatomy.judges.items():
+            found.setdefault(state.validate_, []).append(name)
+        return {artifact: tuple(names) for artifact, names in found.items()}
+
+    @cached_property
+    def guards(self) -> Mapping[str, tuple[Guard, ...]]:
+        """The guards of each state's transitions, as far as they can be used."""
+        whole = self.anatomy.guards.whole
+        return {
+            name: tuple(
+                guard
+                for edge in self.graph.on(name, "done")
+                if edge.guard is not None and (guard := whole(edge.guard)) is not None
+            )
+            for name in self.graph.states
+        }
+
+    @cached_property
+    def rule_guards(self) -> Mapping[str, tuple[Guard, ...]]:
+        """The guards of the rules by which each validate state judges."""
+        whole = self.anatomy.guards.whole
+        return {
+            name: tuple(
+                guard
+                for r in rules
+                if r.guard is not None and (guard := whole(r.guard)) is not None
+            )
+            for name, rules in self.anatomy.rules_at.items()
+        }
+
+    @cached_property
+    def elsewhere(self) -> Mapping[str, tuple[Guard, ...]]:
+        """The guards of other states that name facts of each state."""
+        found: dict[str, list[Guard]] = {name: [] for name in self.graph.states}
+        for name, guards in self.guards.items():
+            for guard in guards:
+                for owner in {owner_of(fact) for fact in guard.names if "." in fact} - {name}:
+                    if owner in found:
+                        found[owner].append(guard)
+        return {name: tuple(guards) for name, guards in found.items()}
+
+    @cached_property
+    def named(self) -> Mapping[str, frozenset[str]]:
+        """The names that each state's guards read, those of its rules included."""
+        return {
+            name: frozenset[str]().union(
+                *(guard.names for guard in (*self.guards[name], *self.rule_guards.get(name, ())))
+            )
+            for name in self.graph.states
+        }
+
+    # -- what is read ----------------------------------------------------------------------
+
+    def _reads(self, name: str) -> Iterator[Variable]:
+        for edge in self.graph.outgoing[name]:
+            yield from self.spent_by(edge)
+            if edge.event == "limit":
+                yield THEN
+        yield from self._named(name)
+        if self.judged_before(name):
+            yield Variable("judged", name)
+        artifact = artifact_of(self.graph.machine, name)
+        if artifact is not None and Variable("version", artifact) in self.most:
+            yield Variable("works", name)
+
+    def spent_by(self, edge: Edge) -> Iterator[Variable]:
+        """What decides whether an edge has room."""
+        for counter in edge.counters:
+            cap = self.inputs.caps[counter]
+            if counter in self.rooms:
+                yield Variable("room", counter)
+            elif counter in self.counted:
+                yield Variable("counter", counter)
+                if isinstance(cap, str):
+                    yield Variable("input", cap)
+
+    def _named(self, name: str) -> Iterator[Variable]:
+        for fact in sorted(self.named[name]):
+            owner = owner_of(fact) if "." in fact else name
+            if fact == "attempt":
+                yield self.attempt(name)
+            elif fact in self.inputs.named:
+                yield Variable("input", fact)
+            elif owner in self.graph.states and owner != name:
+                yield Variable("fact", fact)
+
+    def attempt(self, name: str) -> Variable:
+        """What `attempt` means in a state."""
+        state = self.graph.states[name]
+        if isinstance(state, ValidateState):
+            return Variable("version", state.validate_)
+        return Variable("works", name)
+
+    def judged_before(self, name: str) -> int:
+        """How many versions judged before the current one a guard can tell apart."""
+        if not isinstance(self.graph.states[name], ValidateState):
+            return 0
+        read = {n for g in (*self.guards[name], *self.elsewhere[name]) for n in g.names}
+        told = (OF_PROGRESS.get(fact.removeprefix(f"{name}."), 0) for fact in read)
+        return max(told, default=0)
+
+    # -- how far it is counted -------------------------------------------------------------
+
+    @cached_property
+    def most(self) -> Mapping[Variable, int]:
+        """Above what no guard tells how often a state has worked; for its artifact the same."""
+        most: dict[Variable, int] = {}
+        for name in self.graph.states:
+            if "attempt" in self.named[name]:
+                guards = (*self.guards[name], *self.rule_guards.get(name, ()))
+                compared = [n for guard in guards for n in self._compared(name, guard)]
+                counted = self.attempt(name)
+                most[counted] = max(most.get(counted, 0), *(n + 1 for n in compared), 1)
+        for counted, largest in list(most.items()):
+            if counted.kind == "version":
+                for author in self.graph.artifacts.get(counted.name, ()):
+                    own = Variable("works", author)
+                    most[own] = max(most.get(own, 1), largest)
+        return most
+
+    def _compared(self, name: str, guard: Guard) -> Iterator[int]:
+        """The largest whole numbers with which a guard compares `attempt`."""
+        for node in ast.walk(guard.tree):
+            if not isinstance(node, ast.Compare) or "attempt" not in (others := names_in(node)):
+                continue
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
+                    yield int(inner.value)
+            yield from (self.inputs.region(o).high for o in others & self.inputs.named.keys())
+            if others & OF_COUNTING:
+                for edge in self.graph.revise_edges[name]:
+                    yield from (self.inputs.cap(counter).high for counter in edge.counters)
+
+    def largest(self, variable: Variable) -> int | None:
+        """The largest number that a variable comes to; none for one that does not count."""
+        match variable.kind:
+            case "counter":
+                return self.inputs.cap(variable.name).high
+            case "works" | "version":
+                return self.most.get(variable, 1)
+            case "judged":
+                return 2 * self.judged_before(variable.name)
+            case "then":
+                return 1
+            case _:
+                return None
+
+    # -- what it starts with ---------------------------------------------------------------
+
+    def start(self, variable: Variable) -> object:
+        """What a variable is before anything has happened."""
+        match variable.kind:
+            case "input":
+                return self.inputs.region(variable.name)
+            case "room":
+                return self.inputs.cap(variable.name)
+            case "fact":
+                return UNKNOWN
+            case _:
+                return 0
+
+
+def owner_of(fact: str) -> str:
+    """The state that a dotted fact belongs to."""
+    return fact.removeprefix("reports.").partition(".")[0]

@@ -1,0 +1,212 @@
+"""What the work of each state asks for: its author, or the judges of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import UnionType
+from typing import Literal
+
+from loopkit.language import AgentState, CommandRule, FixedRule, JudgeRule, PythonRule, Rule
+from loopkit.machine.graph import EdgeEvent
+from loopkit.machine.program import validators_of
+from loopkit.proof.outcomes import Anatomy, Panel, Row
+from loopkit.proof.outcomes.faults import is_given_up
+from loopkit.proof.outcomes.severity import levels_at, may_block
+
+Price = Callable[[str, str], float | None]
+"""(agent, place) -> USD that one call costs at most, or none where that is unknown.
+
+The place is the state's name for an author, the validator's for a judge (`by[2]` inline)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One agent asked for one thing, on one visit of a state."""
+
+    agent: str
+    place: str
+    most_calls: int
+    """With every retry and re-ask; the least is one."""
+    call_usd: float | None
+    """What one call costs at most."""
+
+
+Asked = tuple[Work, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Who is asked at least, and who at most; the first are among the second."""
+
+    least: Asked
+    most: Asked
+    how: Literal["", "blocked", "faulty"] = ""
+    """Why judges are left out: a rule blocked or came to no verdict, or there was no artifact."""
+
+
+NOBODY = Spread((), ())
+FAULTY = Spread((), (), "faulty")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    rule: JudgeRule
+    work: Work
+    """One sample, or the second opinion: each is asked anew."""
+    may_block: bool
+    confirms: bool
+    """A second opinion is asked where it fails."""
+
+    @property
+    def samples(self) -> Asked:
+        return (self.work,) * self.rule.samples
+
+    @property
+    def second(self) -> Asked:
+        return (self.work,) if self.confirms else ()
+
+
+class Asking:
+    """Who works on each visit of a state, and for how many calls."""
+
+    def __init__(self, anatomy: Anatomy, price: Price) -> None:
+        self._anatomy = anatomy
+        self._price = price
+        self._judges = {name: tuple(self._judges_at(name)) for name in anatomy.judges}
+        self._panels = {name: Panel(anatomy, name) for name in anatomy.judges}
+
+    def reach(self, name: str) -> Asked:
+        """Everybody whom a state can ask on one visit."""
+        state = self._anatomy.machine.states[name]
+        if isinstance(state, AgentState):
+            attempts = self._anatomy.machine.agents[state.agent].retry.attempts
+            return (self._work(state.agent, name, attempts),)
+        return tuple(judge.work for judge in self._judges.get(name, ()))
+
+    def author(self, name: str) -> Spread:
+        """Who is asked in a state that judges nothing."""
+        asked = self.reach(name)
+        return Spread(asked, asked)
+
+    def judging(self, name: str, row: Row) -> Iterator[Spread]:
+        """Who may have been asked for a report: one for each way in which it can have come about.
+
+        Judges are asked where no rule blocks and all came to a verdict; those with `always` also
+        where one does not. A faulty
+        or infeasible artifact is shown to nobody. Whatever a second opinion says, the report has a
+        finding then; if it is missing, so is its judge, of whom a quorum may do without.
+        """
+        verdict = row.get("verdict")
+        if verdict in ("infeasible", "not_applicable"):
+            yield NOBODY
+        elif verdict == "fail":
+            yield from self._failing(name, row)
+        elif verdict == "pass":
+            yield from self._passing(name, row)
+        else:
+            yield _spread(self._asked(name, row))
+            if verdict == "incomplete" and self._may_be_missing(name, row, FixedRule):
+                yield self._always(name, row)
+
+    def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
+        """Who may have been asked where no report comes to the transitions."""
+        everyone = _spread(self._asked(name, context))
+        if event == "fatal" or (event == "content" and is_given_up(self._anatomy, name)):
+            yield NOBODY
+        # Of fixed rules only programs can come to no verdict for a time.
+        fixed = CommandRule | PythonRule if event in ("transient", "content") else FixedRule
+        is_fixed = self._may_be_missing(name, context, fixed)
+        is_certain = event in ("fatal", "limit") or (event == "transient" and is_fixed)
+        if is_certain or everyone.most:
+            yield everyone
+        always = self._always(name, context)
+        if is_fixed and (event != "content" or always.most):
+            yield always
+
+    def _may_be_missing(self, name: str, context: Row, kinds: type | UnionType) -> bool:
+        """Whether a rule of these kinds may come to no verdict, so that judges are left out."""
+        rules = self._anatomy.rules_at[name]
+        return any(
+            isinstance(r, kinds) and self._applies(name, r, context) is not False for r in rules
+        )
+
+    def _always(self, name: str, row: Row) -> Spread:
+        """Those who are asked whatever the rules say."""
+        asked = self._asked(name, row)
+        always = [(judge, applies) for judge, applies in asked if judge.rule.always]
+        return _spread(always, how="blocked")
+
+    def _passing(self, name: str, row: Row) -> Iterator[Spread]:
+        asked, quorum = self._asked(name, row), self._anatomy.judges[name].quorum
+        spread = _spread(asked, with_second=False)
+        spared = 0 if quorum is None else max(0, len(asked) - quorum)
+        second = [work for judge, _ in asked for work in judge.second]
+        # The most calls and the highest cost may be those of different judges.
+        for weight in (_calls, _cost):
+            dearest = sorted(second, key=weight, reverse=True)[:spared]
+            yield Spread(spread.least, (*spread.most, *dearest))
+
+    def _failing(self, name: str, row: Row) -> Iterator[Spread]:
+        for cause in self._panels[name].causes(row):
+            if cause == "faulty":
+                yield FAULTY
+            elif cause == "blocked":
+                yield self._always(name, row)
+            else:
+                asked = self._asked(name, row)
+                rejecting = [judge for judge, _ in asked if judge.may_block]
+                spread = _spread(asked)
+                yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
+
+    def _asked(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
+        """The judges that may be asked, each with whether it surely is."""
+        asked = ((judge, self._applies(name, judge.rule, context)) for judge in self._judges[name])
+        return [(judge, applies) for judge, applies in asked if applies is not False]
+
+    def _applies(self, name: str, rule: Rule, context: Row) -> bool | None:
+        return self._panels[name].applies(rule, context)
+
+    def _judges_at(self, name: str) -> Iterator[_Judge]:
+        machine, state = self._anatomy.machine, self._anatomy.judges[name]
+        levels = levels_at(machine, state)
+        for place, rules in validators_of(machine, state).items():
+            for rule in rules:
+                if isinstance(rule, JudgeRule):
+                    calls = machine.agents[rule.judge].retry.attempts * (1 + rule.reask)
+                    work = self._work(rule.judge, place, calls)
+                    blocks = may_block(rule, levels)
+                    yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
+
+    def _work(self, agent: str, place: str, calls: int) -> Work:
+        return Work(agent, place, calls, self._price(agent, place))
+
+
+def _spread(
+    asked: Sequence[tuple[_Judge, bool | None]],
+    *,
+    with_second: bool = True,
+    how: Literal["", "blocked"] = "",
+) -> Spread:
+    """All samples of these judges at least, and their second opinions at most."""
+    least = (work for judge, applies in asked if applies for work in judge.samples)
+    most = (
+        work
+        for judge, _ in asked
+        for work in (*judge.samples, *(judge.second if with_second else ()))
+    )
+    return Spread(tuple(least), tuple(most), how)
+
+
+def _calls(work: Work) -> float:
+    return work.most_calls
+
+
+def _cost(work: Work) -> float:
+    return work.most_calls * (work.call_usd or 0)
+
+
+def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
+    """The second opinion without which none of these judges can have failed, if there is one."""
+    seconds = [judge.second for judge in rejecting]
+    return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))

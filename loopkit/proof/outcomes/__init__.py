@@ -1,0 +1,31 @@
+"""The rows of facts with which a state's work can complete, and what its transitions make of each.
+
+`Anatomy` is a machine as the rows are read from it; `table_of` gives the rows of one state with
+whatever may surround it, `own_table` those that its work alone decides. The checks and the bounds
+both go over them.
+"""
+
+from loopkit.proof.outcomes.anatomy import Anatomy, PlacedRule
+from loopkit.proof.outcomes.apart import Row
+from loopkit.proof.outcomes.domains import OTHER_TEXT
+from loopkit.proof.outcomes.facts import own_table, table_of
+from loopkit.proof.outcomes.faults import faults_of
+from loopkit.proof.outcomes.guard_texts import GuardTexts, parsed_guard
+from loopkit.proof.outcomes.panel import Panel
+from loopkit.proof.outcomes.table import ROOM, Exit, Table
+
+__all__ = [
+    "OTHER_TEXT",
+    "ROOM",
+    "Anatomy",
+    "Exit",
+    "GuardTexts",
+    "Panel",
+    "PlacedRule",
+    "Row",
+    "Table",
+    "faults_of",
+    "own_table",
+    "parsed_guard",
+    "table_of",
+]

@@ -1,0 +1,82 @@
+"""What of a machine decides the rows of its states: graph, names, guards and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopkit.language import Machine, Rule, ValidateState
+from loopkit.language.guard import GuardType
+from loopkit.machine.graph import DocPath, Graph
+from loopkit.machine.scope import Scope
+from loopkit.proof.outcomes.guard_texts import GuardTexts
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRule:
+    """One rule of a validator, where it stands and which states judge by it."""
+
+    path: DocPath
+    rule: Rule
+    judged_at: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A machine taken apart. It may be unsound in every way that its form allows."""
+
+    graph: Graph
+    scope: Scope
+
+    @classmethod
+    def of_machine(cls, machine: Machine) -> Anatomy:
+        graph = Graph(machine)
+        return Anatomy(graph, Scope(graph))
+
+    @property
+    def machine(self) -> Machine:
+        return self.graph.machine
+
+    @cached_property
+    def judges(self) -> Mapping[str, ValidateState]:
+        """The validate states, by name."""
+        states = self.machine.states.items()
+        return {name: state for name, state in states if isinstance(state, ValidateState)}
+
+    @cached_property
+    def rules(self) -> tuple[PlacedRule, ...]:
+        """Every rule of the machine: those under `validators:`, then those written inline."""
+        return tuple(_rules(self.machine, self.judges))
+
+    @cached_property
+    def rules_at(self) -> Mapping[str, tuple[Rule, ...]]:
+        """The rules by which each validate state judges."""
+        return {
+            name: tuple(placed.rule for placed in self.rules if name in placed.judged_at)
+            for name in self.judges
+        }
+
+    @cached_property
+    def guards(self) -> GuardTexts:
+        """The guards of the machine, parsed as far as they can be."""
+        return GuardTexts(self.machine.guards)
+
+    @cached_property
+    def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:
+        """What the guards of each state's transitions may name."""
+        return {name: self.scope.guard_names(name) for name in self.machine.states}
+
+
+def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[PlacedRule]:
+    for name, validator in machine.validators.items():
+        judged_at = tuple(s for s, state in judges.items() if name in state.by)
+        if not isinstance(validator, tuple):
+            yield PlacedRule(("validators", name), validator, judged_at)
+            continue
+        for index, rule in enumerate(validator):
+            yield PlacedRule(("validators", name, index), rule, judged_at)
+    for name, state in judges.items():
+        for index, item in enumerate(state.by):
+            if not isinstance(item, str):
+                yield PlacedRule(("states", name, "by", index), item, (name,))

@@ -1,0 +1,225 @@
+"""Rows told apart as far as conditions ask: regions that are decided in turn instead of a product.
+
+The rows of a state are all combinations of the alternatives of its dimensions. They start as one
+region. A condition that is not decided for a whole region splits it, by one dimension at a time,
+into parts that it can tell apart; what no condition asks for is never split.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from loopkit.language.guard.kleene import Held, truth
+
+Row = Mapping[str, object]
+Dimension = tuple[Row, ...]
+"""Facts that vary together: the alternatives of which every row has one."""
+MOST_REGIONS = 5_000
+"""So many are told apart; the rest of a state stays as coarse as it is then."""
+Completed = Callable[[Row], Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The parts of one dimension that a condition tells apart."""
+
+    dimension: int
+    parts: tuple[Dimension, ...]
+    answered: int = 0
+    """How many questions before are answered for all of the region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Rows that nothing has told apart so far."""
+
+    left: Mapping[int, Dimension]
+    """Of the dimensions that were split, the alternatives that are left."""
+    sure: Row
+    """What all of its rows agree on, with what surrounds them."""
+    answered: int = 0
+    """The questions that need not be asked of it again."""
+
+
+class Space:
+    """All the rows of some dimensions, to be told apart."""
+
+    def __init__(
+        self,
+        dimensions: Sequence[Dimension],
+        completed: Completed,
+        is_possible: Callable[[Row], bool],
+        told_by: Mapping[str, frozenset[str]],
+        by_value: frozenset[str] = frozenset(),
+    ) -> None:
+        """`completed` adds what follows from a row, `told_by` says from which facts each of that.
+
+        `is_possible` is asked of rows that may be incomplete. A dimension with a fact of
+        `by_value` is split into all its alternatives.
+        """
+        self._dimensions = dimensions
+        self._completed = completed
+        self._is_possible = is_possible
+        self._told_by = told_by
+        self._by_value = by_value
+        # By conditions of guards and by alternatives, which live as long as this does.
+        self._named: dict[int, Sequence[str]] = {}
+        self._known: dict[int, Mapping[int, bool | None]] = {}
+        self._of: dict[str, list[int]] = {}
+        for index, dimension in enumerate(dimensions):
+            for fact in dict.fromkeys(fact for row in dimension for fact in row):
+                self._of.setdefault(fact, []).append(index)
+
+    def start(self, context: Row) -> Region:
+        """All rows that are possible in a context."""
+        region = Region({}, self._completed(context))
+        for index, dimension in enumerate(self._dimensions):
+            if len(dimension) == 1:
+                region = self._narrowed(region, index, dimension)
+        return region
+
+    def told_apart(
+        self, context: Row, asked: Callable[[Region], bool | Split | None]
+    ) -> Iterator[Region]:
+        """The regions in which nothing is left to split; `asked` gives the next split of one."""
+        waiting, found = [self.start(context)], 0
+        while waiting:
+            region = waiting.pop()
+            split = asked(region) if found + len(waiting) < MOST_REGIONS else None
+            if isinstance(split, Split):
+                waiting += reversed(list(self.parts(region, split)))
+            else:
+                found += 1
+                yield region
+
+    def row(self, region: Region) -> Row:
+        """A row of a region, without the facts that no condition asked for."""
+        found: dict[str, object] = {}
+        for index in sorted(region.left):
+            found = _joined(found, region.left[index][0])
+        return found
+
+    def truth(self, condition: ast.expr, region: Region) -> bool | Split | None:
+        """What a condition says of a region, or by what it tells its rows apart."""
+        match condition:
+            case ast.BoolOp(op=op, values=values):
+                return self._of_parts(values, region, decisive=isinstance(op, ast.Or))
+            case ast.UnaryOp(operand=operand):
+                held = self.truth(operand, region)
+                return not held if isinstance(held, bool) else held
+            case _:
+                return self._of_one(condition, region)
+
+    def value_of(self, fact: str, region: Region) -> Split | None:
+        """The split by all that a fact may be; none where it is told."""
+        indices = (index for index in self._of.get(fact, ()) if self._is_open(region, index))
+        index = next(indices, None)
+        if index is None:
+            return None
+        return Split(index, _one_by_one(self._left(region, index)))
+
+    def parts(self, region: Region, split: Split) -> Iterator[Region]:
+        """The possible parts of a region."""
+        for part in split.parts:
+            narrowed = self._narrowed(region, split.dimension, part)
+            if self._is_possible(narrowed.sure):
+                yield replace(narrowed, answered=split.answered)
+
+    def _of_parts(
+        self, values: Iterable[ast.expr], region: Region, *, decisive: bool
+    ) -> bool | Split | None:
+        told = [self.truth(value, region) for value in values]
+        if any(held is decisive for held in told):
+            return decisive
+        splits = (held for held in told if isinstance(held, Split))
+        return next(splits, None if None in told else not decisive)
+
+    def _of_one(self, condition: ast.expr, region: Region) -> bool | Split | None:
+        held = truth(condition, region.sure)
+        if held is not None:
+            return held
+        open_ = [index for index in self._asked(condition) if self._is_open(region, index)]
+        if not open_:
+            return None
+        index = open_[0]
+        left = self._left(region, index)
+        if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
+            return Split(index, _one_by_one(left))
+        told: dict[bool | None, list[Row]] = {}
+        truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
+        for row in left:
+            told.setdefault(truth_of(row), []).append(row)
+        if len(told) == 1 and index in region.left:
+            return next(iter(told))
+        # One part only: any of its rows stands for it, but one has to.
+        return Split(index, tuple(map(tuple, told.values())))
+
+    def _by_itself(self, condition: ast.expr, index: int) -> Callable[[Row], bool | None] | None:
+        """What a condition says of the alternatives of a dimension that alone decides it."""
+        known = self._known.get(id(condition))
+        if known is None:
+            rows = self._dimensions[index]
+            if any(name in self._told_by or name not in rows[0] for name in self._names(condition)):
+                return None
+            known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
+        return lambda row: known[id(row)]
+
+    def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
+        return truth(condition, self._completed(_joined(region.sure, row)))
+
+    def _names(self, condition: ast.expr) -> Sequence[str]:
+        known = self._named.get(id(condition))
+        if known is None:
+            known = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
+            self._named[id(condition)] = known
+        return known
+
+    def _is_open(self, region: Region, index: int) -> bool:
+        return len(self._left(region, index)) > 1
+
+    def _left(self, region: Region, index: int) -> Dimension:
+        return region.left.get(index, self._dimensions[index])
+
+    def _asked(self, condition: ast.expr) -> list[int]:
+        """The dimensions that decide a condition without parts."""
+        facts = [
+            fact
+            for name in self._names(condition)
+            for fact in sorted(self._told_by.get(name, {name}))
+        ]
+        indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
+        return [index for index in indices if self._tells(index, condition)]
+
+    def _tells(self, index: int, condition: ast.expr) -> bool:
+        """Whether a dimension of a list's texts is the one of the text that is looked up."""
+        lists = [value for value in self._dimensions[index][0].values() if isinstance(value, Held)]
+        match condition:
+            case ast.Compare(left=ast.Constant(value=text)) if lists:
+                return any(held.tells(text) is not None for held in lists)
+            case _:
+                return True
+
+    def _narrowed(self, region: Region, index: int, part: Dimension) -> Region:
+        first = part[0]
+        agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
+        sure = self._completed(_joined(region.sure, agreed)) if agreed else region.sure
+        return Region({**region.left, index: part}, sure)
+
+
+def _one_by_one(rows: Dimension) -> tuple[Dimension, ...]:
+    return tuple((row,) for row in rows)
+
+
+def _joined(row: Row, more: Row) -> dict[str, object]:
+    """Both together; of a list, what both tell of it."""
+    joined = dict(row)
+    for fact, value in more.items():
+        known = joined.get(fact)
+        if isinstance(value, Held) and isinstance(known, Held):
+            joined[fact] = known.beside(value)
+        else:
+            joined[fact] = value
+    return joined

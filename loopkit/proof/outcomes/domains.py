@@ -1,0 +1,119 @@
+"""For each fact that guards compare, the few values that stand for all the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from math import floor, inf
+
+from loopkit.language.datatypes import DataType, single_values
+from loopkit.language.guard import Guard, GuardType
+
+Values = tuple[object, ...]
+OTHER_TEXT = "…"
+MOST_VALUES = 64
+POSITIVE = frozenset({"attempt"})
+NOT_NEGATIVE = frozenset({"error_count", "warning_count", "revisions", "max_revisions"})
+
+
+def domains(
+    guards: Iterable[Guard], types: Mapping[str, GuardType], inputs: DataType
+) -> dict[str, Values]:
+    """The values of each name that decide all the guards.
+
+    Guards compare with literals, or names with names; a name is left out that is compared with one
+    of which not all values are known. For a number the values are those it is compared with and
+    their neighbours, for a text those and any other one, for a list the texts that it may hold.
+    """
+    compared = _compared(guards)
+    ranges = bounded_inputs(inputs)
+    found: dict[str, Values] = {}
+    for name, others in compared.items():
+        known = types.get(name)
+        literals = _literals(others, ranges)
+        if known is None or literals is None:
+            continue
+        values = _values(known, literals, *_ends(name, known, ranges))
+        if values:
+            found[name] = values
+    return found
+
+
+def _compared(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
+    """Each name with everything that it is compared with."""
+    found: dict[str, list[ast.expr]] = {}
+    for guard in guards:
+        for name in guard.names:
+            found.setdefault(name, [])
+        for node in ast.walk(guard.tree):
+            if isinstance(node, ast.Compare):
+                sides = (node.left, node.comparators[0])
+                for side, other in (sides, sides[::-1]):
+                    if isinstance(side, ast.Name):
+                        found[side.id].append(other)
+    return found
+
+
+def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[object] | None:
+    """The values that a name is compared with; none where these are not known."""
+    literals: list[object] = []
+    for other in others:
+        match other:
+            case ast.Constant(value=value):
+                literals.append(value)
+            case ast.List(elts=items):
+                literals += [item.value for item in items if isinstance(item, ast.Constant)]
+            case ast.Name(id=name) if name in ranges:
+                literals += ranges[name]
+            case ast.Name():
+                return None
+    return literals
+
+
+def bounded_inputs(inputs: DataType) -> dict[str, range]:
+    """The inputs that are whole numbers with few values, by dotted name."""
+    return dict(_ranges(inputs))
+
+
+def _ranges(inputs: DataType) -> Iterator[tuple[str, range]]:
+    for dotted, known in single_values(inputs, "input."):
+        if known.bounded and known.minimum is not None and known.maximum is not None:
+            values = range(int(known.minimum), int(known.maximum) + 1)
+            if len(values) <= MOST_VALUES:
+                yield dotted, values
+
+
+def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
+    if name in ranges:
+        return ranges[name].start, ranges[name].stop - 1
+    least = 1 if name in POSITIVE else 0 if name in NOT_NEGATIVE else -inf
+    low = least if known.minimum is None else known.minimum
+    return low, inf if known.maximum is None else known.maximum
+
+
+def _values(known: GuardType, literals: list[object], low: float, high: float) -> Values:
+    none: Values = (None,) if known.optional else ()
+    match known.kind:
+        case "bool":
+            return (True, False, *none)
+        case "texts":
+            return tuple(dict.fromkeys(text for text in literals if isinstance(text, str)))
+        case "str":
+            mentioned = dict.fromkeys(text for text in literals if isinstance(text, str))
+            return (*(known.values or (*mentioned, OTHER_TEXT)), *none)
+        case _:
+            numbers = [n for n in literals if isinstance(n, int | float)]
+            return (*_numbers(numbers, low, high, whole=known.kind == "int"), *none)
+
+
+def _numbers(literals: list[int | float], low: float, high: float, *, whole: bool) -> Values:
+    """The literals, and a number between every two neighbours and beyond each end."""
+    ends = [] if whole else [end for end in (low, high) if abs(end) < inf]
+    inside = {n for n in (*literals, *ends) if low <= n <= high}
+    known = sorted(inside) or [min(max(low, 0), high)]
+    near = {n + step for n in known for step in (-1, 0, 1)}
+    near |= {(below + above) / 2 for below, above in pairwise(known)}
+    numbers = {floor(n) for n in near} if whole else near
+    # The smallest ones first: they make the plainest examples.
+    return tuple(n for n in sorted(numbers, key=lambda n: (abs(n), -n)) if low <= n <= high)

@@ -1,0 +1,198 @@
+"""Which facts each kind of state can leave for its transitions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from loopkit.language import HumanState, ValidateState
+from loopkit.language.guard import Guard, check
+from loopkit.language.guard.kleene import Held
+from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
+from loopkit.machine.graph import Edge
+from loopkit.machine.scope import own_names
+from loopkit.proof.outcomes.anatomy import Anatomy
+from loopkit.proof.outcomes.apart import Dimension, Row
+from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
+from loopkit.proof.outcomes.panel import Panel
+from loopkit.proof.outcomes.table import OF_VERDICT, ROOM, Exit, Table
+from loopkit.proof.outcomes.unjudged import whole_guards
+
+OF_COUNTING = frozenset({"revisions", "max_revisions"})
+OF_COUNTERS = OF_COUNTING | {"cap_reached"}
+COUNTS = frozenset({"error_count", "warning_count"})
+MOST_COUNTS = 10_000
+
+
+def table_of(anatomy: Anatomy, name: str) -> Table | None:
+    """The rows of a state; none where one of its guards cannot be used."""
+    edges = anatomy.graph.on(name, "done")
+    guards = whole_guards(anatomy, edges)
+    types = anatomy.guard_types[name]
+    usable = [g for g in guards.values() if g is not None and not check(g, types)]
+    if len(usable) < len(guards):
+        return None
+    values = domains(usable, types, anatomy.scope.input)
+    counted = tuple(_counters(anatomy, edges, usable))
+    varied = OF_COUNTERS.union(*(row for dimension in counted for row in dimension))
+    facts = own_names(anatomy.graph, name).keys()
+    own = {fact: values[fact] for fact in values if fact in facts}
+    # What a state's own facts are called elsewhere would vary without regard to them.
+    known = {*facts, *varied, *(fact for fact in values if _is_of(fact, name))}
+    free = {fact: values[fact] for fact in values if fact not in known}
+    return _table(anatomy, name, guards, _own(anatomy, name, own), (*counted, *_free(free)))
+
+
+def own_table(
+    anatomy: Anatomy, name: str, *, elsewhere: Collection[Guard], here: Collection[Guard] = ()
+) -> Table:
+    """The rows that a state's work alone decides, fine enough for other guards than its own.
+
+    `elsewhere` are the guards of other states that name its facts, `here` conditions on its own.
+    All are whole. A guard that cannot be used counts as one that may hold or not.
+    """
+    edges = anatomy.graph.on(name, "done")
+    guards = whole_guards(anatomy, edges)
+    own_guards = [guard for guard in guards.values() if guard is not None]
+    plain = [_as_own(guard, name) for guard in (*own_guards, *here)]
+    renamed = [*plain, *(_as_own(guard, name, is_elsewhere=True) for guard in elsewhere)]
+    values = domains(renamed, own_names(anatomy.graph, name), anatomy.scope.input)
+    table = _table(anatomy, name, guards, _own(anatomy, name, values), ())
+    if here:
+        # A condition may also be one of the words that a fact has.
+        return replace(table, by_value=frozenset(values), first=(*table.first, *values))
+    also = [part for guard in renamed[len(plain) :] for part in _smallest(guard.tree)]
+    alone = tuple(part for part in also if names_in(part) <= {*values, *OF_VERDICT})
+    beside = {n for part in also if part not in alone for n in names_in(part) if n in values}
+    whole = table.by_value | beside
+    return replace(table, also=alone, by_value=whole, first=(*table.first, *sorted(beside)))
+
+
+def _smallest(node: ast.expr) -> Iterator[ast.expr]:
+    """The conditions of a guard that have no parts."""
+    match node:
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _smallest(value)
+        case ast.UnaryOp(operand=operand):
+            yield from _smallest(operand)
+        case _:
+            yield node
+
+
+def _table(
+    anatomy: Anatomy,
+    name: str,
+    guards: Mapping[str, Guard | None],
+    own: Iterable[Dimension],
+    others: Sequence[Dimension],
+) -> Table:
+    state = anatomy.machine.states[name]
+    judges = isinstance(state, ValidateState)
+
+    def guard_of(edge: Edge) -> Guard | None:
+        guard = guards.get(edge.id)
+        return _as_own(guard, name) if guard is not None else None
+
+    table = Table(
+        exits=tuple(
+            Exit(e, guard_of(e), needs_fail=judges and e.back)
+            for e in anatomy.graph.on(name, "done")
+        ),
+        own=tuple(own),
+        others=tuple(others),
+        is_human=isinstance(state, HumanState),
+    )
+    if not judges:
+        return table
+    report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
+    return replace(
+        table,
+        is_possible=Panel(anatomy, name).is_possible,
+        by_value=report - {"codes"},
+        first=("verdict",),
+    )
+
+
+def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
+    """A guard with the facts of a state named as its own guards name them.
+
+    What plain names mean elsewhere are facts of another state, which get no meaning here.
+    """
+
+    def stand_in(node: ast.Name) -> ast.expr:
+        name = node.id
+        if _is_of(name, state):
+            name = name.removeprefix("reports.").removeprefix(f"{state}.")
+        elif is_elsewhere and not name.startswith("input."):
+            name = f"{name} elsewhere"
+        return at_place_of(node, ast.Name(name, ast.Load()))
+
+    tree = rebuilt(guard.tree, stand_in)
+    return Guard(guard.text, tree, names_in(tree))
+
+
+def _is_of(fact: str, state: str) -> bool:
+    return fact.startswith((f"{state}.", f"reports.{state}."))
+
+
+def _own(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+    match anatomy.machine.states[name]:
+        case ValidateState():
+            yield from _of_report(anatomy, name, values)
+        case HumanState(choices=choices):
+            yield from _free({"choice": choices, **values})
+        case _:
+            yield from _free(values)
+
+
+def _of_report(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+    """The facts of a report; which of them go together is for its panel to say."""
+    others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, "verdict")}
+    codes = others.pop("codes", ())
+    # So many findings may be needed for the codes, and be all that the rules can give.
+    few = range(len(codes) + len(anatomy.rules_at[name]) + 1)
+    for count in COUNTS & others.keys():
+        others[count] = tuple(dict.fromkeys((*few, *others[count])))
+    yield from _free({"verdict": Panel(anatomy, name).verdicts(), **others})
+    for code in codes:
+        yield ({"codes": Held({str(code)}, ())}, {"codes": Held((), {str(code)})})
+
+
+def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
+    """Facts that vary without regard to the others."""
+    for name, known in values.items():
+        yield tuple({name: value} for value in known)
+
+
+def _counters(
+    anatomy: Anatomy, edges: Sequence[Edge], guards: Sequence[Guard]
+) -> Iterator[Dimension]:
+    """For each counter of the revise edges: there is room, or there is none."""
+    back = [edge for edge in edges if edge.back]
+    reads_count = any(guard.names & OF_COUNTING for guard in guards)
+    for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
+        cap = anatomy.graph.caps.get(counter)
+        counts: Dimension = ()
+        if reads_count and len(back) == 1 and counter == back[0].counters[0]:
+            counts = tuple(_counts(anatomy, counter))
+        if cap == 0:
+            yield ({ROOM + counter: False, "revisions": 0, "max_revisions": 0},)
+        elif 0 < len(counts) <= MOST_COUNTS:
+            yield counts
+        else:
+            yield ({ROOM + counter: True}, {ROOM + counter: False})
+
+
+def _counts(anatomy: Anatomy, counter: str) -> Iterator[Row]:
+    """How often a counter has been spent, for each of the caps that it may have."""
+    cap = anatomy.graph.caps.get(counter)
+    caps: Sequence[int] = (cap,) if isinstance(cap, int) else ()
+    if isinstance(cap, str):
+        caps = bounded_inputs(anatomy.scope.input).get(cap, ())
+    for most in caps:
+        bound = {cap: most} if isinstance(cap, str) else {}
+        for spent in range(most + 1):
+            counted = {"revisions": spent, "max_revisions": most}
+            yield {ROOM + counter: spent < most, **counted, **bound}

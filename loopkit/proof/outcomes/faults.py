@@ -1,0 +1,72 @@
+"""The errors with which a state's work can end instead of a row of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from loopkit.language import (
+    AgentState,
+    CommandRule,
+    CommandState,
+    JudgeRule,
+    PythonRule,
+    RenderState,
+    ValidateState,
+)
+from loopkit.machine.graph import may_leave_none
+from loopkit.proof.outcomes.anatomy import Anatomy
+from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
+
+Fault = Literal["transient", "content", "fatal"]
+
+
+def faults_of(anatomy: Anatomy, name: str) -> tuple[Fault, ...]:
+    """The classes of error that can be left of a state's work after the retries."""
+    return tuple(_faults(anatomy, name))
+
+
+def _faults(anatomy: Anatomy, name: str) -> Iterator[Fault]:
+    match anatomy.machine.states[name]:
+        case AgentState() | CommandState():
+            yield "transient"
+            if _may_lose_content(anatomy, name):
+                yield "content"
+            yield "fatal"
+        case RenderState():
+            yield "fatal"
+        case ValidateState():
+            yield from _of_judging(anatomy, name)
+        case _:
+            return
+
+
+def _may_lose_content(anatomy: Anatomy, name: str) -> bool:
+    """Whether a content fault ends the work: elsewhere it goes on to the state that judges it."""
+    graph = anatomy.graph
+    if graph.on(name, "content"):
+        return may_leave_none(graph.states[name])
+    is_command = isinstance(graph.states[name], CommandState)
+    return is_command and may_leave_none(graph.states[name]) and not graph.judging_follows(name)
+
+
+def _of_judging(anatomy: Anatomy, name: str) -> Iterator[Fault]:
+    """An incomplete report ends by the worst class among its missing answers."""
+    named = rows_named(anatomy, name)
+    rules = anatomy.rules_at[name]
+    is_ended = "incomplete" not in named
+    has_judge = any(isinstance(rule, JudgeRule) for rule in rules)
+    if is_ended and (
+        has_judge or any(isinstance(rule, CommandRule | PythonRule) for rule in rules)
+    ):
+        yield "transient"
+    if (is_ended and has_judge) or is_given_up(anatomy, name):
+        yield "content"
+    # A template that cannot be filled in, or a workspace that is not there, leaves no report.
+    yield "fatal"
+
+
+def is_given_up(anatomy: Anatomy, name: str) -> bool:
+    """Whether an author's word that it can't be done is a content fault of the judging state."""
+    is_named = "infeasible" in rows_named(anatomy, name)
+    return not is_named and may_be_infeasible(anatomy, name)

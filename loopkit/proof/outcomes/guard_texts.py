@@ -1,0 +1,101 @@
+"""The guards of a machine, parsed as far as they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from loopkit.language.guard import Guard, GuardError, GuardProblem, expand, parse
+
+Parsed = Guard | GuardProblem
+
+
+class GuardTexts:
+    """Parses each guard once; a guard that cannot be used is the problem that it has."""
+
+    def __init__(self, named: Mapping[str, str]) -> None:
+        self._texts = named
+        self._whole: dict[str, Guard | None] = {}
+
+    @cached_property
+    def named(self) -> Mapping[str, Parsed]:
+        """The guards under `guards:`, by name."""
+        return {
+            name: _fault_of(guard, self._readable) or guard for name, guard in self._parsed.items()
+        }
+
+    @cached_property
+    def reached(self) -> Mapping[str, frozenset[str]]:
+        """The named guards that each readable one uses, also through others."""
+        return {name: _reached(guard, self._readable) for name, guard in self._readable.items()}
+
+    @cached_property
+    def _parsed(self) -> Mapping[str, Parsed]:
+        return {name: parsed_guard(text) for name, text in self._texts.items()}
+
+    @cached_property
+    def _readable(self) -> Mapping[str, Guard]:
+        return {name: guard for name, guard in self._parsed.items() if isinstance(guard, Guard)}
+
+    @cached_property
+    def usable(self) -> dict[str, Guard]:
+        """The named guards that can be put in where they are named."""
+        return {name: guard for name, guard in self.named.items() if isinstance(guard, Guard)}
+
+    def used_by(self, guard: Guard) -> frozenset[str]:
+        """The readable named guards that a guard names, also through others."""
+        return _reached(guard, self._readable)
+
+    def is_usable(self, guard: Guard) -> bool:
+        """Whether every named guard that a guard names can be put in."""
+        names = guard.names.union(*(self._readable[name].names for name in self.used_by(guard)))
+        return self.usable.keys() >= names & self._texts.keys()
+
+    def whole(self, text: str) -> Guard | None:
+        """A guard with its named guards put in; none where any part of it cannot be used."""
+        if text not in self._whole:
+            self._whole[text] = self._put_together(text)
+        return self._whole[text]
+
+    def _put_together(self, text: str) -> Guard | None:
+        guard = parsed_guard(text)
+        if not isinstance(guard, Guard) or not self.is_usable(guard):
+            return None
+        expanded = _expanded(guard, self.usable)
+        return expanded if isinstance(expanded, Guard) else None
+
+    def problem_of(self, text: str) -> GuardProblem | None:
+        """What keeps a guard from being used, in its own text; nothing for faults in named ones."""
+        guard = parsed_guard(text)
+        if isinstance(guard, GuardProblem):
+            return guard
+        return _fault_of(guard, self.usable) if self.is_usable(guard) else None
+
+
+def parsed_guard(text: str) -> Parsed:
+    try:
+        return parse(text)
+    except GuardError as error:
+        return error.problem
+
+
+def _expanded(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
+    try:
+        return expand(guard, named)
+    except GuardError as error:
+        return error.problem
+
+
+def _fault_of(parsed: Parsed, named: Mapping[str, Guard]) -> GuardProblem | None:
+    expanded = _expanded(parsed, named) if isinstance(parsed, Guard) else parsed
+    return expanded if isinstance(expanded, GuardProblem) else None
+
+
+def _reached(guard: Guard, named: Mapping[str, Guard]) -> frozenset[str]:
+    found: set[str] = set()
+    front = [guard]
+    while front:
+        new = (front.pop().names & named.keys()) - found
+        found |= new
+        front += [named[name] for name in new]
+    return frozenset(found)

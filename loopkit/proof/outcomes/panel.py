@@ -1,0 +1,230 @@
+"""What the rules of a validate state can find together, and in which ways a report comes about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal
+
+from loopkit.language import (
+    CommandRule,
+    FixedRule,
+    JudgeRule,
+    MatchesRule,
+    MaxCharsRule,
+    MinCharsRule,
+    RequireRule,
+    Rule,
+    SectionRule,
+)
+from loopkit.language.guard.kleene import UNKNOWN, Held, truth
+from loopkit.machine.codes import codes_of, fault_codes
+from loopkit.proof.outcomes.anatomy import Anatomy
+from loopkit.proof.outcomes.apart import Row
+from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
+from loopkit.proof.outcomes.unjudged import may_be_faulty, may_be_infeasible, rows_named
+
+Cause = Literal["", "faulty", "blocked", "judged"]
+"""Why a report fails: there was no artifact, a fixed rule blocks, a judge rejects."""
+CAUSES: tuple[Cause, ...] = ("faulty", "blocked", "judged")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one rule can find."""
+
+    codes: frozenset[str] | None
+    """None where it may give any code."""
+    most: float
+    blocks: bool
+    warns: bool
+    own_code: str = ""
+    """The code that all of it has, if there is one."""
+
+    def gives(self, code: str) -> bool:
+        return self.codes is None or code in self.codes
+
+
+class Panel:
+    """The rules of one validate state, for what surrounds its work."""
+
+    def __init__(self, anatomy: Anatomy, name: str) -> None:
+        self._state = anatomy.judges[name]
+        self._levels = levels_at(anatomy.machine, self._state)
+        self._named = rows_named(anatomy, name)
+        self._may_be_infeasible = may_be_infeasible(anatomy, name)
+        self._faults = fault_codes(anatomy.graph, name) if may_be_faulty(anatomy, name) else None
+        self._rules: Sequence[tuple[Rule, Source]] = [
+            (rule, self._source(rule)) for rule in anatomy.rules_at[name]
+        ]
+        self._guards = {
+            rule.guard: anatomy.guards.whole(rule.guard)
+            for rule, _ in self._rules
+            if rule.guard is not None
+        }
+
+    def applies(self, rule: Rule, row: Row) -> bool | None:
+        """Whether a rule's guard surely holds, surely does not, or (None) may do either."""
+        if rule.guard is None:
+            return True
+        guard = self._guards[rule.guard]
+        return truth(guard.tree, row) if guard else None
+
+    def verdicts(self) -> tuple[str, ...]:
+        """The verdicts that come to the transitions, whatever surrounds the work."""
+        every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
+        return tuple(v for v in every if self.is_possible({"verdict": v}))
+
+    def is_possible(self, row: Row) -> bool:
+        """Whether some report has these facts; what is not told may be anything."""
+        match row.get("verdict"):
+            case None:
+                return True
+            case "fail":
+                return any(True for _ in self.causes(row))
+            case verdict:
+                return not _is_progress(row) and self._is_let_through(str(verdict), row)
+
+    def causes(self, row: Row) -> Iterator[Cause]:
+        """The ways in which a report can fail with these facts."""
+        rules = self._applying(row)
+        if self._faults is not None and _is_of_fault(row, self._faults):
+            yield "faulty"
+        fixed = [(rule, source) for rule, source in rules if isinstance(rule, FixedRule)]
+        asked = [(r, source) for r, source in rules if isinstance(r, JudgeRule) and r.always]
+        blocked = [*fixed, *asked]
+        if any(s.blocks and not _is_silent(s, row) for _, s in fixed) and _may_be(blocked, row):
+            yield "blocked"
+        judges = [(rule, source) for rule, source in rules if isinstance(rule, JudgeRule)]
+        mild = [(rule, replace(source, blocks=False)) for rule, source in fixed]
+        if _may_be([*mild, *judges], row):
+            yield "judged"
+
+    def _is_let_through(self, verdict: str, row: Row) -> bool:
+        if verdict in ("infeasible", "incomplete") and verdict not in self._named:
+            return False
+        rules = [(rule, replace(source, blocks=False)) for rule, source in self._applying(row)]
+        match verdict:
+            case "pass":
+                return bool(rules) and _finds_nothing(row) and self._has_score(rules, row)
+            case "not_applicable":
+                surely = any(self.applies(rule, row) for rule, _ in self._rules)
+                return not surely and _finds_nothing(row) and _is_none(row)
+            case "infeasible":
+                return self._may_be_infeasible and _finds_nothing(row) and _is_none(row)
+            case "incomplete":
+                return bool(rules) and _may_be(rules, row)
+            case _:
+                # A judge that rejects in its own words gives no score.
+                return _may_be(rules, row)
+
+    def _has_score(self, rules: Iterable[tuple[Rule, Source]], row: Row) -> bool:
+        """Whether the score of a report without findings can be as it is told.
+
+        Every judge was asked and has answered, unless fewer are enough.
+        """
+        if row.get("score", UNKNOWN) is None:
+            scoring = [rule for rule, _ in rules if isinstance(rule, JudgeRule) and rule.score]
+            is_short = self._state.quorum is not None
+            return is_short or not any(self.applies(rule, row) for rule in scoring)
+        return _is_none(row) or _may_score(rules)
+
+    def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
+        return [(r, source) for r, source in self._rules if self.applies(r, row) is not False]
+
+    def _source(self, rule: Rule) -> Source:
+        return Source(
+            codes=codes_of(rule),
+            most=_most(rule),
+            blocks=may_block(rule, self._levels),
+            warns=may_warn(rule, self._state, self._levels),
+            own_code=rule.code if isinstance(rule, FixedRule) else "",
+        )
+
+
+def _most(rule: Rule) -> float:
+    """How many findings a rule gives at most."""
+    match rule:
+        case MatchesRule() | SectionRule() | MinCharsRule() | MaxCharsRule():
+            return 1
+        case RequireRule(each=None) | CommandRule(parse="exit_code", verdict=None):
+            return 1
+        case _:
+            return inf
+
+
+def _may_be(rules: Sequence[tuple[Rule, Source]], row: Row) -> bool:
+    """Whether some findings of these rules, at least one of them, make the facts of a row.
+
+    `fail` has one that blocks, `warn` and `incomplete` have none, `warn` has another one. A rule
+    with one finding at most gives it one code, so that codes do not compete for findings of the
+    same rule.
+    """
+    if row.get("score") is not None and not _may_score(rules):
+        return False
+    sources = [source for _, source in rules if not _is_silent(source, row)]
+    errors = _range(row, "error_count", least=1 if row["verdict"] == "fail" else 0)
+    if row["verdict"] != "fail":
+        errors = (errors[0], min(errors[1], 0))
+    warnings = _range(row, "warning_count", least=1 if row["verdict"] == "warn" else 0)
+    codes = row.get("codes")
+    kinds = [_kinds(sources, code) for code in (codes if isinstance(codes, frozenset) else ())]
+    only = [sum(kind == {which} for kind in kinds) for which in ("error", "warning")]
+    most = [sum(s.most for s in sources if s.blocks), sum(s.most for s in sources if s.warns)]
+    low = max(errors[0], only[0]), max(warnings[0], only[1])
+    high = min(errors[1], most[0]), min(warnings[1], most[1])
+    together = sum(source.most for source in sources if source.blocks or source.warns)
+    return (
+        all(kinds)
+        and low[0] <= high[0]
+        and low[1] <= high[1]
+        and sum(low) <= together
+        and len(kinds) <= min(sum(high), together)
+    )
+
+
+def _kinds(sources: Sequence[Source], code: str) -> set[str]:
+    """Whether a finding with a code can block, and whether it can be another one."""
+    giving = [source for source in sources if source.gives(code)]
+    kinds = {"error"} if any(source.blocks for source in giving) else set()
+    return kinds | ({"warning"} if any(source.warns for source in giving) else set())
+
+
+def _range(row: Row, count: str, *, least: int) -> tuple[float, float]:
+    known = row.get(count)
+    if not isinstance(known, int | float):
+        return least, inf
+    return max(known, least), known
+
+
+def _is_silent(source: Source, row: Row) -> bool:
+    codes = row.get("codes")
+    return isinstance(codes, Held) and codes.tells(source.own_code) is False
+
+
+def _may_score(rules: Iterable[tuple[Rule, Source]]) -> bool:
+    return any(isinstance(rule, JudgeRule) and rule.score is not None for rule, _ in rules)
+
+
+def _is_none(row: Row) -> bool:
+    return row.get("score") is None
+
+
+def _finds_nothing(row: Row) -> bool:
+    counts = (row.get("error_count", 0), row.get("warning_count", 0))
+    return counts == (0, 0) and not row.get("codes")
+
+
+def _is_progress(row: Row) -> bool:
+    """Whether it tells of progress, which is told of reports that fail alone."""
+    return bool(row.get("stalled") or row.get("regressed"))
+
+
+def _is_of_fault(row: Row, codes: frozenset[str]) -> bool:
+    """Whether the facts are those of the one finding that stands for no artifact."""
+    counts = (row.get("error_count", 1), row.get("warning_count", 0))
+    told = row.get("codes")
+    held = told if isinstance(told, Held) else Held((), ())
+    is_one = len(held) <= 1 and held <= codes and not codes <= held.absent
+    return counts == (1, 0) and is_one and _is_none(row)

@@ -1,0 +1,28 @@
+"""What can come of a rule where it judges: whether its findings block, or only warn."""
+
+from __future__ import annotations
+
+from loopkit.language import CommandRule, FixedRule, JudgeRule, Machine, Rule, ValidateState
+from loopkit.language.severities import Severities
+
+
+def levels_at(machine: Machine, state: ValidateState) -> Severities:
+    """The severities as a state counts them."""
+    return machine.levels.counted_from(state.block)
+
+
+def may_block(rule: Rule, levels: Severities) -> bool:
+    """Whether a finding of a rule can block."""
+    return levels.blocks(rule.severity or levels.worst)
+
+
+def may_warn(rule: Rule, state: ValidateState, levels: Severities) -> bool:
+    """Whether a finding of a rule can be one that does not block."""
+    if state.settle_after is not None or not may_block(rule, levels):
+        return True
+    if isinstance(rule, CommandRule) and rule.baseline:
+        return True
+    if isinstance(rule, JudgeRule):
+        advises = state.combine == "majority" or rule.confirm is not None
+        return advises or not levels.blocks(levels.levels[-1])
+    return isinstance(rule, FixedRule) and rule.grades and not levels.blocks(levels.levels[-1])

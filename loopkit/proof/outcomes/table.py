@@ -1,0 +1,220 @@
+"""The rows of facts with which a state can complete, and what becomes of each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from loopkit.language.guard import Guard
+from loopkit.language.guard.kleene import truth
+from loopkit.machine.graph import Edge
+from loopkit.proof.outcomes.apart import Dimension, Region, Row, Space, Split
+
+ROOM = "room "
+"""Before the name of a counter: whether there is room in it, as a fact beside the others."""
+Question = Callable[[Region], bool | Split | None]
+OF_VERDICT = ("valid", "infeasible", "incomplete")
+
+
+def of_verdict(verdict: object) -> Row:
+    """The facts of a report that its verdict alone decides."""
+    if verdict is None:
+        return {}
+    return {
+        "valid": verdict in ("pass", "warn", "not_applicable"),
+        "infeasible": verdict == "infeasible",
+        "incomplete": verdict == "incomplete",
+    }
+
+
+@dataclass(frozen=True)
+class Exit:
+    """One transition as the rows decide it."""
+
+    edge: Edge
+    guard: Guard | None
+    needs_fail: bool = False
+    """It revises what a report has judged, so it needs the verdict `fail`."""
+
+    def holds(self, row: Row) -> bool | None:
+        """What the guard says, room left aside."""
+        return truth(self.guarded, row)
+
+    def is_open(self, row: Row) -> bool | None:
+        """Whether there is room for a revise edge; forward edges are always open."""
+        return truth(self.has_room, row)
+
+    def is_allowed(self, row: Row) -> bool | None:
+        return truth(_FAILS, row) if self.needs_fail else True
+
+    def is_enabled(self, row: Row) -> bool | None:
+        return truth(self.condition, row)
+
+    @cached_property
+    def guarded(self) -> ast.expr:
+        return _all([]) if self.guard is None else self.guard.tree
+
+    @cached_property
+    def has_room(self) -> ast.expr:
+        return _all([ast.Name(ROOM + counter, ast.Load()) for counter in self.edge.counters])
+
+    @cached_property
+    def condition(self) -> ast.expr:
+        """Everything that has to hold for it to be enabled."""
+        return _all([self.guarded, self.has_room, *([_FAILS] if self.needs_fail else [])])
+
+
+@dataclass(frozen=True)
+class Table:
+    """All the rows of one state, as the product of its dimensions."""
+
+    exits: tuple[Exit, ...]
+    own: tuple[Dimension, ...]
+    """What the state's work itself decides."""
+    others: tuple[Dimension, ...]
+    is_human: bool = False
+    """A person cannot choose what leads to a closed edge."""
+    is_possible: Callable[[Row], bool] = lambda _: True
+    """Whether there is such a row, of one that may be incomplete."""
+    by_value: frozenset[str] = frozenset()
+    """Facts whose values are told apart one by one, because more than conditions hangs on them."""
+    first: tuple[str, ...] = ()
+    """Those among them that every row tells."""
+    also: tuple[ast.expr, ...] = ()
+    """Conditions beside those of the exits that every row decides."""
+
+    def rows(self, context: Row | None = None) -> Iterator[Row]:
+        """Rows that stand for all there are in a context, told apart as far as is asked."""
+        space = self._space
+        for region in space.told_apart(context or {}, self._next):
+            yield space.row(region)
+
+    def completed(self, row: Row) -> Row:
+        """The row with what follows from its verdict and its rooms."""
+        derived = {**row, **of_verdict(row.get("verdict"))}
+        if not self._back:
+            return derived
+        reached = truth(_all([_not(exit_.has_room) for exit_ in self._back]), row)
+        return derived if reached is None else {**derived, "cap_reached": reached}
+
+    def is_left(self, row: Row) -> bool:
+        """Whether some transition is surely enabled, or the answer is surely refused."""
+        row = self.completed(row)
+        return any(exit_.is_enabled(row) or self._is_refused(exit_, row) for exit_ in self.exits)
+
+    def is_stuck(self, row: Row) -> bool:
+        """Whether surely no transition is enabled."""
+        row = self.completed(row)
+        return all(exit_.is_enabled(row) is False for exit_ in self.exits)
+
+    def taken(self, row: Row) -> Iterator[Exit]:
+        """The transitions that a row may take."""
+        row = self.completed(row)
+        for exit_ in self.exits:
+            enabled = exit_.is_enabled(row)
+            if enabled is not False:
+                yield exit_
+            if enabled or self._is_refused(exit_, row):
+                return
+
+    def without_choice(self) -> Row | None:
+        """What is given where a person is left with no open choice; none where that can't be."""
+        given = self._made_of(self.others)
+        answers = self._made_of(self.own)
+
+        def undecided(region: Region) -> Split | None:
+            """By what an answer hangs on what is given; none where one is surely open."""
+            if any(self._is_open_answer(row) for row in self._answers(answers, region.sure)):
+                return None
+            splits = (given.truth(part, region) for part in self._asked_of_a_person)
+            return next((split for split in splits if isinstance(split, Split)), None)
+
+        for region in given.told_apart({}, undecided):
+            row = given.row(region)
+            if not any(self._is_open_answer(full) for full in self._answers(answers, row)):
+                return row
+        return None
+
+    # -- how rows are told apart -----------------------------------------------------------
+
+    @cached_property
+    def _space(self) -> Space:
+        return self._made_of((*self.others, *self.own))
+
+    def _made_of(self, dimensions: Sequence[Dimension]) -> Space:
+        rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
+        told_by = {fact: frozenset({"verdict"}) for fact in OF_VERDICT} | {"cap_reached": rooms}
+        return Space(dimensions, self.completed, self.is_possible, told_by, self.by_value)
+
+    @cached_property
+    def _back(self) -> tuple[Exit, ...]:
+        return tuple(exit_ for exit_ in self.exits if exit_.edge.back)
+
+    def _next(self, region: Region) -> Split | None:
+        """The next thing that has to be told of a region: in order, up to what is surely taken."""
+        for answered in range(region.answered, len(self._questions)):
+            ask, is_last = self._questions[answered]
+            told = ask(region)
+            if isinstance(told, Split):
+                return replace(told, answered=answered)
+            if told and is_last:
+                return None
+        return None
+
+    @cached_property
+    def _questions(self) -> Sequence[tuple[Question, bool]]:
+        """What is asked in turn, each with whether nothing is left to ask where it holds."""
+        space = self._space
+        taken = [
+            part
+            for exit_ in self.exits
+            for part in (exit_.condition, *((exit_.guarded,) if self.is_human else ()))
+        ]
+        return [
+            *((partial(space.value_of, fact), False) for fact in self.first),
+            *((partial(space.truth, part), False) for part in self.also),
+            *((partial(space.truth, part), True) for part in taken),
+        ]
+
+    def _is_refused(self, exit_: Exit, row: Row) -> bool:
+        return self.is_human and exit_.holds(row) is True
+
+    # -- what a person can choose ----------------------------------------------------------
+
+    @cached_property
+    def _asked_of_a_person(self) -> Sequence[ast.expr]:
+        return [part for exit_ in self.exits for part in (exit_.guarded, exit_.has_room)]
+
+    def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
+        def undecided(region: Region) -> Split | None:
+            for exit_ in self.exits:
+                held = answers.truth(exit_.guarded, region)
+                if isinstance(held, Split):
+                    return held
+                if held:
+                    return None
+            return None
+
+        for region in answers.told_apart(given, undecided):
+            yield self.completed({**given, **answers.row(region)})
+
+    def _is_open_answer(self, row: Row) -> bool:
+        """Whether the first transition that takes an answer surely has room."""
+        for exit_ in self.exits:
+            held, is_open = exit_.holds(row), exit_.is_open(row)
+            if held or (held is None and not is_open):
+                return is_open is True
+        return False
+
+
+def _all(parts: Iterable[ast.expr]) -> ast.expr:
+    return ast.BoolOp(ast.And(), list(parts))
+
+
+def _not(part: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Not(), part)
+
+
+_FAILS = ast.Compare(ast.Name("verdict", ast.Load()), [ast.Eq()], [ast.Constant("fail")])

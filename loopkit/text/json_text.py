@@ -1,0 +1,244 @@
+"""JSON as models write it: by itself, in a fence, or in the middle of prose."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from loopkit.text import one_line
+from loopkit.text.markdown import code_blocks
+
+MAX_DEPTH = 64
+"""How deep lists and objects may be nested; a machine file has the same limit."""
+
+MAX_OPENINGS = 10_000
+"""How many braces and brackets of a text are tried; each error takes time to be placed."""
+
+_OPENING = re.compile(r"[{\[]")
+# What starts like this is meant as JSON, whether or not it can be read.
+_MEANT = re.compile(r"\{\s*[\"']|\[\s*[{\"]")
+_WINDOW = 65_536
+"""So many characters before a value are looked at again where it is broken."""
+_FAR = 20
+"""Characters that were read as JSON before an error, from which on it is meant as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoJson:
+    """Why there is no JSON value to be had, as part of a sentence."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonInText:
+    """The outermost objects and lists in a text, and what was meant as one and is none."""
+
+    values: tuple[object, ...]
+    alone: tuple[bool, ...]
+    """For each value, whether nothing else stands on its first and its last line."""
+    spans: tuple[tuple[int, int], ...]
+    """Where each value starts and ends."""
+    broken: tuple[NoJson, ...]
+
+
+def parse_json(text: str) -> object | NoJson:
+    """The value that the whole text is.
+
+    Strict: NaN, infinities and an object with one key twice are refused, because each reader
+    makes something else of them; so is nesting deeper than 64 levels.
+    """
+    try:
+        value = _DECODER.decode(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        return _placed(error.msg, error.lineno, error.colno)
+    except (ValueError, RecursionError) as error:
+        return NoJson(_limit(error))
+    return _bounded(value)
+
+
+def extract_json(text: str) -> object | NoJson:
+    """The one value in a text: the whole of it, else in a fence, else an object or list in prose.
+
+    A fence goes before prose, one labelled json before others, and in prose an object before a
+    list. A list in prose has to hold an object or to stand on lines of its own: others are marks,
+    links or check boxes. Equal values are one. Different ones, or one beside something broken, are
+    refused: nobody knows which was meant.
+    """
+    whole = parse_json(text)
+    if not isinstance(whole, NoJson):
+        return whole
+    if fenced := _fenced(text):
+        return _only_one(fenced)
+    found = json_in(text)
+    objects = [value for value in found.values if isinstance(value, dict)]
+    placed = zip(found.values, found.alone, strict=True)
+    lists = [value for value, alone in placed if alone or _holds_object(value)]
+    return _only_one([*(objects or lists), *found.broken])
+
+
+def json_in(text: str) -> JsonInText:
+    """All outermost objects and lists in a text, fenced or not, in order."""
+    values: list[object] = []
+    alone: list[bool] = []
+    spans: list[tuple[int, int]] = []
+    broken: list[NoJson] = []
+    window, at = _Window(text), 0
+    for _ in range(MAX_OPENINGS):
+        opening = _OPENING.search(text, at)
+        if opening is None:
+            return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
+        start = opening.start()
+        read, at = window.read(start)
+        if not isinstance(read, NoJson):
+            values.append(read)
+            alone.append(_is_alone(text, start, at))
+            spans.append((start, at))
+        elif at - start >= _FAR or _MEANT.match(text, start):
+            broken.append(read)
+    broken.append(NoJson(f"there are more than {MAX_OPENINGS:,} brackets and braces"))
+    return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
+
+
+@dataclass(slots=True)
+class _Window:
+    """A text of which a value after the other is read.
+
+    Python counts all lines before an error. Without what is far before the value these are few.
+    """
+
+    text: str
+    rest: str = ""
+    """The text from `offset` on."""
+    offset: int = 0
+    line: int = 1
+    """The line of the text that the rest starts in."""
+    column: int = 1
+
+    def __post_init__(self) -> None:
+        self.rest = self.text
+
+    def read(self, start: int) -> tuple[object | NoJson, int]:
+        """The value that starts there, and where reading goes on after it."""
+        if start - self.offset > _WINDOW:
+            self._move(start)
+        try:
+            value, end = _DECODER.raw_decode(self.rest, start - self.offset)
+        except json.JSONDecodeError as error:
+            return self._at_its_place(error), max(error.pos + self.offset, start + 1)
+        except (ValueError, RecursionError) as error:
+            # It does not say where: what follows may be a part of this, and must not be taken.
+            return NoJson(_limit(error)), len(self.text)
+        return _bounded(value), end + self.offset
+
+    def _move(self, start: int) -> None:
+        self.line += self.text.count("\n", self.offset, start)
+        self.column = start - self.text.rfind("\n", 0, start)
+        self.rest, self.offset = self.text[start:], start
+
+    def _at_its_place(self, error: json.JSONDecodeError) -> NoJson:
+        first = error.lineno == 1
+        column = error.colno + (self.column - 1 if first else 0)
+        return _placed(error.msg, error.lineno + self.line - 1, column)
+
+
+def _is_alone(text: str, start: int, end: int) -> bool:
+    before, after = start - 1, end
+    while before >= 0 and text[before] != "\n" and text[before].isspace():
+        before -= 1
+    while after < len(text) and text[after] != "\n" and text[after].isspace():
+        after += 1
+    return (before < 0 or text[before] == "\n") and text[after : after + 1] in ("", "\n")
+
+
+def _holds_object(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
+def canonical(value: object) -> str:
+    """The same text for equal JSON values, whatever the order of their keys."""
+    return json.dumps(value, sort_keys=True)
+
+
+class _Refused(ValueError):
+    """Python would read it, but it is no JSON, or says two things."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _Refused(f"{name} is not a JSON number")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise _Refused(f'an object has the key "{one_line(twice)}" twice')
+    return mapping
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise _Refused(f"{one_line(number)} is too large a number")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+)
+
+
+def _placed(message: str, line: int, column: int) -> NoJson:
+    return NoJson(f"{message[:1].lower()}{message[1:]} at line {line}, column {column}")
+
+
+def _limit(error: ValueError | RecursionError) -> str:
+    if isinstance(error, _Refused):
+        return str(error)
+    if isinstance(error, RecursionError):
+        return f"it is nested more than {MAX_DEPTH} levels deep"
+    # Python limits the digits of a number that it converts.
+    return "a number has too many digits"
+
+
+def _bounded(value: object) -> object | NoJson:
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return value
+    return NoJson(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _fenced(text: str) -> list[object]:
+    """What the fences labelled json hold; without any, those with no label that look like it."""
+    fences = code_blocks(text)
+    labelled = [code for info, code in fences if info in ("json", "jsonc", "json5")]
+    likely = [code for info, code in fences if not info and code.lstrip()[:1] in ("{", "[")]
+    values = [parse_json(code) for code in labelled or likely]
+    return [
+        NoJson(f"in the fence, {value.reason}") if isinstance(value, NoJson) else value
+        for value in values
+    ]
+
+
+def _only_one(candidates: list[object]) -> object | NoJson:
+    broken = next((value for value in candidates if isinstance(value, NoJson)), None)
+    if broken is not None:
+        return broken
+    if not candidates:
+        return NoJson("there is none in the text")
+    if len({canonical(value) for value in candidates}) > 1:
+        return NoJson("there are several different values in the text, and only one is expected")
+    return candidates[0]

@@ -1,0 +1,15 @@
+"""Diagrams of a machine, of the way that a run took through it, and of what cases cover.
+
+`drawing` says what is drawn, as data; each format makes a text of it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from loopkit.views.diagram.marks import Mark, Marks
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
+
+FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid}
+"""What makes the text of each format."""
+
+__all__ = ["FORMATS", "Arrow", "Drawing", "Mark", "Marks", "Node", "drawing", "mermaid"]

@@ -1,0 +1,132 @@
+"""A drawing as text in Mermaid's language for state diagrams.
+
+Every name and every label is written so that nothing in it can be a word of that language.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from loopkit.views.diagram.marks import OF_STATES, Mark
+from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
+from loopkit.views.diagram.texts import TIE
+
+NODE_WIDTH = 32
+ARROW_WIDTH = 26
+"""Columns after which a label goes on in a new line; renderers wrap wider ones on their own."""
+WORD_WIDTH = 48
+"""Columns after which even a word is broken."""
+NEW_LINE = "<br/>"
+STYLES = {
+    "agent": "fill:#dbeafe,stroke:#1d4ed8,color:#111827",
+    "run": "fill:#e0f2f1,stroke:#00695c,color:#111827",
+    "render": "fill:#f3f4f6,stroke:#4b5563,color:#111827",
+    "validate": "fill:#ede9fe,stroke:#6d28d9,color:#111827",
+    "human": "fill:#fef3c7,stroke:#b45309,color:#111827",
+    "choice": "fill:#ffffff,stroke:#4b5563,color:#111827",
+    "success": "fill:#dcfce7,stroke:#15803d,color:#111827",
+    "failure": "fill:#fee2e2,stroke:#b91c1c,color:#111827",
+    "limit": "fill:#ffffff,stroke:#b91c1c,stroke-dasharray:5 4,color:#111827",
+    "visited": "stroke-width:3px",
+    "here": "stroke-width:6px",
+    "unvisited": "fill:#ffffff,color:#9ca3af,stroke:#d1d5db",
+    "uncovered": "stroke:#dc2626,stroke-width:4px,stroke-dasharray:9 5",
+    "impossible": "fill:#ffffff,color:#9ca3af,stroke:#d1d5db",
+}
+OF_MARKS: Mapping[Mark | None, str] = {"missed": "uncovered", "impossible": "impossible"}
+"""The style of a state whose mark has one."""
+# What is kept as it is: letters, digits, blanks and a few signs that mean nothing to Mermaid, nor
+# to the Markdown that it takes labels for. Points and underscores stand inside a word only: `1.`
+# starts a list, `_` emphasis. `www.` would be a link, and `direction` with a blank and two letters
+# turns the diagram, wherever in a line it stands.
+KEPT = re.compile(r"[^\W_]|[ ,=!·→×…]|(?<=[A-Za-z0-9])[._](?=[A-Za-z0-9])")
+WORDS = re.compile(r"(?i)(?<=www)\.|(?<=direction) ")
+# Mermaid turns code points into marks of its own, and in the end these into HTML, in the whole
+# picture; a text that has such a mark would be changed with them.
+PLACEHOLDERS = ("\ufb02\u00b0", "\u00b6\u00df")
+NON_JOINER = "\u200c"
+
+
+def mermaid(drawing: Drawing) -> str:
+    """The diagram, ending with a line break; the same drawing always gives the same text."""
+    return "\n".join([*_head(drawing), *(f"    {line}" for line in _body(drawing))]) + "\n"
+
+
+def _head(drawing: Drawing) -> Iterator[str]:
+    what = f"run {drawing.run} of machine" if drawing.run else "machine"
+    covered = " with what its cases cover" if drawing.is_marked else ""
+    yield f"%% The {what} {drawing.machine}{covered}, drawn by `loopkit diagram`."
+    yield "stateDiagram-v2"
+
+
+def _body(drawing: Drawing) -> Iterator[str]:
+    marked = drawing.run is not None
+    for node in drawing.nodes:
+        yield from _node(node)
+    for arrow in drawing.arrows:
+        yield _arrow(arrow)
+    classes: dict[str, list[str]] = {}
+    for node in drawing.nodes:
+        for name in _classes(node, marked):
+            classes.setdefault(name, []).append(_id(node.name))
+    for name, style in STYLES.items():
+        if name in classes:
+            yield f"classDef {name} {style}"
+            yield f"class {','.join(classes[name])} {name}"
+
+
+def _node(node: Node) -> Iterator[str]:
+    yield f'state "{label(node.title, NODE_WIDTH)}" as {_id(node.name)}'
+    visited = [f"visited {node.visits}×"] if node.visits else []
+    here = [f"the run is {node.here} here"] if node.here else []
+    marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
+    for text in (*node.texts, *visited, *here, *marked):
+        yield f"{_id(node.name)} : {label(text, NODE_WIDTH)}"
+
+
+def _arrow(arrow: Arrow) -> str:
+    line = f"{_end(arrow.source)} --> {_end(arrow.target)}"
+    # Edges have no classes in state diagrams, so that a taken one can only say it.
+    taken = [f"<b>taken {arrow.taken}×</b>"] if arrow.taken else []
+    marked = [f"<b>{label(text, ARROW_WIDTH)}</b>" for text in arrow.marks]
+    lines = [*(label(text, ARROW_WIDTH) for text in arrow.texts), *taken, *marked]
+    return f"{line} : {NEW_LINE.join(lines)}" if lines else line
+
+
+def _classes(node: Node, marked: bool) -> Iterator[str]:
+    yield node.kind
+    if marked and node.name != LIMIT:
+        yield "here" if node.here else "visited" if node.visits else "unvisited"
+    if node.mark in OF_MARKS:
+        yield OF_MARKS[node.mark]
+
+
+def _end(name: str | None) -> str:
+    return "[*]" if name is None else _id(name)
+
+
+def _id(name: str) -> str:
+    # The prefix keeps states apart from Mermaid's words and from the names of JavaScript's objects.
+    return "limit" if name == LIMIT else f"s_{name}"
+
+
+def label(text: str, width: int) -> str:
+    """Text as lines of a label; what could be a sign of Mermaid's stands as its code point."""
+    for pair in PLACEHOLDERS:
+        text = text.replace(pair, f"{pair[0]}{NON_JOINER}{pair[1:]}")
+    return NEW_LINE.join(_escaped(line) for line in _wrapped(text, width))
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        line = line.replace(TIE, " ")
+        for start in range(0, len(line), WORD_WIDTH):
+            yield line[start : start + WORD_WIDTH]
+
+
+def _escaped(line: str) -> str:
+    kept = {match.start() for match in KEPT.finditer(line)}
+    kept -= {match.start() for match in WORDS.finditer(line)}
+    return "".join(c if i in kept else f"#{ord(c)};" for i, c in enumerate(line))

@@ -1,0 +1,134 @@
+"""What a diagram shows, before any format: nodes and arrows with their texts and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from loopkit.engine.state import RunState
+from loopkit.language import FinalState, State, state_kind
+from loopkit.machine.graph import ERROR_EVENTS, Edge, Graph
+from loopkit.views.diagram.marks import Mark, Marks
+from loopkit.views.diagram.texts import edge_texts, error_texts, limit_texts, state_texts
+
+LIMIT = "(limit)"
+"""The node from which `limits.then` is reached; no state can have this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A state, or the place that stands for every limit."""
+
+    name: str
+    kind: str
+    """The kind of a state, `success` or `failure` for a final one, or `limit`."""
+    title: str
+    texts: tuple[str, ...]
+    """What stands under the title: paragraphs, in which no-break spaces tie words together."""
+    visits: int = 0
+    """How often the run entered it."""
+    here: str = ""
+    """The run's status where it stands here, such as `waiting`."""
+    mark: Mark | None = None
+    """Whether cases cover it, where that is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One edge, or several edges that are one for a reader."""
+
+    source: str | None
+    """A node, or none for the point at which every run starts."""
+    target: str | None
+    """A node, or none for the point at which every run ends."""
+    texts: tuple[str, ...] = ()
+    """Paragraphs, as in a node."""
+    edges: tuple[str, ...] = ()
+    """The ids of the edges that it shows."""
+    taken: int = 0
+    """How often the run took it."""
+    marks: tuple[str, ...] = ()
+    """What cases do not cover of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A machine, with the way of a run through it or what its cases cover, where one is given."""
+
+    machine: str
+    nodes: tuple[Node, ...]
+    arrows: tuple[Arrow, ...]
+    run: str | None = None
+    """The run whose visits and taken arrows are counted."""
+    is_marked: bool = False
+    """Whether it says what cases cover."""
+
+
+def drawing(graph: Graph, run: RunState | None = None, marks: Marks | None = None) -> Drawing:
+    """The drawing of a machine; every edge of the graph is in exactly one arrow."""
+    way, marked = run or RunState(), marks or Marks()
+    return Drawing(
+        machine=graph.machine.name or "machine",
+        nodes=(*_states(graph, way, marked), *_limit(graph)),
+        arrows=tuple(_arrows(graph, _Marking(way.route, marked))),
+        run=run.run if run else None,
+        is_marked=marks is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Marking:
+    """What arrows say beside their own texts."""
+
+    route: Sequence[str]
+    marks: Marks
+
+
+def _states(graph: Graph, run: RunState, marks: Marks) -> Iterator[Node]:
+    # Layouts walk the nodes in this order and take an edge for a way back where it closes a
+    # cycle. With the targets of `revise` first, these are the revise edges and mostly no others.
+    revised = {edge.target for edge in graph.edges if edge.back}
+    for name in sorted(graph.states, key=lambda name: name not in revised):
+        texts = tuple(state_texts(graph.machine, name))
+        here = run.status if name == run.state else ""
+        visits, mark = run.visits.get(name, 0), marks.states.get(name)
+        yield Node(name, _kind(graph.states[name]), name, texts, visits, here, mark)
+
+
+def _kind(state: State) -> str:
+    return state.final if isinstance(state, FinalState) else state_kind(state)
+
+
+def _limit(graph: Graph) -> Iterator[Node]:
+    if any(edge.event == "limit" for edge in graph.edges):
+        yield Node(LIMIT, "limit", "limit reached", tuple(limit_texts(graph.machine.limits)))
+
+
+def _arrows(graph: Graph, marking: _Marking) -> Iterator[Arrow]:
+    yield Arrow(None, graph.machine.start)
+    for name in graph.states:
+        for edge in graph.on(name, "done"):
+            yield _arrow(name, [edge], edge_texts(graph, edge), marking)
+        yield from _error_arrows(graph, name, marking)
+    if limits := [edge for edge in graph.edges if edge.event == "limit"]:
+        # Drawn once, because each agent, run and validate state has this edge.
+        taken_in = [f"in {edge.source}" for edge in limits if edge.id in marking.route]
+        yield _arrow(LIMIT, limits, ("at most once", *taken_in), marking)
+    for name in graph.machine.finals:
+        yield Arrow(name, None)
+
+
+def _error_arrows(graph: Graph, name: str, marking: _Marking) -> Iterator[Arrow]:
+    # Errors that lead forward to one state are one arrow; a revise edge has its own budget.
+    alike: dict[str, list[Edge]] = {}
+    for event in ERROR_EVENTS:
+        for edge in graph.on(name, event):
+            alike.setdefault(edge.id if edge.back else edge.target, []).append(edge)
+    for edges in alike.values():
+        yield _arrow(name, edges, error_texts(graph, edges), marking)
+
+
+def _arrow(source: str, edges: Sequence[Edge], texts: tuple[str, ...], marking: _Marking) -> Arrow:
+    ids = tuple(edge.id for edge in edges)
+    taken = sum(edge in ids for edge in marking.route)
+    return Arrow(source, edges[0].target, texts, ids, taken, marking.marks.on(edges))

@@ -1,0 +1,146 @@
+"""The texts of a diagram: what a state does, when an edge is taken and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loopkit.language import (
+    AgentState,
+    CommandState,
+    FinalState,
+    HumanState,
+    JudgeRule,
+    Limits,
+    Machine,
+    Rule,
+    State,
+    ValidateState,
+    rules_of,
+    state_kind,
+)
+from loopkit.language.validators import rule_kind
+from loopkit.machine.graph import ERROR_EVENTS, TOTAL, Edge, Graph, artifact_of
+from loopkit.text import one_line
+
+MAX_CHARS = 200
+"""How much of one text of the author's is shown."""
+TIE = "\u00a0"
+"""A space at which no line ends."""
+SPENT = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
+"""The limits that lead to `limits.then`."""
+
+
+def state_texts(machine: Machine, name: str) -> Iterator[str]:
+    """The kind of a state, and who or what does its work."""
+    state = machine.states[name]
+    artifact = artifact_of(machine, name)
+    written = f" →{TIE}{artifact}" if artifact not in (None, name) else ""
+    yield _shown(_kind(state)) + written
+    match state:
+        case ValidateState():
+            named = (item if isinstance(item, str) else _rule(item) for item in state.by)
+            yield _shown("by " + ", ".join(named))
+            yield from _judges(machine, state)
+        case HumanState():
+            yield _shown(", ".join(state.choices))
+            if state.timeout is not None and state.otherwise is not None:
+                yield _shown(f"after {_duration(state.timeout)}: {state.otherwise}")
+
+
+def _kind(state: State) -> str:
+    match state:
+        case AgentState():
+            return f"agent {state.agent}"
+        case CommandState():
+            return "run " + " ".join(state.run)
+        case ValidateState():
+            return f"validate {state.validate_}"
+        case FinalState():
+            return state.final
+    return state_kind(state)
+
+
+def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
+    """The agents whom the named validators ask; an inline rule says it itself."""
+    for name in state.by:
+        if isinstance(name, str) and name in machine.validators:
+            rules = rules_of(machine.validators[name])
+            asked = dict.fromkeys(_asked(rule) for rule in rules if isinstance(rule, JudgeRule))
+            if asked:
+                yield f"{name} asks {', '.join(asked)}"
+
+
+def _asked(rule: JudgeRule) -> str:
+    """The agent of a judge, and how often it is asked where that is not once."""
+    times = f" {rule.samples} times" if rule.samples > 1 else ""
+    return f"{rule.judge}{times}" + (" and again where it fails" if rule.confirm else "")
+
+
+def _rule(rule: Rule) -> str:
+    """An inline rule by its kind and the one value that it is about."""
+    kind = (rule_kind(rule) or "").strip("<>")
+    # The value of `schema` is a whole tree.
+    plain = "" if kind == "schema" else getattr(rule, kind)
+    value = _asked(rule) if isinstance(rule, JudgeRule) else plain
+    words = " ".join(value) if isinstance(value, tuple) else str(value)
+    return one_line(f"{kind} {words}", 60) + (f" ({rule.severity})" if rule.severity else "")
+
+
+def edge_texts(graph: Graph, edge: Edge) -> tuple[str, ...]:
+    """The number of a transition, its guard, and what bounds it where it leads back."""
+    alternatives = graph.on(edge.source, "done")
+    number = alternatives.index(edge) + 1
+    guard = edge.guard or ("otherwise" if number > 1 else "")
+    return (_shown(f"{number} · {guard}" if guard else str(number)), *_revising(graph, edge))
+
+
+def error_texts(graph: Graph, edges: Sequence[Edge]) -> tuple[str, ...]:
+    """The classes of errors that edges with one target catch, and what bounds them."""
+    events = [edge.event for edge in edges]
+    caught = "any" if len(events) == len(ERROR_EVENTS) else " or ".join(events)
+    return (f"on {caught} error", *_revising(graph, edges[0]))
+
+
+def _revising(graph: Graph, edge: Edge) -> Iterator[str]:
+    if edge.back:
+        yield ", ".join(["revise", *(_budget(graph, edge, counter) for counter in edge.counters)])
+    if edge.resets:
+        yield "resets " + ", ".join(_counter(graph, counter) for counter in edge.resets)
+
+
+def _budget(graph: Graph, edge: Edge, counter: str) -> str:
+    cap = graph.caps.get(counter, 0)
+    if counter == edge.id:
+        return f"max{TIE}{cap}"
+    if counter == TOTAL:
+        return f"total{TIE}{cap}"
+    return f"{_counter(graph, counter).replace(' ', TIE)}: {cap}{TIE}shared"
+
+
+def _counter(graph: Graph, counter: str) -> str:
+    """A counter by the name of its budget, or by the edge that it counts."""
+    edge = graph.by_id.get(counter)
+    if edge is None:
+        return counter.replace(":", " ")
+    if edge.event != "done":
+        return f"{edge.source} on {edge.event} error"
+    return f"{edge.source} {graph.on(edge.source, 'done').index(edge) + 1}"
+
+
+def limit_texts(limits: Limits) -> Iterator[str]:
+    """Which limits there are, and where they are looked at."""
+    yield "in any agent, run or validate state"
+    for name in SPENT:
+        if (value := getattr(limits, name)) is not None:
+            yield f"{name} {_duration(value) if name == 'time' else f'{value:.12g}'}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("m", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:.12g}{unit}"
+    return f"{seconds:.12g}s"
+
+
+def _shown(text: str) -> str:
+    return one_line(text, MAX_CHARS)

@@ -1,0 +1,146 @@
+"""The plan as data: bounds, the agents with their first prompts, the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from loopkit.agents.model.pricing import dearest_call
+from loopkit.engine.names import render
+from loopkit.engine.state import RunState
+from loopkit.language import (
+    Agent,
+    AgentState,
+    CommandAgent,
+    CommandRule,
+    CommandState,
+    JudgeRule,
+    Machine,
+    ModelAgent,
+    ValidateState,
+)
+from loopkit.language.template import TemplateError
+from loopkit.machine.program import Program
+from loopkit.proof.bounds import Anatomy, Bounds, explore
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A place at which an agent is asked."""
+
+    agent: str
+    place: str
+    """The state's name for an author, `STATE · VALIDATOR` for a judge."""
+    who: tuple[str, ...]
+    """The models of the ladder, or the program with its arguments."""
+    call_usd: float | None
+    """What one call costs at most; None where that is not known."""
+    times: int = 1
+    """How often a judge is asked for one report at most, re-asks and retries left out."""
+    prompt: str | None = None
+    """The first prompt, filled in; None where it takes something that the run has to make first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A command that a run can start, at a state or for a validator of it."""
+
+    place: str
+    argv: tuple[str, ...]
+    is_filled: bool
+    """Whether the arguments are filled in, because they take nothing but the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is known of a run before it starts."""
+
+    machine: Machine
+    bounds: Bounds
+    asked: tuple[Asking, ...]
+    commands: tuple[Running, ...]
+
+
+def plan_of(
+    machine: Machine, inputs: Mapping[str, Any], assume: Mapping[str, Fraction] | None = None
+) -> Plan:
+    """The plan of a sound machine with as much of the input as is known.
+
+    Raises Endless and NotDetermined as `bounds.explore` does.
+    """
+
+    def price(agent: str, _place: str) -> float | None:
+        return call_usd(machine.agents[agent])
+
+    anatomy = Anatomy.of_machine(machine)
+    bounds = explore(anatomy, price=price, inputs=inputs, assume=assume)
+    program = Program(machine, "plan")
+    return Plan(
+        machine=machine,
+        bounds=bounds,
+        asked=tuple(_asked(program, inputs)),
+        commands=tuple(_commands(program, inputs)),
+    )
+
+
+def call_usd(agent: Agent) -> float | None:
+    """What one call of an agent costs at most, whatever it is sent."""
+    return agent.price_per_run if isinstance(agent, CommandAgent) else dearest_call(agent)
+
+
+def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
+    for name, state in program.machine.states.items():
+        if isinstance(state, AgentState):
+            prompt = _filled(program, inputs, name, state.prompt)
+            yield _asking(program.machine, state.agent, name, prompt=prompt)
+        elif isinstance(state, ValidateState):
+            for validator, rules in program.validators_of(state).items():
+                for rule in rules:
+                    if isinstance(rule, JudgeRule):
+                        place = f"{name} · {validator}"
+                        times = rule.samples + (rule.confirm is not None)
+                        yield _asking(program.machine, rule.judge, place, times=times)
+
+
+def _asking(
+    machine: Machine, agent: str, place: str, *, times: int = 1, prompt: str | None = None
+) -> Asking:
+    definition = machine.agents[agent]
+    who = definition.model if isinstance(definition, ModelAgent) else definition.command
+    return Asking(agent, place, who, call_usd(definition), times, prompt)
+
+
+def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
+    for name, state in program.machine.states.items():
+        if isinstance(state, CommandState):
+            yield _running(program, inputs, name, name, state.run)
+        elif isinstance(state, ValidateState):
+            for validator, rules in program.validators_of(state).items():
+                for rule in rules:
+                    if isinstance(rule, CommandRule):
+                        place = f"{name} · {validator}"
+                        yield _running(program, inputs, name, place, rule.command)
+
+
+def _running(
+    program: Program, inputs: Mapping[str, Any], state: str, place: str, argv: tuple[str, ...]
+) -> Running:
+    filled = [_filled(program, inputs, state, element) for element in argv]
+    known = tuple(element for element in filled if element is not None)
+    is_filled = len(known) == len(argv)
+    return Running(place, known if is_filled else argv, is_filled)
+
+
+def _filled(program: Program, inputs: Mapping[str, Any], state: str, text: str) -> str | None:
+    """A template filled in as on the first visit of a state; None where it takes more."""
+    run = RunState(input=dict(inputs), state=state)
+    later = program.graph.states.keys() | program.graph.artifacts.keys()
+    if program.template(text).names & later:
+        return None
+    try:
+        return render(program, run, text)
+    except TemplateError:
+        # It takes an input that is not given yet.
+        return None

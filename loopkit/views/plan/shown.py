@@ -1,0 +1,221 @@
+"""A plan as text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from loopkit.language import Limits
+from loopkit.machine.graph import cap_value
+from loopkit.proof.bounds import Bounds, Extreme, Range, Taken
+from loopkit.text import indented, one_line, plural, printable
+from loopkit.views.plan.planned import Asking, Plan
+
+LONGEST_PROMPT = 4_000
+"""Characters of a first prompt that are shown."""
+
+
+def shown(plan: Plan, inputs: Mapping[str, object]) -> str:
+    """The whole plan, for a person to read before the run is paid."""
+    parts = [
+        "\n".join(_head(plan)),
+        "\n".join(_table(plan)),
+        "\n".join(_expected(plan.bounds)),
+        "\n".join(_worst_way(plan.bounds)),
+        "\n".join(_limits(plan.machine.limits, inputs)),
+        "\n".join(_agents(plan)),
+        "\n".join(_commands(plan)),
+        "\n\n".join(_prompts(plan)),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    machine, bounds = plan.machine, plan.bounds
+    yield f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": ")
+    if bounds.configurations is None:
+        yield "too many configurations to look at each; each run ends; what is not exact says so"
+    else:
+        yield (
+            f"{plural(len(machine.states), 'state')}, {bounds.configurations:,} configurations, "
+            f"{bounds.paths:,} paths; each of them ends"
+        )
+
+
+# -- the table -----------------------------------------------------------------------------
+
+
+def _table(plan: Plan) -> Iterator[str]:
+    bounds = plan.bounds
+    rows = [
+        ("", "least", "most", ""),
+        ("agent runs", *_range(bounds.runs, _count), "an author or a judge at work"),
+        ("calls", *_range(bounds.calls, _count), "with every retry and re-ask"),
+        ("cost", *_range(bounds.cost, _usd), _cost_note(plan)),
+    ]
+    rows += _by("agent", bounds.calls.worst.by_agent) + _by("state", bounds.calls.worst.by_state)
+    yield from aligned(rows)
+    yield (
+        "without a resume, each of which renews the tries, "
+        "plus one for each call that is open when the process is killed"
+    )
+
+
+def _range(found: Range, told: Callable[[float | None], str]) -> tuple[str, str]:
+    least = "never" if found.best is None else _edge(found.best, "at least", told)
+    return least, _edge(found.worst, "at most", told)
+
+
+def _edge(extreme: Extreme, how: str, told: Callable[[float | None], str]) -> str:
+    """One end of a range; where it is not exact, between what is known and what is not excluded."""
+    if extreme.is_exact:
+        return told(extreme.total)
+    if extreme.known is None:
+        return f"{how} {told(extreme.total)}"
+    low, high = sorted(told(end) for end in (extreme.known, extreme.total))
+    return f"between {low} and {high}"
+
+
+def _cost_note(plan: Plan) -> str:
+    limit = plan.machine.limits.cost_usd
+    worst = plan.bounds.cost.worst.total
+    if limit is None:
+        return "each call at its dearest; no `cost_usd` limits it"
+    binds = worst is None or worst > limit
+    return f"each call at its dearest; `cost_usd` ends a run at {_usd(limit)}" if binds else ""
+
+
+def _by(word: str, totals: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
+    if len(totals) < 2:
+        return []
+    return [(f"  calls, {word} {name}", "", _count(n), "") for name, n in totals.items()]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as columns: the first and the last to the left, those between to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for first, *numbers, last in rows:
+        middle = "  ".join(n.rjust(w) for n, w in zip(numbers, widths[1:-1], strict=True))
+        yield f"{first.ljust(widths[0])}  {middle}  {last}".rstrip()
+
+
+def _count(number: float | None) -> str:
+    return "unknown" if number is None else f"{int(number):,}"
+
+
+def _usd(number: float | None) -> str:
+    if number is None:
+        return "unknown"
+    return f"${number:,.2f}" if number >= 1 or number == 0 else f"${number:.4f}"
+
+
+# -- the rest ------------------------------------------------------------------------------
+
+
+def _expected(bounds: Bounds) -> Iterator[str]:
+    means = bounds.expected
+    if means is None:
+        return
+    cost = None if means.cost is None else float(means.cost)
+    yield "Expected, under the given probabilities:"
+    yield f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls, {_usd(cost)}"
+    for outcome, share in means.outcomes.items():
+        yield f"  {outcome}: {float(share):.1%}"
+    if means.left_out:
+        yield f"  {float(means.left_out):.2%} of all runs are left out, so the means are too low"
+
+
+def _worst_way(bounds: Bounds) -> Iterator[str]:
+    worst = bounds.calls.worst
+    if not worst.way or not worst.known:
+        return
+    is_known = "" if worst.is_exact else " that is known"
+    yield f"The way{is_known} that takes the most calls ({_count(worst.known)}):"
+    yield from (f"  {line}" for line in _steps(bounds.calls.worst))
+
+
+def _steps(extreme: Extreme) -> Iterator[str]:
+    if extreme.inputs:
+        yield f"with {_facts(extreme.inputs)}"
+    for number, step in enumerate(extreme.way, 1):
+        facts = f" ({_facts(step.facts)})" if step.facts else ""
+        yield f"{number}. {step.state}{_event(step)}{facts}"
+
+
+def _event(step: Taken) -> str:
+    if step.event == "done":
+        return ""
+    return f": {step.event}" + (" error" if step.event != "limit" else " reached")
+
+
+def _facts(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} = {_fact(value)}" for name, value in facts.items())
+
+
+def _fact(value: object) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _limits(limits: Limits, inputs: Mapping[str, object]) -> Iterator[str]:
+    told = {name: getattr(limits, name) for name in type(limits).model_fields}
+    written = {name: told[name] for name in told if name in limits.model_fields_set and told[name]}
+    if written:
+        yield "Limits:"
+    for name, value in written.items():
+        yield f"  {name}: {_bound(value, inputs)}"
+
+
+def _bound(value: object, inputs: Mapping[str, object]) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_bound(inner, inputs)}" for name, inner in value.items())
+    if isinstance(value, str) and value.startswith("input."):
+        return f"{value}, here {cap_value(value, inputs)}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _agents(plan: Plan) -> Iterator[str]:
+    if not plan.asked:
+        return
+    yield "Who is asked:"
+    rows = [
+        ("  " + asking.place, _agent(asking), _who(asking), _price(asking)) for asking in plan.asked
+    ]
+    widths = [max(len(row[index]) for row in rows) for index in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        yield f"{'  '.join(cells)}  {row[3]}"
+
+
+def _agent(asking: Asking) -> str:
+    return f"{asking.agent}, up to {asking.times} times" if asking.times > 1 else asking.agent
+
+
+def _who(asking: Asking) -> str:
+    return one_line(" → ".join(asking.who), 60)
+
+
+def _price(asking: Asking) -> str:
+    if asking.call_usd is None:
+        return "no known price"
+    return f"at most {_usd(asking.call_usd)} a call" if asking.call_usd else "free"
+
+
+def _commands(plan: Plan) -> Iterator[str]:
+    if not plan.commands:
+        return
+    yield "Commands that can run:"
+    for command in plan.commands:
+        line = shlex.join(command.argv) if command.is_filled else " ".join(command.argv)
+        yield f"  {command.place}: {one_line(line, 200)}"
+
+
+def _prompts(plan: Plan) -> Iterator[str]:
+    for asking in plan.asked:
+        if asking.prompt is not None:
+            text = printable(asking.prompt).strip("\n")
+            rest = len(text) - LONGEST_PROMPT
+            more = f"\n  … and {rest:,} characters more" if rest > 0 else ""
+            body = indented(text[:LONGEST_PROMPT], "  ")
+            yield f"First prompt of {asking.place}:\n{body}{more}"

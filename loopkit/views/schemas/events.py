@@ -1,0 +1,47 @@
+"""The schema of the lines that `loopkit runs logs --jsonl` and `--output jsonl` print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopkit.engine.events import EVENTS, Event
+from loopkit.views.schemas.generate import DRAFT_07
+from loopkit.views.schemas.records import records_of
+
+HEAD: dict[str, dict[str, str]] = {
+    "seq": {"type": "integer", "description": "Its place in the run, from 1 without gaps."},
+    "epoch": {"type": "integer", "description": "Which owner of the run wrote it."},
+    "time": {"type": "number", "description": "Unix time at which it was stored."},
+}
+"""What every event says besides its own keys."""
+DESCRIPTION = (
+    "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`; `type` says which "
+    "keys it has. Read it openly: a later version may add keys and types, and takes none away."
+)
+
+
+def event_schema() -> dict[str, Any]:
+    """The JSON Schema of one printed event. Keys and types that it does not name are allowed."""
+    definitions = records_of(EVENTS.values())
+    for name, noun in EVENTS.items():
+        definitions[noun.__name__] = _with_head(name, definitions[noun.__name__])
+    return {
+        "$schema": DRAFT_07,
+        "description": DESCRIPTION,
+        "type": "object",
+        "properties": {"type": {"type": "string", "examples": list(EVENTS)}},
+        "required": ["type"],
+        "allOf": [_of_type(name, noun) for name, noun in EVENTS.items()],
+        "definitions": definitions,
+    }
+
+
+def _with_head(name: str, record: dict[str, Any]) -> dict[str, Any]:
+    kind = {"const": name, "description": "What happened; it says which other keys there are."}
+    properties = {**HEAD, "type": kind, **record["properties"]}
+    return {**record, "properties": properties, "required": list(properties)}
+
+
+def _of_type(name: str, noun: type[Event]) -> dict[str, Any]:
+    is_this = {"properties": {"type": {"const": name}}, "required": ["type"]}
+    return {"if": is_this, "then": {"$ref": f"#/definitions/{noun.__name__}"}}
