@@ -91,7 +91,7 @@ def plan(
     """What a run would do and cost, with as much of the input as is known.
 
     `assume` gives probabilities of facts, such as `{"judge.valid": Fraction("0.6")}`. Raises
-    ProblemsFound and InvalidInput.
+    ProblemsFound, InvalidInput, and NotDetermined where they leave something open.
     """
     loaded = _sound(machine)
     return plan_of(loaded.machine, partial_input(loaded.machine, input or {}), assume)

@@ -1,0 +1,230 @@
+"""loopkit from Python: the same runs and refusals as on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit import (
+    AnswerRefused,
+    InvalidInput,
+    JournalError,
+    NotRunnable,
+    ProblemsFound,
+    answer,
+    arun,
+    check,
+    load,
+    plan,
+    resume,
+    run,
+    start,
+)
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+[NOTE] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+HALF = ("check.valid", "ask.accept")
+DATA = """
+loopkit: 1
+LIMITS
+agents: {planner: {model: openai/gpt-5-mini, schema: {steps: [str]}, retry: {backoff: 0.01s}}}
+states:
+  plan: {agent: planner, prompt: Plan., output: steps, next: check}
+  check:
+    validate: steps
+    by: [{schema: {steps: {type: array, minItems: 2}}}]
+    transitions: [{guard: valid, target: done}, {revise: plan, max: 2}, {target: failed}]
+  done: {final: success, result: steps}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("machines").mkdir()
+    Path("machines/note.yaml").write_text(NOTE, encoding="utf-8")
+    Path("data.yaml").write_text(DATA.replace("LIMITS", ""), encoding="utf-8")
+
+
+def say(*replies: Any) -> Any:
+    """A function that gives the replies one after the other, and raises those that are errors."""
+    left = list(replies)
+
+    def said(prompt: str, messages: list[dict[str, str]]) -> Any:
+        assert messages[-1] == {"role": "user", "content": prompt}
+        reply = left.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    return said
+
+
+def test_the_examples_of_the_page_run_and_print_what_they_say(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(example, names)
+    assert capsys.readouterr().out.splitlines() == [
+        "accepted Decided: we ship on Monday.",
+        "waiting ['accept', 'reject']",
+        "given_up False",
+        "write → check",
+        "check → write",
+        "write → check",
+        "check → accepted",
+    ]
+
+
+def test_data_of_a_function_is_judged_and_sent_back_like_a_models() -> None:
+    result = run("data.yaml", agents={"planner": say({"steps": ["a"]}, {"steps": ["a", "b"]})})
+    assert (result.outcome, result.success) == ("done", True)
+    assert result.result == {"steps": {"steps": ["a", "b"]}}
+    assert result.usage.agent_calls == 2
+
+
+async def test_an_async_function_plays_an_agent_in_the_loop_of_its_caller() -> None:
+    loops = []
+
+    async def planner(_prompt: str, _messages: list[dict[str, str]]) -> dict[str, list[str]]:
+        loops.append(asyncio.get_running_loop())
+        return {"steps": ["a", "b"]}
+
+    assert (await arun("data.yaml", agents={"planner": planner})).outcome == "done"
+    assert loops == [asyncio.get_running_loop()]
+
+
+async def test_run_works_where_an_event_loop_runs_already() -> None:
+    result = run("data.yaml", agents={"planner": say({"steps": ["a", "b"]})})
+    assert result.outcome == "done"
+
+
+def test_a_server_that_is_not_there_is_tried_again_and_other_errors_suspend() -> None:
+    replies = say(ConnectionError("gone"), {"steps": ["a", "b"]})
+    assert run("data.yaml", agents={"planner": replies}).outcome == "done"
+    stopped = run("data.yaml", agents={"planner": say(KeyError("steps"))})
+    assert stopped.status == "suspended"
+    assert stopped.suspended is not None
+    assert "agent `planner` raised KeyError: 'steps'" in stopped.suspended.message
+    # The next process goes on with it, and only what failed is asked again.
+    gone_on = resume(stopped.run, agents={"planner": say({"steps": ["a", "b"]})})
+    assert (gone_on.run, gone_on.outcome) == (stopped.run, "done")
+
+
+def test_what_is_neither_text_nor_data_suspends_with_its_type() -> None:
+    stopped = run("data.yaml", agents={"planner": say({1, 2})})
+    assert stopped.suspended is not None
+    assert "agent `planner` returned set, neither text nor data" in stopped.suspended.message
+
+
+def test_a_run_in_memory_writes_nothing() -> None:
+    result = run("data.yaml", agents={"planner": say({"steps": ["a", "b"]})}, state=None)
+    assert result.outcome == "done"
+    assert not Path(".loopkit").exists()
+
+
+async def test_whoever_stops_listening_stops_the_run_which_can_be_resumed() -> None:
+    hangs = asyncio.Event()
+
+    async def planner(_prompt: str, _messages: list[dict[str, str]]) -> str:
+        await hangs.wait()
+        return ""
+
+    events = start("data.yaml", agents={"planner": planner})
+    seen = []
+    async for event in events:
+        seen.append(event)
+        if event.type == "intended":
+            break
+    await events.aclose()
+    assert [event.type for event in seen] == ["started", "entered", "intended"]
+    run_id = seen[0].run
+    gone_on = resume(run_id, agents={"planner": say({"steps": ["a", "b"]})})
+    assert gone_on.status in ("waiting", "finished")
+
+
+def test_an_unsound_machine_is_refused_with_all_its_problems() -> None:
+    text = NOTE.replace("target: given_up", "target: nowhere").replace("revise: write", "revise: x")
+    Path("bad.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ProblemsFound) as refused:
+        run("bad.yaml", {"topic": "x"})
+    assert len(refused.value.problems) == 2
+    told = check("bad.yaml")
+    assert {problem.code for problem in refused.value.problems} <= {p.code for p in told}
+    assert check(load("machines/note.yaml")) == []
+
+
+def test_a_machine_whose_form_is_wrong_is_checked_without_raising() -> None:
+    Path("bad.yaml").write_text("loopkit: 1\nstates: 3\n", encoding="utf-8")
+    assert [problem.span is not None for problem in check("bad.yaml")] == [True]
+    with pytest.raises(ProblemsFound):
+        run("bad.yaml")
+
+
+def test_an_input_that_the_machine_does_not_take_is_refused_with_all_faults() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        run("machines/note.yaml", {"tpic": "x"})
+    assert [fault.message for fault in refused.value.faults] == [
+        "input `topic` is missing",
+        "unknown input `tpic`; did you mean `topic`?",
+    ]
+    assert not Path(".loopkit").exists()
+
+
+def test_a_function_for_an_agent_that_is_not_there_is_refused() -> None:
+    with pytest.raises(NotRunnable, match="no agent `planer`; did you mean `planner`"):
+        run("data.yaml", agents={"planer": say()})
+
+
+@pytest.mark.parametrize("limit", ["cost_usd: 1", "tokens: 100000"])
+def test_a_limit_on_what_a_function_spends_can_not_be_kept_and_is_refused(limit: str) -> None:
+    Path("data.yaml").write_text(DATA.replace("LIMITS", f"limits: {{{limit}}}"), encoding="utf-8")
+    with pytest.raises(NotRunnable, match=f"`limits.{limit.partition(':')[0]}` can't be kept"):
+        run("data.yaml", agents={"planner": say()})
+
+
+def test_a_limit_on_calls_holds_for_functions() -> None:
+    text = DATA.replace("LIMITS", "limits: {agent_calls: 1}")
+    Path("data.yaml").write_text(text, encoding="utf-8")
+    result = run("data.yaml", agents={"planner": say({"steps": ["a"]})})
+    assert result.suspended is not None
+    assert result.suspended.reason == "limit"
+    raised = resume(
+        result.run, limits={"agent_calls": 2}, agents={"planner": say({"steps": ["a", "b"]})}
+    )
+    assert raised.outcome == "done"
+
+
+def test_answers_and_runs_that_do_not_fit_are_refused_with_the_reason() -> None:
+    waiting = run("machines/note.yaml", {"topic": "x"}, agents={"writer": say("a", "b", "c")})
+    with pytest.raises(AnswerRefused, match="there is no choice `acept`"):
+        answer(waiting.run, "acept")
+    assert answer(waiting.run, "accept").result == {"note": "c"}
+    with pytest.raises(NotRunnable, match="is over: accepted"):
+        resume(waiting.run)
+    with pytest.raises(JournalError, match="there is no run 'x'"):
+        resume("x")
+
+
+def test_a_plan_takes_what_is_known_of_the_input_and_asks_nobody() -> None:
+    planned = plan("machines/note.yaml", assume=dict.fromkeys(HALF, Fraction(1, 2)))
+    assert planned.bounds.runs.worst.total == 3
+    assert not Path(".loopkit").exists()
+
+
+def test_importing_loopkit_loads_nothing_before_a_name_is_asked_for() -> None:
+    code = "import sys, loopkit; print({'pydantic', 'jinja2', 'asyncio'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "set()\n"
