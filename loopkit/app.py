@@ -31,7 +31,7 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
 from loopkit.language.load import Loaded, digest_of, load_resolved, named_file
 from loopkit.machine.program import Program
-from loopkit.outside.redaction import redactor
+from loopkit.outside.redaction import Redact, redactor
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text import is_broken
 
@@ -108,6 +108,7 @@ class App:
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
         self._token = token
+        self._redactors: dict[tuple[str, ...], Redact] = {}
         self.functions = functions or {}
 
     @classmethod
@@ -273,6 +274,12 @@ class App:
             self._engines[digest] = Engine(Program(machine, digest))
         return self._engines[digest]
 
+    def _redactor(self, names: tuple[str, ...]) -> Redact:
+        """What takes secrets out of texts; made once, with the environment as it is then."""
+        if names not in self._redactors:
+            self._redactors[names] = redactor(os.environ, names)
+        return self._redactors[names]
+
     async def _active(self, claim: Claim, machine: Machine, scenario: Scenario | None) -> ActiveRun:
         state = await self.state_of(claim.run)
         engine = self.engine(machine, state.definition)
@@ -288,7 +295,7 @@ class App:
             commands=PlayedResults(scenario.commands if scenario else {}),
             person=ScriptedPerson(scenario.answers if scenario else {}, self.person, self.clock),
             breakers=self.breakers,
-            redact=redactor(os.environ, machine.key_names),
+            redact=self._redactor(tuple(machine.key_names)),
             listeners=self.listeners,
             state=state,
         )

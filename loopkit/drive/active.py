@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,7 +76,7 @@ class ActiveRun:
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from looking at the limits to the intent that reserves in them."""
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """The project folder, in which workspaces lie."""
         return Path(self.state.folder)

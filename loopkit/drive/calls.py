@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
@@ -150,7 +151,7 @@ async def _try(active: ActiveRun, work: Work, request: Request) -> Replied:
     try:
         await work.ready()
         intent, deadline_s = await _intend(active, work, request)
-        request = _counted(active, work, replace(request, key=intent.key, deadline_s=deadline_s))
+        request = _counted(active, work, request, key=intent.key, deadline_s=deadline_s)
         replied = await _make(active, work, request, deadline_s)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
@@ -222,8 +223,8 @@ async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Inte
     return intent, deadline_s
 
 
-def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
-    """The request with the place of this call among all of the agent's."""
+def _counted(active: ActiveRun, work: Work, request: Request, **sent: Any) -> Request:
+    """The request with the place of this call among all of the agent's, and what was `sent`."""
     known, asked, asked_at = active.state.tasks, active.state.asked, active.state.asked_at
     task = known.get(work.task)
     open_calls = sum(call.task == work.task for call in active.state.open_calls.values())
@@ -233,6 +234,7 @@ def _counted(active: ActiveRun, work: Work, request: Request) -> Request:
         place_index=task.place_index if task else asked_at.get((work.agent, work.place), 0),
         call_index=task.settled if task else 0,
         lost_index=task.sent - task.settled - open_calls if task else 0,
+        **sent,
     )
 
 
