@@ -10,6 +10,7 @@ import ast
 import operator
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -112,6 +113,8 @@ class Replay:
     def __init__(self, machine: Machine, most: int = 10**9) -> None:
         """Takes `most` steps on the engine for all the paths that are asked for together."""
         self.left = most
+        self.spent: Counter[str] = Counter()
+        """The most that was ever spent of each counter."""
         self.machine = machine
         self.program = Program(machine, "digest")
         self.engine = Engine(self.program)
@@ -551,6 +554,7 @@ class Replay:
         """The run after an option, and what a later observer can know of it."""
         self.left -= 1
         after = self.engine.step(run, option.work, 0.0).run
+        self.spent |= Counter(after.counters)
         if after.status == "suspended":
             return after, ("suspended", option.work.outcome)
         return after, (after.route[-1], *self._remembered(after))

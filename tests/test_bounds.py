@@ -510,6 +510,9 @@ def _is_reached_by_all_paths(anatomy: Anatomy, replay: Replay, bounds: Bounds, n
         return False
     assert (total.best, total.worst) == totals(bounds), number
     assert replay.graph.by_id.keys() - total.taken == {*bounds.untaken}, number
+    assert {counter: replay.spent[counter] for counter in bounds.unfilled} == bounds.unfilled, (
+        number
+    )
     return True
 
 
