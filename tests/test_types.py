@@ -14,8 +14,15 @@ from loopkit.cli import invoke
 from loopkit.document import written
 from loopkit.drive.work.human import AnswerRefused
 from loopkit.engine.events import Replied
-from loopkit.language.datatypes import conform, parse_fields, parse_type, single_values
-from tests.support import Desk, scenario
+from loopkit.language.datatypes import (
+    conform,
+    described,
+    parse_fields,
+    parse_type,
+    single_values,
+)
+from loopkit.language.load import load
+from tests.support import ROOT, Desk, scenario
 
 
 @pytest.fixture
@@ -367,6 +374,50 @@ def test_guards_of_its_own_do_not_decide_by_what_an_infeasible_answer_lacks(desk
     assert lacking.outcome == "unusable"
     said = {"infeasible": True, "kind": "bug"}
     assert desk.play(text, scenario(agents={"writer": [{"data": said}]})).outcome == "yes"
+
+
+# -- every form of type ----------------------------------------------------------------------------
+
+KNOWN = """
+text: str
+whole: int
+number: num, at least 0, at most 0.5
+flag: bool
+size: small|medium|large
+record.name: str
+record.max-tries: int
+record.größe: num
+open.name: str
+perhaps: str, optional
+defaulted: str, default "int"
+by_kind: str
+by_kinds: int, at least 1, optional
+by_forms: num, at most 3, optional
+by_one: a|b
+by_all: int, at least 2
+by_enum: red|green, optional
+by_reference.ok: bool
+by_reference.n: int, default 3
+"""
+KNOWN_OF_INPUT = """
+text: str
+rounds: int, at least 0, at most 5, default 2, How often it may be revised.
+whole_record.name: str
+whole_record.tries: int, default 2
+by_file.id: str
+"""
+
+
+def test_guards_know_the_single_values_in_every_form_of_type() -> None:
+    machine = load(ROOT / "tests/cases/ok/types.yaml").machine
+    schemas = {name: agent.schema_ or {} for name, agent in machine.agents.items()}
+    for fields, known in ((machine.input, KNOWN_OF_INPUT), (schemas["teller"], KNOWN)):
+        found = single_values(parse_fields(fields))
+        assert [f"{name}: {described(single)}" for name, single in found] == known.split("\n")[1:-1]
+    assert [name for name, _ in single_values(parse_fields(schemas["sorter"]))] == [
+        "type",
+        "default",
+    ]
 
 
 # -- JSON Schema wherever types stand ------------------------------------------------------------
