@@ -156,14 +156,14 @@ def examine(number):
     return found
 
 
-@pytest.mark.parametrize("start", range(0, 5_000, BATCH))
+@pytest.mark.parametrize("start", range(0, 2_500, BATCH))
 def test_a_mutated_machine_is_read_or_told_what_is_wrong(start):
     for number in range(start, start + BATCH):
         examine(number)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(5_000, 25_000, BATCH))
+@pytest.mark.parametrize("start", range(2_500, 25_000, BATCH))
 def test_many_mutated_machines_are_read_or_told_what_is_wrong(start):
     for number in range(start, start + BATCH):
         examine(number)
@@ -180,14 +180,14 @@ def played(number):
     return replayed(loaded.machine, 200, number)
 
 
-@pytest.mark.parametrize("start", range(0, 600, 100))
+@pytest.mark.parametrize("start", range(0, 300, 100))
 def test_an_accepted_mutation_is_never_stuck_and_stays_inside_its_bounds(start):
     ways = {played(number) for number in range(start, start + 100)}
     assert ways > {"refused"}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(600, 20_000, 100))
+@pytest.mark.parametrize("start", range(300, 20_000, 100))
 def test_many_accepted_mutations_are_never_stuck_and_stay_inside_their_bounds(start):
     for number in range(start, start + 100):
         played(number)

@@ -118,7 +118,7 @@ def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch
     compared = 0
     for number in range(batch * 20, batch * 20 + 20):
         machine: Machine = load_text(json.dumps(generated(number)), "m.yaml", HERE).machine
-        anatomy, replay = Anatomy.of_machine(machine), Replay(machine)
+        anatomy, replay = Anatomy.of_machine(machine), Replay(machine, 10_000)
         chance = random.Random(number)
         run = chance.choice(list(replay.starts()))
         for _ in range(chance.randint(1, 6)):
@@ -130,7 +130,7 @@ def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch
         bounds = explore(anatomy, price=price, present=present_of(anatomy, run))
         if (bounds.paths or 10**9) > 300:
             continue
-        paths, compared = replay.all_paths(run, 10_000), compared + 1
+        paths, compared = replay.all_paths(run), compared + 1
         measures = (bounds.runs, bounds.calls, bounds.cost)
         assert paths.worst == tuple(measure.worst.total for measure in measures), number
         best = tuple(m.best.total if m.best else float("inf") for m in measures)
