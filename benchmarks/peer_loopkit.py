@@ -1,4 +1,4 @@
-"""loopkit, whole: start a run, drive it, release it; the journal is a file or `:memory:`."""
+"""loopkit, whole: start a run, drive it, release it; the journal is a file or lists."""
 
 from __future__ import annotations
 

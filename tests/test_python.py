@@ -146,7 +146,8 @@ async def test_whoever_stops_listening_stops_the_run_which_can_be_resumed() -> N
         seen.append(event)
         if event.type == "intended":
             break
-    await events.aclose()
+    async with asyncio.timeout(20):
+        await events.aclose()
     assert [event.type for event in seen] == ["started", "entered", "intended"]
     run_id = seen[0].run
     gone_on = resume(run_id, agents={"planner": say({"steps": ["a", "b"]})})
