@@ -38,10 +38,11 @@ class Part:
     @property
     def is_null(self) -> bool:
         """Whether it lets nothing but null through."""
-        return isinstance(self.schema, Mapping) and (
-            self.schema.get("type") == "null"
-            or self.schema.get("enum") == [None]
-            or self.schema.get("const", 0) is None
+        said = self.schema
+        return (
+            isinstance(said, Mapping)
+            and (said.get("type") == "null" or [None] in _lists(said))
+            and _lets_null(said)
         )
 
 
@@ -58,6 +59,8 @@ class Joined:
     others: Part | None = None
     """Of fields that have no name there, where something is said of them."""
     is_closed: bool = False
+    lets_null: bool = True
+    """As far as none of its own words keeps null out."""
     forms: tuple[Part, ...] = ()
     """Of which one is the form of the data."""
 
@@ -74,6 +77,7 @@ class Joined:
     def _hear(self, part: Part) -> None:
         said: Mapping[str, Any] = part.schema
         self.words = {**said, **self.words}
+        self.lets_null = self.lets_null and _lets_null(said)
         for name in said.get("properties", {}):
             self.properties.setdefault(name, part.deeper("properties", name))
         self.required.update(said.get("required", ()))
@@ -88,6 +92,19 @@ class Joined:
             if not self.forms:
                 numbers = range(len(said.get(word, ())))
                 self.forms = tuple(part.inside(word, number) for number in numbers)
+
+
+def _lists(said: Mapping[str, Any]) -> list[Any]:
+    """The values that there are, each time that they are listed."""
+    listed = [said["enum"]] if "enum" in said else []
+    return [*listed, [said["const"]]] if "const" in said else listed
+
+
+def _lets_null(said: Mapping[str, Any]) -> bool:
+    kinds = said.get("type", "null")
+    return "null" in ([kinds] if isinstance(kinds, str) else kinds) and all(
+        None in values for values in _lists(said)
+    )
 
 
 def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:

@@ -74,7 +74,7 @@ class _Reader:
         kinds = _kinds(said.words)
         if not kinds:
             return self._one_of(said)
-        optional = "null" in kinds
+        optional = "null" in kinds and said.lets_null
         match sorted(kinds - {"null"}):
             case ["array"]:
                 items = self.type_of(said.items) if said.items else DataType({})
@@ -112,7 +112,9 @@ class _Reader:
         """What is known of data that has one of several forms."""
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
-        optional = len(forms) < len(some) or any(form.optional for form in forms)
+        optional = said.lets_null and (
+            len(forms) < len(some) or any(form.optional for form in forms)
+        )
         if len(forms) == 1:
             return replace(forms[0], optional=optional, has_default=False, default=None)
         return replace(_common(forms), optional=optional)
