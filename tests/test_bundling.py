@@ -172,6 +172,11 @@ def test_json_with_tabs_is_read(tmp_path: Path) -> None:
     assert judged(desk, {"$ref": "id.json"}, 1) == ["1 is not of type 'string'"]
 
 
+def test_half_a_surrogate_pair_in_json_is_told_in_its_file(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{\n\t"description": "\\ud800"}')
+    assert problems(tmp_path, {"$ref": "x.json"})[0][0] == "forbidden-character"
+
+
 def test_many_references_to_many_files_are_read_once_each(tmp_path: Path) -> None:
     for number in range(300):
         following = {"$ref": f"f{number + 1}.json"} if number < 299 else {"type": "string"}

@@ -154,6 +154,10 @@ def test_a_machine_in_a_folder_whose_name_is_no_utf_8_can_be_checked_and_run(
     capsys.readouterr()
     assert run(["check", str(folder / "wrong.yaml")]) == 1
     assert "--> x\\xff/wrong.yaml:1" in capsys.readouterr().out
+    rule = "loopkit: 1\nvalidators: {v: [{python: a:b}]}\nstates: {d: {final: success}}"
+    (folder / "plugin.yaml").write_text(rule, encoding="utf-8")
+    assert run(["check", str(folder / "plugin.yaml")]) == 1
+    assert "plug-ins start at a folder whose name is not UTF-8" in capsys.readouterr().out
     monkeypatch.setenv("LOOPKIT_STATE", str(folder.absolute() / ".loopkit"))
     assert run(["run", str(folder / "machine.yaml")]) == 2
     assert "name the state folder of another one in LOOPKIT_STATE" in capsys.readouterr().err

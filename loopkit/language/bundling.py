@@ -7,6 +7,7 @@ address as its `$id`, so that what refers to it stays as it is written.
 from __future__ import annotations
 
 import hashlib
+import json
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,8 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.datatypes import file_places, is_json_schema
 from loopkit.language.json_schema import Flaw, schema_problems
 from loopkit.language.json_schema.layout import REFERENCES, inner_schemas
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text import is_broken
+from loopkit.text.json_text import parse_json
 
 DocPath = tuple[str | int, ...]
 BUNDLED = "$defs"
@@ -243,7 +245,7 @@ def _read(text: str, shown: str) -> tuple[dict[str, Any], Document | None]:
         document = read(text, shown)
     except ProblemsFound:
         # JSON may have tabs where YAML may not; its places can't be told then.
-        if isinstance(value, NoJson) or not isinstance(value, dict):
+        if not isinstance(value, dict) or is_broken(json.dumps(value, ensure_ascii=False)):
             raise
         return value, None
     return document.plain(), document

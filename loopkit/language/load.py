@@ -18,6 +18,7 @@ from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.language import Machine, PythonRule, Rule, ValidateState
 from loopkit.language.bundling import bundle_schemas
 from loopkit.language.mistakes import explain
+from loopkit.text import is_broken
 
 DocPath = tuple[str | int, ...]
 INCLUDING = frozenset(
@@ -117,6 +118,10 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
         machine = machine.model_copy(update={"name": _as_id(default_name)})
     machine = _with_folders(machine, folder)
     resolved = _resolved(machine, source)
+    if is_broken(resolved):
+        place = Span(document.file, 1, 1, 1, 1)
+        message = "plug-ins start at a folder whose name is not UTF-8"
+        raise ProblemsFound([Problem("not-utf-8", message, place, help="rename it")])
     return Loaded(machine, source, folder, resolved, digest_of(resolved))
 
 
