@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -19,6 +17,7 @@ import pytest
 
 from loopkit.cli import invoke as run
 from tests.support import ROOT
+from tests.terminal import Terminal
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
 SCENARIO = str(ROOT / "machines/plan_review/scenario.yaml")
@@ -385,21 +384,11 @@ def test_no_command_loads_litellm_or_the_engine_for_help_and_check() -> None:
 
 def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
     """Run a command in a pseudo-terminal, typing a line when a text appears."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "loopkit", *argv])
-    screen, waiting, deadline = "", list(typed), time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if select.select([terminal], [], [], 0.2)[0]:
-            try:
-                screen += os.read(terminal, 65536).decode(errors="replace")
-            except OSError:
-                break
-        if waiting and waiting[0][0] in screen.rsplit("\x00", 1)[-1]:
-            os.write(terminal, waiting.pop(0)[1].encode())
-            screen += "\x00"
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), screen.replace("\x00", "")
+    terminal = Terminal(argv)
+    for text, line in typed:
+        terminal.wait_for(re.escape(text))
+        terminal.type(line)
+    return terminal.end(), terminal.output
 
 
 def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> None:

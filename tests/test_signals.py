@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal import Terminal
 from tests.test_cli import only_run, run
 from tests.test_processes import HOLD, alive
-from tests.test_progress import Terminal, left_on
+from tests.test_progress import left_on
 
 ENDS_S = 20
 """What an ending process is given on a busy machine; unharmed it would go on for longer."""
@@ -69,10 +70,11 @@ def silent() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def begun(machine: str, shown: str) -> Terminal:
-    """A run in a terminal that has come to where something is shown."""
+def begun(machine: str, shown: str, program: str = "") -> Terminal:
+    """A run in a terminal that has come to where something is shown, begun by a program if any."""
     Path("machine.yaml").write_text(machine, encoding="utf-8")
-    terminal = Terminal(["run", "machine.yaml"], columns=200)
+    begins = ("-c", program) if program else ("-m", "loopkit")
+    terminal = Terminal(["run", "machine.yaml"], begins, columns=200)
     terminal.wait_for(shown)
     return terminal
 
@@ -137,6 +139,39 @@ def test_signals_while_a_person_is_asked_leave_the_question_open() -> None:
     # The first one is enough; the second may come when the handlers are gone.
     assert ended(terminal, signal.SIGTERM) in (143, -signal.SIGTERM)
     assert run(["answer", only_run(), "yes"]) == 0
+
+
+NOTICED_LATE = """
+import signal, sys, threading, time
+from loopkit.cli import main
+
+def interrupt_nothing():
+    # A signal that another thread takes interrupts no system call of the first one, as one that
+    # comes right before the call doesn't.
+    waited = 0
+    while waited < 20:
+        time.sleep(0.01)
+        frame = sys._current_frames()[threading.main_thread().ident]
+        waited = waited + 1 if frame.f_code.co_name == WHERE else 0
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+threading.Thread(target=interrupt_nothing, daemon=True).start()
+main()
+"""
+
+
+def test_a_signal_right_before_a_person_is_waited_for_leaves_the_question_open() -> None:
+    terminal = begun(PERSON, "Your choice: ", NOTICED_LATE.replace("WHERE", "'_line'"))
+    assert terminal.end() == 130
+    assert run(["answer", only_run(), "yes"]) == 0
+
+
+def test_a_signal_right_before_a_model_is_waited_for_is_noticed_at_once(silent: int) -> None:
+    machine = MODEL.replace("PORT", str(silent))
+    terminal = begun(machine, "finishing the step", NOTICED_LATE.replace("WHERE", "'select'"))
+    terminal.signal(signal.SIGINT)
+    assert terminal.end() == 130
+    assert_resumable(terminal)
 
 
 INTERRUPTED = """

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from math import inf
-from types import FrameType
 from typing import Any
 
 import click
 
 from loopkit.app import App, state_folder
 from loopkit.cli import exits
+from loopkit.cli.interruption import Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
+from loopkit.cli.watching import OUTPUTS, watcher_for
 from loopkit.drive.active import ActiveRun
 from loopkit.engine.state import RunState
-from loopkit.outside.groups import GROUPS
 from loopkit.text import printable
 from loopkit.views.amounts import spent
 
@@ -60,7 +57,7 @@ async def _drive(
     output: str, start: Callable[[App], Awaitable[ActiveRun]], interruption: Interruption
 ) -> int:
     watcher = watcher_for(output)
-    person = PersonAtTerminal(watcher.paused) if at_terminal() else None
+    person = PersonAtTerminal(watcher.paused, interruption.woken) if at_terminal() else None
     app = App.open(state_folder(), listeners=[watcher.tell], person=person)
     try:
         active = await start(app)
@@ -71,60 +68,6 @@ async def _drive(
         return _ended(active.state, output, interruption)
     finally:
         await app.close()
-
-
-class Interruption:
-    """The first signal finishes the step and stores it; the second ends the process.
-
-    It does so in its handler, which runs between any two steps of Python, whatever the event loop
-    is busy with; a pattern of a rule looks out for signals as well. What is being written to the
-    journal then is written whole or not at all.
-    """
-
-    def __init__(self) -> None:
-        self._active: ActiveRun | None = None
-        self._person: PersonAtTerminal | None = None
-        self._watcher = Watcher()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._before: dict[int, Any] = {}
-        self.signal: int | None = None
-
-    def __enter__(self) -> Interruption:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._received)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def watch(self, active: ActiveRun, person: PersonAtTerminal | None, watcher: Watcher) -> None:
-        """Know what there is to be stopped; one that was to stop before begins no work."""
-        self._active, self._person, self._watcher = active, person, watcher
-        self._loop = asyncio.get_running_loop()
-        if self.signal is not None:
-            active.stop()
-
-    @property
-    def code(self) -> int:
-        """The exit code that tells of the signal."""
-        return exits.SIGTERM if self.signal == signal.SIGTERM else exits.SIGINT
-
-    def _received(self, number: int, _: FrameType | None) -> None:
-        is_second, self.signal = self.signal is not None, number
-        if is_second:
-            GROUPS.end(self._leave)
-        elif self._active is not None and self._loop is not None:
-            self._active.stopping = True
-            if self._person is not None and self._person.is_asking:
-                raise KeyboardInterrupt
-            self._watcher.say_in_signal("finishing the step; once more aborts the call in flight")
-            self._loop.call_soon_threadsafe(self._active.stop)
-
-    def _leave(self) -> None:
-        run = self._active.state.run if self._active is not None else ""
-        self._watcher.say_at_the_end(f"aborted; go on: loopkit resume {run}" if run else "aborted")
-        os._exit(self.code)
 
 
 def _ended(state: RunState, output: str, interruption: Interruption) -> int:

@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any
+from socket import socket
+from typing import Any, TextIO
 
 import click
 
@@ -23,6 +25,11 @@ from loopkit.language.datatypes import DataType, described, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
 from loopkit.views.review import review
+
+WAKING_BYTES = 4096
+"""More than the bytes of the signals that can have come, each of which leaves one."""
+Ask = Callable[[str], str]
+"""Asks for a line and waits for it."""
 
 
 def at_terminal() -> bool:
@@ -39,9 +46,17 @@ class Expired(Exception):
 class PersonAtTerminal:
     """Asks until there is an answer that the question takes."""
 
-    def __init__(self, paused: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-        """`paused` keeps everybody else off the terminal while the person is asked."""
+    def __init__(
+        self,
+        paused: Callable[[], AbstractContextManager[None]] = nullcontext,
+        woken: socket | None = None,
+    ) -> None:
+        """`paused` keeps everybody else off the terminal while the person is asked.
+
+        `woken` can be read once there was a signal.
+        """
         self._paused = paused
+        self._woken = woken
         self.is_asking = False
 
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
@@ -67,16 +82,16 @@ class PersonAtTerminal:
             self.is_asking = False
 
     def _ask(self, engine: Engine, run: RunState, question: Waiting, form: DataType) -> HumanAnswer:
-        until = question.expires_at
+        ask = partial(_line, until=question.expires_at, woken=self._woken)
         while True:
-            choice = _chosen(question, _line("Your choice: ", until))
+            choice = _chosen(question, ask("Your choice: "))
             if choice is None:
                 continue
             answer = HumanAnswer(
                 choice=choice.name,
-                comment=_comment(choice, until),
-                form=_form(form, until),
-                edit=_edit(question, until),
+                comment=_comment(choice, ask),
+                form=_form(form, ask),
+                edit=_edit(question, ask),
             )
             try:
                 answered_step(engine, run, answer, time.time())
@@ -100,19 +115,19 @@ def _chosen(question: Waiting, said: str) -> Choice | None:
     return chosen
 
 
-def _comment(choice: Choice, until: float | None) -> str:
+def _comment(choice: Choice, ask: Ask) -> str:
     if not choice.takes_comment:
         return ""
-    while not (said := _line("What should change? ", until)) and choice.needs_comment:
+    while not (said := ask("What should change? ")) and choice.needs_comment:
         click.echo("  a comment is needed: it becomes the feedback", err=True)
     return said
 
 
-def _form(form: DataType, until: float | None) -> dict[str, Any]:
+def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     """Every field of the form, each asked for until it fits."""
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
-        while said := _line(f"{name}{_hint(field)}: ", until) or field.required:
+        while said := ask(f"{name}{_hint(field)}: ") or field.required:
             value = "" if said is True else _typed(str(said), field)
             faults = schema_faults(value, field.schema) if value != "" else [("", "it is needed")]
             if not faults:
@@ -131,12 +146,10 @@ def _typed(said: str, field: DataType) -> object:
         return said
 
 
-def _edit(question: Waiting, until: float | None) -> str | None:
+def _edit(question: Waiting, ask: Ask) -> str | None:
     """The edited artifact, from a file that the person names; none where there is none."""
     while question.edit is not None:
-        said = _line(
-            f"File with your version of {question.edit} (empty: leave it as it is): ", until
-        )
+        said = ask(f"File with your version of {question.edit} (empty: leave it as it is): ")
         if not said:
             return None
         try:
@@ -150,13 +163,22 @@ def _hint(field: DataType) -> str:
     return f" ({described(field)})"
 
 
-def _line(prompt: str, until: float | None) -> str:
+def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     """One line that the person types; raises Expired, EOFError, KeyboardInterrupt."""
     click.echo(prompt, nl=False, err=True)
-    left_s = None if until is None else max(0.0, until - time.time())
-    if left_s is not None and not select.select([sys.stdin], [], [], left_s)[0]:
-        raise Expired
+    # Not read at once: a Ctrl-C that comes right before would be noticed only after the line.
+    awaited: list[TextIO | socket] = [sys.stdin] if woken is None else [sys.stdin, woken]
+    while sys.stdin not in (readable := select.select(awaited, [], [], _left(until))[0]):
+        if not readable:
+            raise Expired
+        if woken is not None:
+            woken.recv(WAKING_BYTES)
     line = sys.stdin.readline()
     if not line:
         raise EOFError
     return line.strip()
+
+
+def _left(until: float | None) -> float | None:
+    """Seconds until a moment."""
+    return None if until is None else max(0.0, until - time.time())

@@ -1,0 +1,80 @@
+"""Signals to a run that is driven: the first finishes the step, the second ends the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from socket import socketpair
+from types import FrameType
+from typing import Any
+
+from loopkit.cli import exits
+from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal
+from loopkit.cli.watching import Watcher
+from loopkit.drive.active import ActiveRun
+from loopkit.outside.groups import GROUPS
+
+
+class Interruption:
+    """The first signal finishes the step and stores it; the second ends the process.
+
+    It does so in its handler, which runs between any two steps of Python, whatever the event loop
+    is busy with; a pattern of a rule looks out for signals as well. What is being written to the
+    journal then is written whole or not at all.
+    """
+
+    def __init__(self) -> None:
+        self._active: ActiveRun | None = None
+        self._person: PersonAtTerminal | None = None
+        self._watcher = Watcher()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._before: dict[int, Any] = {}
+        self.signal: int | None = None
+        self.woken, self._waking = socketpair()
+        """Readable once there was a signal. Who waits for something else waits for it too: one that
+        came right before the wait interrupts no system call, and its handler runs after that."""
+
+    def __enter__(self) -> Interruption:
+        for end in (self.woken, self._waking):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._received)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        self.woken.close()
+        self._waking.close()
+
+    def watch(self, active: ActiveRun, person: PersonAtTerminal | None, watcher: Watcher) -> None:
+        """Know what there is to be stopped; one that was to stop before begins no work."""
+        self._active, self._person, self._watcher = active, person, watcher
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.woken, self.woken.recv, WAKING_BYTES)
+        if self.signal is not None:
+            active.stop()
+
+    @property
+    def code(self) -> int:
+        """The exit code that tells of the signal."""
+        return exits.SIGTERM if self.signal == signal.SIGTERM else exits.SIGINT
+
+    def _received(self, number: int, _: FrameType | None) -> None:
+        is_second, self.signal = self.signal is not None, number
+        if is_second:
+            GROUPS.end(self._leave)
+        elif self._active is not None and self._loop is not None:
+            self._active.stopping = True
+            if self._person is not None and self._person.is_asking:
+                raise KeyboardInterrupt
+            self._watcher.say_in_signal("finishing the step; once more aborts the call in flight")
+            self._loop.call_soon_threadsafe(self._active.stop)
+
+    def _leave(self) -> None:
+        run = self._active.state.run if self._active is not None else ""
+        self._watcher.say_at_the_end(f"aborted; go on: loopkit resume {run}" if run else "aborted")
+        os._exit(self.code)
