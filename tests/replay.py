@@ -12,7 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 from graphlib import TopologicalSorter
 from itertools import combinations, product
@@ -86,6 +86,11 @@ class Step:
     least: Weights
     most: Weights
     options: tuple[Option, ...]
+
+    @property
+    def edge(self) -> str:
+        """Its edge, or the error that suspends the run."""
+        return str(self.key[1] if self.key[0] == "suspended" else self.key[0])
 
 
 class TooLong(Exception):
@@ -212,6 +217,8 @@ class Replay:
 
     def is_alike(self, state: str, fact: str, one: Any, other: Any) -> bool:
         """Whether no guard can tell two values of a state's fact apart, here or elsewhere."""
+        if fact == "verdict":
+            return bool(one == other)  # that is what `valid` and others tell by as well
         names = (fact, f"{state}.{fact}", f"reports.{state}.{fact}")
         return all(self._class_of(name, one) == self._class_of(name, other) for name in names)
 
@@ -633,11 +640,11 @@ class Replay:
             ways[key] = [(step, self._all_of(step.run)) for step in steps]
             waiting |= {target: step.run for step, target in ways[key] if target not in ways}
         after = {key: {target for _, target in steps} for key, steps in ways.items()}
-        known: dict[Any, Paths] = {ENDED: Paths(1), SUCCESS: Paths(1, best=NOTHING)}
+        known: dict[Any, Paths] = {ENDED: Paths(), SUCCESS: Paths(best=NOTHING)}
         for key in TopologicalSorter(after).static_order():
             if key not in known:
                 known[key] = _beside(_before(step, known[target]) for step, target in ways[key])
-        return known[first]
+        return replace(known[first], count=_counted(ways, first))
 
     def _all_of(self, run: RunState) -> Any:
         """What of a run decides how it goes on: paths that agree in it go on alike."""
@@ -697,16 +704,29 @@ MOST_SAMPLED = 100
 class Paths:
     """What many paths have in common."""
 
-    count: int = 0
     worst: Weights = (0, 0, 0)
     best: Weights = NEVER
     taken: frozenset[str] = frozenset()
     """The edges."""
+    count: int = 0
+    """Of all paths of one start."""
 
     def beside(self, other: Paths) -> Paths:
         worst = tuple(map(max, zip(self.worst, other.worst, strict=True)))
         best = tuple(map(min, zip(self.best, other.best, strict=True)))
-        return Paths(self.count + other.count, worst, best, self.taken | other.taken)
+        return Paths(worst, best, self.taken | other.taken)
+
+
+def _counted(ways: Mapping[Any, Sequence[tuple[Step, Any]]], first: Any) -> int:
+    """How many paths there are; those that take the same edges and go on alike count once."""
+    alike: dict[frozenset[Any], int] = {}
+    kinds: dict[Any, tuple[int, int]] = {}
+    after = {key: {target for _, target in steps} for key, steps in ways.items()}
+    for key in TopologicalSorter(after).static_order():
+        onward = {(step.edge, *kinds[target]) for step, target in ways.get(key, ())}
+        kind = alike.setdefault(frozenset(onward), len(alike))
+        kinds[key] = kind, sum(count for *_, count in onward) or 1
+    return kinds[first][1]
 
 
 def _beside(every: Iterable[Paths]) -> Paths:
@@ -717,7 +737,6 @@ def _before(step: Step, onward: Paths) -> Paths:
     """The paths that begin with a step."""
     is_limited = step.options[0].work.outcome == "limit"
     return Paths(
-        onward.count,
         plus(step.most, onward.worst),
         NEVER if is_limited else plus(step.least, onward.best),
         onward.taken | {str(step.key[0])},

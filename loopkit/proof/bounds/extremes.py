@@ -74,13 +74,26 @@ def circle(graph: Graph) -> str | None:
 
 
 def paths(explored: Explored, order: Sequence[int]) -> int:
-    """How many paths there are from all the starts together."""
-    # One more than configurations: where END, which is -1, finds that of a suspended run.
-    counted = [1] * (len(order) + 1)
+    """How many paths there are from all the starts together.
+
+    After the same edge configurations that go on alike, edge by edge, are one.
+    """
+    kinds: dict[frozenset[tuple[str, int]], int] = {frozenset(): 0}
+    counted = [1]
+    labels: dict[int, list[str]] = {}
+    # One more than configurations: where END, which is -1, finds what a run is that has ended.
+    kind_of = [0] * (len(order) + 1)
     for index in order:
-        if targets := explored.targets[index]:
-            counted[index] = sum([counted[target] for target in targets])
-    return sum(counted[start] for start in explored.starts)
+        moves = explored.moves[index]
+        if id(moves) not in labels:
+            labels[id(moves)] = [move.edge.id if move.edge else move.event for move in moves]
+        onward = [kind_of[target] for target in explored.targets[index]]
+        ways = frozenset(zip(labels[id(moves)], onward, strict=True))
+        if ways not in kinds:
+            kinds[ways] = len(counted)
+            counted.append(sum(counted[kind] for _, kind in ways))
+        kind_of[index] = kinds[ways]
+    return sum(counted[kind] for kind in {kind_of[start] for start in explored.starts})
 
 
 def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
