@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 
 from loopkit.text.patterns import TIME_LIMIT_S
+from tests.damaged_records import COMMANDS
 from tests.hostile.data import graph, reply, value
+from tests.hostile.harm import KINDS, Harm
 from tests.hostile.interruptions import signals, slow_machine
 from tests.hostile.oddities import encoded, with_oddities
 from tests.hostile.played import Hostile
@@ -250,11 +252,13 @@ def answers(random: Random) -> Hostile:
 
 
 def journals(random: Random) -> Hostile:
-    """A stored run, some bytes of which are others now."""
-    noise = bytes(random.choices(range(256), k=random.choice((1, 10, 500))))
-    files = {"m.yaml": machine([{"max_chars": 3}]), "s.yaml": says("A text.", "B")}
-    calls = (RUN, ("runs", "ls"), ("runs", "show", "RUN"), ("runs", "logs", "RUN"))
-    return Hostile("journal", files, calls, spoil={"*.db": noise})
+    """A stored run to which something happened, and whatever may be asked of it."""
+    whole = random.choice((machine([{"max_chars": 3}]), QUESTION.replace("TYPE", "int")))
+    script = says("A text.", "B") if "writer" in whole else json.dumps({"scenario": 1})
+    files = {"m.yaml": whole, "s.yaml": script}
+    asked = random.sample(COMMANDS, k=4)
+    harm = Harm(random.choice(("records", "records", *KINDS)), random.randrange(10**9))
+    return Hostile("journal", files, (RUN, *asked), harm=harm)
 
 
 def interruptions(random: Random) -> Hostile:

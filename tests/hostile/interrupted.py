@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from loopkit.cli import main
-from tests.hostile.called import CODES, called, undocumented
+from tests.hostile.called import CODES, called, run_id, undocumented
 from tests.hostile.forked import fork, worked
 
 Signals = Sequence[tuple[float, int]]
@@ -82,7 +82,7 @@ def _resumed() -> str:
         _, status = called(["runs", "ls"])
         if "no runs" in status or " finished " in status:
             return ""
-        next_ = ("answer", "RUN", "retry") if " waiting " in status else ("resume", "RUN")
+        next_ = ("answer", run_id(), "retry") if " waiting " in status else ("resume", run_id())
         if wrong := undocumented(*called(next_)):
             return f"{' '.join(next_)}: {wrong}"
-    return f"after {RESUMES} resumes: {called(['runs', 'show', 'RUN'])}"
+    return f"after {RESUMES} resumes: {called(['runs', 'show', run_id()])}"

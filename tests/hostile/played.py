@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hostile.called import called, undocumented
+from tests.hostile.called import called, run_id, undocumented
 from tests.hostile.forked import worked
+from tests.hostile.harm import Harm
 from tests.hostile.interrupted import Signals, interrupted
 
 MOST_SAID = 20_000
@@ -24,8 +25,8 @@ class Hostile:
     files: Mapping[str, str | bytes]
     calls: Sequence[Sequence[str]]
     stdin: str = ""
-    spoil: Mapping[str, bytes] = field(default_factory=dict)
-    """After the first call: what is put over the start of every file of this name."""
+    harm: Harm | None = None
+    """What happens to the journal after the first call."""
     signals: Signals = ()
     """What the first call gets; it is resumed to its end then."""
     granted_s: float = 0.0
@@ -47,15 +48,18 @@ def play(hostile: Hostile, deadline_s: float) -> str:
 
 
 def _played(hostile: Hostile, deadline_s: float) -> str:
+    run = ""
     for number, call in enumerate(hostile.calls):
         before_s = worked()
-        wrong = _called(hostile, call)
+        wrong = _called(hostile, [run if part == "RUN" else part for part in call])
         if (spent_s := worked() - before_s) > deadline_s:
             wrong = wrong or f"it took {spent_s:.1f} s"
         if wrong:
             return f"{' '.join(call)[:200]}: {wrong}"
         if number == 0:
-            _spoil(hostile)
+            run = run_id()
+            if hostile.harm is not None:
+                hostile.harm.happens(Path.cwd())
     return ""
 
 
@@ -65,14 +69,6 @@ def _write(hostile: Hostile) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
         path.write_bytes(data)
-
-
-def _spoil(hostile: Hostile) -> None:
-    for name, data in hostile.spoil.items():
-        for path in Path.cwd().rglob(name):
-            with path.open("r+b") as file:
-                file.seek(min(100, path.stat().st_size // 2))
-                file.write(data)
 
 
 def _called(hostile: Hostile, call: Sequence[str]) -> str:
