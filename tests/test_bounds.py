@@ -155,6 +155,14 @@ def test_judges_cost_nothing_where_a_rule_comes_to_no_verdict_unless_they_are_al
     assert totals(explore(machine(alone), price=price))[0][0] == 2
 
 
+def test_a_judge_that_gave_a_score_was_asked_whatever_else_came_to_no_verdict() -> None:
+    scored = LOOP.replace("reask: 1", "score: {min: 0, max: 10}")
+    lost = scored.replace("guard: valid", 'guard: "incomplete and score != none"')
+    assert totals(explore(machine(lost), price=price))[0][0] == 2
+    always = scored.replace("guard: valid", "guard: incomplete")
+    assert totals(explore(machine(always), price=price))[0][0] == 1
+
+
 def test_a_judge_is_asked_as_often_as_it_has_samples_and_once_more_where_a_fail_is_confirmed() -> (
     None
 ):

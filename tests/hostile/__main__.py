@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count, islice
 
+from loopkit.agents.model.client import ready
 from tests.hostile.forked import Outcome, forked
 from tests.hostile.generators import GENERATORS, hostile
 from tests.hostile.played import play
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the name of one generator")
     options = parser.parse_args()
     numbers = _numbers(options.only)
+    asyncio.run(ready())  # so that no input is charged with loading LiteLLM
     worst: Counter[str] = Counter()
     wrong = 0
     for number, outcome in played(options.seed, list(islice(numbers, options.count))):

@@ -106,7 +106,8 @@ class Asking:
             yield from self._passing(name, row)
         else:
             yield _spread(self._asked(name, row))
-            if verdict == "incomplete" and self._may_be_missing(name, row, FixedRule):
+            is_left_out = verdict == "incomplete" and self._panels[name].may_leave_judges_out(row)
+            if is_left_out and self._may_be_missing(name, row, FixedRule):
                 yield self._always(name, row)
 
     def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:

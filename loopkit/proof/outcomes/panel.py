@@ -92,8 +92,7 @@ class Panel:
         if self._faults is not None and _is_of_fault(row, self._faults):
             yield "faulty"
         fixed = [(rule, source) for rule, source in rules if isinstance(rule, FixedRule)]
-        asked = [(r, source) for r, source in rules if isinstance(r, JudgeRule) and r.always]
-        blocked = [*fixed, *asked]
+        blocked = [(rule, source) for rule, source in rules if _is_always_asked(rule)]
         if any(s.blocks and not _is_silent(s, row) for _, s in fixed) and _may_be(blocked, row):
             yield "blocked"
         judges = [(rule, source) for rule, source in rules if isinstance(rule, JudgeRule)]
@@ -101,10 +100,17 @@ class Panel:
         if _may_be([*mild, *judges], row):
             yield "judged"
 
+    def may_leave_judges_out(self, row: Row) -> bool:
+        """Whether an incomplete report has these facts where only `always` judges were asked."""
+        return _may_be([(r, source) for r, source in self._mild(row) if _is_always_asked(r)], row)
+
+    def _mild(self, row: Row) -> list[tuple[Rule, Source]]:
+        return [(rule, replace(source, blocks=False)) for rule, source in self._applying(row)]
+
     def _is_let_through(self, verdict: str, row: Row) -> bool:
         if verdict in ("infeasible", "incomplete") and verdict not in self._named:
             return False
-        rules = [(rule, replace(source, blocks=False)) for rule, source in self._applying(row)]
+        rules = self._mild(row)
         match verdict:
             case "pass":
                 return bool(rules) and _finds_nothing(row) and self._has_score(rules, row)
@@ -201,6 +207,11 @@ def _range(row: Row, count: str, *, least: int) -> tuple[float, float]:
 def _is_silent(source: Source, row: Row) -> bool:
     codes = row.get("codes")
     return isinstance(codes, Held) and codes.tells(source.own_code) is False
+
+
+def _is_always_asked(rule: Rule) -> bool:
+    """Whether it comes to its turn even where another rule blocks."""
+    return isinstance(rule, FixedRule) or (isinstance(rule, JudgeRule) and rule.always)
 
 
 def _may_score(rules: Iterable[tuple[Rule, Source]]) -> bool:
