@@ -29,7 +29,6 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the name of one generator")
     options = parser.parse_args()
     numbers = _numbers(options.only)
-    asyncio.run(ready())  # so that no input is charged with loading LiteLLM
     worst: Counter[str] = Counter()
     wrong = 0
     for number, outcome in played(options.seed, list(islice(numbers, options.count))):
@@ -47,7 +46,8 @@ def main() -> int:
 
 
 def played(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
-    """Each input with what came of it."""
+    """Each input with what came of it; loading LiteLLM is the work of none."""
+    asyncio.run(ready())
     for start in range(0, len(numbers), BATCH):
         batch = numbers[start : start + BATCH]
         jobs = [partial(_play, seed, number) for number in batch]
