@@ -18,7 +18,9 @@ from loopkit.language.load import load
 from loopkit.machine.graph import Edge
 from loopkit.testing import load_suite, play, properties
 from loopkit.testing.properties.behaviour import Stage, behaviours_on
+from loopkit.testing.properties.matches import sample
 from loopkit.testing.properties.playing import Theatre
+from loopkit.text.patterns import occurrences
 from tests.support import ROOT, Desk
 from tests.test_docs import Block, blocks, write_shown_files
 
@@ -161,3 +163,32 @@ def test_without_hypothesis_it_is_said_what_to_install() -> None:
     without = "import sys; sys.modules['hypothesis'] = None; import loopkit.testing.properties"
     said = python(without).stderr
     assert re.search(r"ImportError: .* need hypothesis: pip install 'loopkit\[hypothesis\]'", said)
+
+
+# -- patterns ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^### Task \d+(\.\d+)?:",
+        r"^- (?:Create|Modify): `([^`]+)`",
+        r"(?i)status:\s*(open|done)\b",
+        r"[A-Z]{3}-\d{2,}",
+        r"(\w)\1{2}",
+        r"[^\s\d]+@\w+\.\w{2,3}$",
+        r"a.c\S?\W",
+        r"(?<=x)y",
+    ],
+)  # fmt: skip
+def test_a_sample_is_a_text_that_the_pattern_finds(pattern: str) -> None:
+    made = sample(pattern, {})
+    if pattern == r"(?<=x)y":
+        assert made is None
+    else:
+        assert made is not None
+        assert list(occurrences(pattern, made))
+
+
+def test_a_pattern_may_be_named() -> None:
+    assert sample("task", {"task": r"^- \[ \] \w+"}) == "- [ ] a"

@@ -1,27 +1,27 @@
-"""`loopkit test --suggest`: cases for what no case covers."""
+"""`loopkit test --suggest`: cases for what no case covers, with what is said left to a person."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopkit.document import read
+from loopkit.document.problems import ProblemsFound
+from loopkit.document.writing import written
 from loopkit.outside.processes import CommandResult
-from loopkit.testing import CaseResult, Machines, Tally, load_suite, run_case
+from loopkit.scenario import load_scenario
+from loopkit.testing import CaseResult, Machines, Tally, load_suite, play, run_case
 from loopkit.testing.suggesting import Suggestions, as_file, empty_suite, suggest
-from loopkit.testing.suggesting.samples import sample
-from loopkit.text.patterns import occurrences
-from tests.support import PLAN_REVIEW, ROOT, Desk
+from tests.support import PLAN_REVIEW, ROOT, Desk, fails, warns
 from tests.test_docs import Block, blocks, write_shown_files
 from tests.test_testing import command
 
 OK = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
-CONSTANT = re.compile(r"`check` takes check\[\d\] instead of check\[\d\], whatever is said")
-"""Why examples that render what they judge can't do anything else."""
 
 
 async def loopkit(folder: Path, *arguments: str) -> CommandResult:
@@ -30,26 +30,6 @@ async def loopkit(folder: Path, *arguments: str) -> CommandResult:
 
 def suggested(machine: Path, **options: Any) -> Suggestions:
     return suggest(empty_suite(machine, Machines()), (), **options)
-
-
-def played(found: Suggestions) -> tuple[list[CaseResult], Tally]:
-    """The results of the suggestions as a scenario file beside the machine, and what they cover."""
-    found.suite.path.write_text(as_file(found), encoding="utf-8")
-    suite, tally = load_suite(found.suite.path), Tally()
-    results = [
-        run_case(suite, name, lambda run, name=name: tally.add(suite, name, run))
-        for name in suite.names
-    ]
-    return results, tally
-
-
-def missed(found: Suggestions) -> set[str]:
-    """What the suggestions leave out; each of their cases fails only for expecting nothing."""
-    results, tally = played(found)
-    codes = [failure.problem.code for result in results for failure in result.failures]
-    assert codes == ["expects-nothing"] * len(results)
-    [machine] = tally.coverage().machines
-    return {f"{goal.kind} {goal.name}" for goal in machine.missed}
 
 
 def cases(found: Suggestions) -> dict[str, Any]:
@@ -64,39 +44,197 @@ def one_by(found: Suggestions, goal: str) -> dict[str, Any]:
     return {k: v for k, v in cases(found)[name].items() if k not in ("description", "expect")}
 
 
+# -- a person who does what is left to do ----------------------------------------------------
+
+
+class Person:
+    """Reads what each reply has to satisfy, and writes it."""
+
+    def __init__(self, kept: Any, broken: Any = None, others: Mapping[str, Any] | None = None):
+        """What keeps all rules and what breaks one, as texts or data; for pieces of a `todo` what
+        answers them instead."""
+        self._kept, self._broken, self._others = kept, broken, others or {}
+        self._attempts = 0
+
+    def fill(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.fill(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "todo" not in value:
+            return {key: self.fill(item) for key, item in value.items()}
+        known = {key: item for key, item in value.items() if key != "todo"}
+        said = self._said(value["todo"])
+        return {**known, **said} if isinstance(said, dict) else said
+
+    def _said(self, todo: str) -> Any:
+        for piece, said in self._others.items():
+            if piece in todo:
+                return said(todo) if callable(said) else said
+        if "Put the input" in todo:
+            return "tea"
+        if "`comment:`" in todo:
+            return {"comment": "Say more."}
+        if "with the verdict" in todo and "the report of" in todo:
+            return report(todo)
+        return self._written(todo)
+
+    def _written(self, todo: str) -> Any:
+        said = self._broken if "- break one" in todo else self._kept
+        self._attempts += "- the same as" not in todo
+        if "Put `data:`" in todo:
+            return {"data": said(todo, self._attempts) if callable(said) else said}
+        text = f"{said}{self._attempts}"
+        if "Put `files:` with" in todo:
+            return {"files": {todo.split("`")[3]: text}}
+        return {"stdout": text} if "Put `stdout:`" in todo else {"reply": text}
+
+
+def report(todo: str) -> dict[str, Any]:
+    """A report in our form; its words are new in each round."""
+    round_ = todo.partition("in round ")[2].partition(" ")[0]
+    if "verdict warn" in todo:
+        return warns(f"{round_} is a bit dull.")
+    return fails(f"{round_} is wrong.") if "verdict fail" in todo else PASSED
+
+
+PASSED = {"data": {"verdict": "pass", "findings": []}}
+
+
+def filled(found: Suggestions, person: Person) -> dict[str, Any]:
+    """The scenario file with everything that was left written."""
+    plain = read(as_file(found), "suggested").plain()
+    return {**plain, "cases": {name: person.fill(case) for name, case in plain["cases"].items()}}
+
+
+def played(found: Suggestions, person: Person) -> tuple[list[CaseResult], Tally]:
+    """The results of the filled file beside the machine, and what its cases cover."""
+    found.suite.path.write_text(written(filled(found, person)), encoding="utf-8")
+    suite, tally = load_suite(found.suite.path), Tally()
+    results = [
+        run_case(suite, name, lambda run, name=name: tally.add(suite, name, run))
+        for name in suite.names
+    ]
+    return results, tally
+
+
+def assert_covers(found: Suggestions, person: Person) -> None:
+    """Every case passes and all goals are covered, each by the case that is for it."""
+    results, tally = played(found, person)
+    assert "\n\n".join(result.text for result in results if not result.passed) == ""
+    [machine] = tally.coverage().machines
+    assert [goal.name for goal in machine.missed] == [goal.name for goal, _ in found.failed]
+    by_goal = {one.goal: one.cases for one in machine.measured}
+    for case in found.cases:
+        for goal in case.goals:
+            assert any(one.endswith(f"::{case.name}") for one in by_goal[goal])
+
+
 # -- whole machines ------------------------------------------------------------------------
 
+GOOD_PLAN = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")
 
-async def test_plan_review_is_covered_from_nothing(desk: Desk) -> None:
+
+async def test_a_machine_without_a_case_is_covered_when_everything_left_is_written(
+    desk: Desk,
+) -> None:
     machine = desk.write("plan_review.yaml", PLAN_REVIEW.read_text(encoding="utf-8"))
     result = await loopkit(desk.folder, "test", "--suggest", machine.name)
-    assert result.exit_code == 0
-    assert result.stderr == "plan_review.scenario.yaml: 4 cases for 23 goals\n"
-    assert result.stdout.count("\n    expect:\n") == 4
-    desk.write("plan_review.scenario.yaml", result.stdout)
-    tested = await loopkit(desk.folder, "test", "--coverage")
-    assert "plan_review.yaml     9/9        12/12   2/2    100 %" in tested.stdout
-    assert tested.stdout.count("error[") == tested.stdout.count("expects nothing") == 4
+    assert (result.exit_code, result.stderr) == (
+        0, "plan_review.scenario.yaml: 4 cases for 23 goals\n",
+    )  # fmt: skip
+    file = desk.write("plan_review.scenario.yaml", result.stdout)
+    before = await loopkit(desk.folder, "test", "--coverage")
+    assert before.exit_code == 1
+    assert "4 cases: 4 failed" in before.stderr
+    assert "Traceback" not in before.stdout + before.stderr
+    person = Person(
+        GOOD_PLAN, "No plan at all.", {"external_plan": GOOD_PLAN, "str, optional": GOOD_PLAN}
+    )
+    plain = person.fill(read(result.stdout, file.name).plain())
+    desk.write("plan_review.scenario.yaml", written(plain))
+    after = await loopkit(desk.folder, "test", "--coverage")
+    assert (after.exit_code, after.stderr) == (0, "4 cases passed\n")
+    assert "plan_review.yaml     9/9        12/12   2/2    100 %" in after.stdout
+
+
+def shapes(*nodes: str) -> Callable[[str, int], dict[str, Any]]:
+    def made(todo: str, attempt: int) -> dict[str, Any]:
+        many = 11 if "error_count` is 11" in todo else len(nodes)
+        listed = [{"id": node, "needs": []} for node in (nodes * many)[:many]]
+        if many == 1 and attempt % 2:
+            listed = []
+        is_impossible = "`impossible` is true" in todo
+        return {"nodes": listed, "missing": [str(attempt)], "impossible": is_impossible}
+
+    return made
+
+
+def outline(todo: str, _: int) -> dict[str, Any]:
+    return {"title": "Tea", "ready": "`ready` is true" in todo, "tags": []}
+
+
+def mapped(todo: str) -> dict[str, Any]:
+    """A report in the shape of one of the judges of `mapped_judges`."""
+    fails_ = "verdict fail" in todo
+    if "of `reviewer`" in todo:
+        issue = {"id": "1", "category": "tests", "severity": "High", "description": "Untested.",
+                 "affected_phase": "code"}  # fmt: skip
+        return {"data": {"overall_assessment": "FAIL" if fails_ else "PASS",
+                         "issues": [issue] if fails_ else []}}  # fmt: skip
+    if "of `typed`" in todo:
+        return {"data": {"valid": True, "issues": [], "severity": "none"}}
+    if "of `free`" in todo:
+        return {"data": {"result": {"verdict": "pass", "findings": []}}}
+    return {"data": {"diagnostics": []}}
+
+
+PEOPLE = {
+    "command_agents": Person("Notes."),
+    "counted": Person("A haiku that is long enough.", "-", {"Put the input here: int": 1}),
+    "error_tables": Person(outline),
+    "every_kind": Person("# Tea\n\n## Goal\n\nHot tea.", "Tea."),
+    "infeasible": Person(shapes("tea", "milk"), shapes("")),
+    "mapped_judges": Person("A plan.", None, {"the report of": mapped}),
+    "minimal": Person("A text that is long enough for everybody, whatever it is for.", "-"),
+    "person_only": Person("-"),
+    "run_again": Person("Fast.", "This is slower."),
+    "verdicts_that_are_read_elsewhere": Person(
+        "Long enough.", "-", {"one of these, so that `look`": {"reply": "Long. " * 99}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_each_case_that_a_person_has_written_covers_what_it_is_for(
+    name: str, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(OK[0].parent, tmp_path / "machines")
+    found = suggested(folder / f"{name}.yaml")
+    assert found.failed == []
+    assert_covers(found, PEOPLE[name])
 
 
 @pytest.mark.parametrize("path", OK, ids=lambda path: path.stem)
-def test_every_transition_and_cap_of_a_sound_machine_gets_a_case(
-    path: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(path.parent, tmp_path / "machines")
-    found = suggested(folder / path.name)
+def test_every_transition_and_cap_of_a_sound_machine_gets_a_case(path: Path) -> None:
+    found = suggested(path)
+    goals = [goal for case in found.cases for goal in case.goals]
     assert found.failed == []
-    assert missed(found) == set()
+    assert len(goals) == len(set(goals)) > 0
 
 
 @pytest.mark.parametrize("block", blocks("loopkit: 1"), ids=lambda b: f"{b.page}:{b.line}")
-def test_every_machine_in_the_docs_is_covered_or_the_reason_is_told(
+def test_what_is_suggested_for_a_machine_in_the_docs_is_a_file_that_is_read(
     block: Block, desk: Desk
 ) -> None:
     write_shown_files(block, desk)
     found = suggested(desk.write("shown.yaml", block.text))
-    assert missed(found) == {f"{goal.kind} {goal.name}" for goal, _ in found.failed}
-    assert all(CONSTANT.fullmatch(reason) for _, reason in found.failed)
+    found.suite.path.write_text(as_file(found), encoding="utf-8")
+    suite = load_suite(found.suite.path)
+    for name in suite.names:
+        result = run_case(suite, name)
+        codes = {failure.problem.code for failure in result.failures}
+        assert codes <= {"todo"}, result.text
 
 
 def test_the_same_cases_are_suggested_each_time() -> None:
@@ -160,44 +298,41 @@ def loop(desk: Desk) -> Desk:
     return desk
 
 
+WRITER = Person("Boil water, and give the tea five minutes.", "Tea.")
+
+
 async def test_cases_can_be_pasted_below_those_of_the_file(loop: Desk) -> None:
-    """Words of the file are used first: a reply that lies in a file is named, and not copied. What
-    all cases share is not said again, and what a case covers gets no other one."""
+    """What all cases share is not said again, and what a case covers gets no other one."""
     result = await loopkit(loop.folder, "test", "--suggest")
     assert result.stdout.startswith("# loop.scenario.yaml, below `cases:`\n  ")
     assert "takes check[0]" in result.stdout
     assert "check[1]" not in result.stdout
-    loop.write("loop.scenario.yaml", SHARED + result.stdout)
-    noted = cases_of(loop, "check[0]")
-    assert noted["agents"] == {"writer": [{"reply": {"file": "tea.md"}}]}
+    pasted = read(SHARED + result.stdout, "pasted").plain()
+    noted = next(c for c in pasted["cases"].values() if "check[0]" in c.get("description", ""))
+    assert list(noted["agents"]) == ["writer"]
     assert noted["input"] == {"short": True}
+    loop.write("loop.scenario.yaml", written(WRITER.fill(pasted)))
     again = await loopkit(loop.folder, "test", "--suggest", "loop.yaml")
     assert (again.stdout, again.exit_code) == ("", 0)
     assert again.stderr == "loop.scenario.yaml: every goal has a case\n"
 
 
-def cases_of(desk: Desk, goal: str) -> dict[str, Any]:
-    """The case of the scenario file that is for a goal."""
-    text = (desk.folder / "loop.scenario.yaml").read_text(encoding="utf-8")
-    written: dict[str, dict[str, Any]] = read(text, "pasted").plain()["cases"]
-    return next(case for case in written.values() if goal in case.get("description", ""))
-
-
 async def test_all_files_of_a_machine_count_together(loop: Desk) -> None:
     first = await loopkit(loop.folder, "test", "--suggest")
     head = "\n".join(SHARED.splitlines()[:5])
-    loop.write("more.scenario.yaml", f"{head}\ncases:\n{first.stdout}")
+    more = read(f"{head}\ncases:\n{first.stdout}", "more").plain()
+    loop.write("more.scenario.yaml", written(WRITER.fill(more)))
     result = await loopkit(loop.folder, "test", "--suggest")
     assert (result.stdout, result.stderr) == ("", "loop.scenario.yaml: every goal has a case\n")
 
 
-async def test_what_is_not_covered_is_told_with_its_line_and_the_reason(desk: Desk) -> None:
+async def test_what_nothing_can_bring_about_is_told_with_its_line(desk: Desk) -> None:
     desk.write("fixed.yaml", FIXED)
     result = await loopkit(desk.folder, "test", "--suggest", "fixed.yaml")
     assert result.exit_code == 0
     assert (
         "fixed.yaml:7: no case for check[1] → failed (otherwise): "
-        "`check` takes check[0] instead of check[1], whatever is said\n"
+        "nothing that a case can say makes sure that `check` takes check[1]\n"
     ) in result.stderr
     assert "failed" not in result.stdout
 
@@ -227,12 +362,125 @@ async def test_a_machine_with_errors_is_told(desk: Desk) -> None:
     assert "nowhere" in result.stderr
 
 
+# -- what is left to be written ------------------------------------------------------------
+
+LEFT = """
+scenario: 1
+machine: loop.yaml
+cases:
+  good:
+    input: {topic: {todo: Some drink.}}
+    agents:
+      writer:
+        - - {fault: rate_limit}
+          - todo: |
+              Put `reply:` here.
+              - at least 30 characters
+      critic: [{data: {verdict: pass, findings: []}}]
+  done:
+    input: {topic: Tea}
+    agents:
+      writer: [Boil water and give the tea five minutes.]
+      critic: [{data: {verdict: pass, findings: []}}]
+    expect: {outcome: done}
+"""
+
+
+@pytest.fixture
+def left(loop: Desk) -> Desk:
+    loop.write("loop.scenario.yaml", LEFT)
+    return loop
+
+
+async def test_a_case_with_something_left_fails_and_says_which_reply_it_is(left: Desk) -> None:
+    """It is not played, and the others of its file are."""
+    result = await loopkit(left.folder, "test", "--coverage")
+    assert result.exit_code == 1
+    assert "loop.scenario.yaml: good: FAILED" in result.stdout
+    assert "loop.scenario.yaml: done: ok" in result.stdout
+    assert "error[todo]: input `topic` is still to be written" in result.stdout
+    assert "error[todo]: reply 1 of `writer` is still to be written" in result.stdout
+    assert "loop.scenario.yaml:10:13" in result.stdout
+    assert "- at least 30 characters" in result.stdout
+    assert "on_error.fatal" in result.stdout
+    assert result.stderr == "2 cases: 1 failed\n"
+
+
+async def test_a_run_is_not_played_by_a_script_with_something_left(left: Desk) -> None:
+    result = await loopkit(
+        left.folder, "run", "loop.yaml", "--input", "topic=Tea", "--script", "loop.scenario.yaml",
+        "--case", "good",
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert "error[todo]: reply 1 of `writer` is still to be written" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+async def test_an_expectation_is_not_updated_while_something_is_left(left: Desk) -> None:
+    result = await loopkit(left.folder, "test", "--update-case", "good")
+    assert result.exit_code == 1
+    assert "not updated: good: input `topic` is still to be written" in result.stderr
+    assert (left.folder / "loop.scenario.yaml").read_text(encoding="utf-8") == LEFT
+
+
+async def test_a_diagram_counts_the_cases_in_which_nothing_is_left(left: Desk) -> None:
+    result = await loopkit(left.folder, "diagram", "loop.yaml", "--cases", "loop.scenario.yaml")
+    assert result.exit_code == 0
+
+
+def test_from_python_it_is_the_problem_that_it_is(left: Desk) -> None:
+    suite = load_suite(left.folder / "loop.scenario.yaml")
+    assert suite.playable == ("done",)
+    with pytest.raises(ProblemsFound, match="input `topic` is still to be written"):
+        play(suite, "good")
+    with pytest.raises(ProblemsFound, match="reply 1 of `writer` is still to be written"):
+        load_scenario(left.folder / "loop.scenario.yaml", "good")
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ("agents: {critic: {'by[1]': [hm, {todo: x}]}}", "reply 2 of `critic` at `by[1]`"),
+        ("answers: {ask: [{choice: yes, todo: x}]}", "answer 1 of `ask`"),
+        ("commands: {make: [{}, [{todo: x}, {}]]}", "result 2 of `make`"),
+        ("commands: {make: [{exit_code: 1, todo: x}]}", "result 1 of `make`"),
+    ],
+)
+def test_what_is_left_is_found_wherever_it_stands(desk: Desk, parts: str, told: str) -> None:
+    path = desk.write("script.yaml", f"scenario: 1\n{parts}\n")
+    with pytest.raises(ProblemsFound, match=f"{re.escape(told)} is still to be written"):
+        load_scenario(path)
+
+
+def test_an_input_may_have_a_field_of_that_name(desk: Desk) -> None:
+    desk.write("list.yaml", """
+        loopkit: 1
+        input: {list: {todo: str}}
+        states:
+          start: {transitions: [{guard: input.list.todo == "tea", target: done}, {target: done}]}
+          done: {final: success}
+    """)  # fmt: skip
+    case = "{input: {list: {todo: tea}}, expect: {outcome: done}}"
+    text = f"scenario: 1\nmachine: list.yaml\ncases: {{a: {case}}}\n"
+    suite = load_suite(desk.write("list.scenario.yaml", text))
+    assert run_case(suite, "a").passed
+
+
 # -- every kind of goal --------------------------------------------------------------------
 
 
 @pytest.fixture
 def found(desk: Desk) -> Suggestions:
     return suggested(desk.write("loop.yaml", LOOP))
+
+
+def left_of(found: Suggestions, goal: str, agent: str) -> list[str]:
+    return [call["todo"] for call in one_by(found, goal)["agents"][agent]]
+
+
+def test_all_goals_are_covered_when_everything_left_is_written(found: Suggestions) -> None:
+    assert found.failed == []
+    assert_covers(found, WRITER)
 
 
 def test_an_error_that_can_pass_is_played_until_no_try_is_left(found: Suggestions) -> None:
@@ -246,28 +494,41 @@ def test_a_fatal_error_is_one_call(found: Suggestions) -> None:
 
 
 def test_a_standstill_is_the_same_text_again(found: Suggestions) -> None:
-    first, second = one_by(found, "check[2]")["agents"]["writer"]
-    assert first == second
+    first, second = left_of(found, "check[2]", "writer")
+    assert (
+        second == first.replace("attempt 1", "attempt 2") + "- the same as in the attempt before\n"
+    )
 
 
 def test_two_attempts_differ_where_no_standstill_is_wanted(found: Suggestions) -> None:
-    first, second = one_by(found, "check[4]")["agents"]["writer"]
-    assert first != second
+    first, second = left_of(found, "check[4]", "writer")
+    assert first == (
+        "Put `reply:` here: attempt 1 of `draft`.\n"
+        "- break one of these, so that `check` has the verdict fail:\n"
+        "  - at least 30 characters\n"
+    )
+    assert second.endswith("- not the same as in the attempt before\n")
 
 
-def test_a_text_of_the_file_is_not_said_twice_where_no_standstill_is_wanted(loop: Desk) -> None:
-    text = SHARED.replace("{reply: {file: tea.md}}", "Too short.").replace("done", "waiting")
-    found = suggest(load_suite(loop.write("loop.scenario.yaml", text)), ())
-    assert one_by(found, "check[4]")["agents"]["writer"] == ["Too short.", "Suggested text 2."]
+def test_the_rules_for_what_is_accepted_are_told_one_by_one(found: Suggestions) -> None:
+    [reply] = left_of(found, "check[1]", "writer")
+    assert reply.endswith("- keep these rules of `check`:\n  - at least 30 characters\n")
+    assert one_by(found, "check[1]")["agents"]["critic"] == [PASSED]
 
 
 def test_an_input_is_said_where_a_guard_needs_it(found: Suggestions) -> None:
-    assert one_by(found, "check[0]")["input"] == {"topic": "Suggested topic.", "short": True}
+    given = one_by(found, "check[0]")["input"]
+    assert given == {"topic": {"todo": "Put the input here: str.\n"}, "short": True}
 
 
-def test_nothing_is_prepared_that_is_not_used(found: Suggestions) -> None:
-    results, _ = played(found)
-    assert not [result for result in results if "never" in result.text]
+def test_the_way_is_what_the_case_expects(found: Suggestions) -> None:
+    ways = {case["expect"]["path"][-1] for case in cases(found).values()}
+    assert ways == {"done", "noted", "dropped", "lost"}
+
+
+def test_a_case_that_is_written_otherwise_than_told_fails(found: Suggestions) -> None:
+    results, _ = played(found, Person("Tea."))
+    assert any("another path was taken" in result.text for result in results)
 
 
 LIMITED = """
@@ -297,7 +558,7 @@ def test_a_limit_is_reached_by_a_call_that_it_refuses(
 ) -> None:
     found = suggested(desk.write("limited.yaml", LIMITED % limit))
     assert one_by(found, "limits.then") == expected
-    assert missed(found) == set()
+    assert_covers(found, Person("Tea."))
 
 
 PERSON = """
@@ -319,13 +580,19 @@ states:
 """
 
 
+def on_the_web(todo: str) -> dict[str, Any]:
+    """A filled form, with the comment where one is asked for."""
+    said = {"comment": "Change it."} if "`comment:`" in todo else {}
+    return {"form": {"channel": "web"}, **said}
+
+
 def test_a_person_answers_with_the_form_and_the_comment_that_are_needed(desk: Desk) -> None:
     found = suggested(desk.write("person.yaml", PERSON))
-    assert missed(found) == set()
-    all_answers = [case["answers"]["ask"] for case in cases(found).values() if "answers" in case]
-    answers = [answer for given in all_answers for answer in given]
+    assert_covers(found, Person("Tea.", None, {"`form:`": on_the_web}))
+    given = [case["answers"]["ask"] for case in cases(found).values() if "answers" in case]
+    answers = [answer for some in given for answer in some]
     assert {"choice": "take", "form": {"channel": "mail"}} in answers
-    assert any("comment" in answer for answer in answers if answer["choice"] == "change")
+    assert any("`comment:`" in answer.get("todo", "") for answer in answers)
 
 
 COMMANDS = """
@@ -358,15 +625,17 @@ states:
 
 def test_commands_end_as_the_way_needs_it(desk: Desk) -> None:
     found = suggested(desk.write("commands.yaml", COMMANDS))
-    assert missed(found) == set()
+    assert_covers(found, Person("Tea."))
     assert one_by(found, "tests.on_error.transient")["commands"] == {
         "tests": [{"fault": "timeout"}]
     }
-    by_types = one_by(found, "lint[1]")["commands"]["by[1]"][-1]
-    assert by_types["exit_code"] == 3
-    assert {"files": {"code.py": "Suggested text 1."}} in one_by(found, "lint[1]")["agents"][
-        "coder"
-    ]
+    [types] = one_by(found, "lint[1]")["commands"]["by[1]"]
+    assert types["exit_code"] == 3
+    assert types["todo"].startswith(
+        "Put `stdout:` here: what `by[1]` prints, with the verdict fail."
+    )
+    [coder] = one_by(found, "lint[1]")["agents"]["coder"]
+    assert coder["todo"].startswith("Put `files:` with `code.py` here: attempt 1 of `code`.")
 
 
 DATA = """
@@ -399,43 +668,80 @@ states:
 """
 
 
+def sorted_data(todo: str, attempt: int) -> dict[str, Any]:
+    is_broken = "break one" in todo
+    parts = [{"id": "all" if "`codes` has all" in todo else f"part {attempt}"}]
+    return {
+        "kind": "bug" if '`kind` is "bug"' in todo else "question",
+        "size": 4 if "`size` is 4" in todo else 0,
+        "parts": [] if is_broken and "`codes` has all" not in todo else parts,
+        "no": "`no` is true" in todo,
+    }
+
+
 def test_data_has_the_facts_and_the_faults_that_are_needed(desk: Desk) -> None:
     found = suggested(desk.write("data.yaml", DATA))
-    assert missed(found) == set()
-    [reply] = one_by(found, "check[1]")["agents"]["sorter"]
-    assert (reply["data"]["kind"], reply["data"]["parts"]) == ("bug", [{"id": "all"}])
-    assert one_by(found, "check[2]")["agents"]["sorter"][0]["data"]["no"] is True
+    assert_covers(found, Person(sorted_data, sorted_data))
+    [reply] = left_of(found, "check[1]", "sorter")
+    assert '- id != "all", for each of `parts[]` (code all)\n' in reply
+    assert '- `codes` has all\n- so that the guard `"all" in codes` holds\n' in reply
 
 
-# -- patterns ------------------------------------------------------------------------------
+PANEL = """
+loopkit: 1
+agents: {writer: {model: some/model}, one: {model: some/one}, two: {model: some/two}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, next: check}
+  check:
+    validate: text
+    by:
+      - {judge: one, confirm: fail, samples: 2}
+      - {judge: two, verdict: {pattern: '^Verdict: (\\w+)$', words: {GOOD: pass, BAD: fail}}}
+      - {command: [lint], parse: lines}
+    combine: majority
+    transitions:
+      - {guard: incomplete, target: lost}
+      - {guard: valid, target: done}
+      - {revise: draft, max: 1}
+      - {target: lost}
+  done: {final: success, result: text}
+  lost: {final: failure}
+"""
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"^### Task \d+(\.\d+)?:",
-        r"^- (?:Create|Modify): `([^`]+)`",
-        r"(?i)status:\s*(open|done)\b",
-        r"[A-Z]{3}-\d{2,}",
-        r"(\w)\1{2}",
-        r"[^\s\d]+@\w+\.\w{2,3}$",
-        r"a.c\S?\W",
-        r"(?<=x)y",
-    ],
-)  # fmt: skip
-def test_a_sample_is_a_text_that_the_pattern_finds(pattern: str) -> None:
-    made = sample(pattern, {})
-    if pattern == r"(?<=x)y":
-        assert made is None
-    else:
-        assert made is not None
-        assert list(occurrences(pattern, made))
+def spoken(todo: str) -> dict[str, Any]:
+    is_good = '"GOOD"' in todo
+    return {"reply": "Verdict: GOOD" if is_good else "- [BAD] Dull.\n\nVerdict: BAD"}
 
 
-def test_a_sample_says_what_a_group_should_be() -> None:
-    assert sample(r"^Verdict: (PASS|FAIL)$", {}, verdict="FAIL") == "Verdict: FAIL"
-    assert sample(r"(\d) of (?P<verdict>\w+)", {}, verdict="OK") == "1 of OK"
+@pytest.mark.parametrize("combine", ["combine: majority", "combine: strictest"])
+def test_judges_of_a_panel_say_what_makes_the_verdict(desk: Desk, combine: str) -> None:
+    machine = PANEL.replace("combine: majority", combine)
+    found = suggested(desk.write("panel.yaml", machine))
+    others = {
+        "Put `reply:` here: the report": spoken,
+        "what `by[2]` prints": {"stdout": "a.py:1: error: No."},
+    }
+    assert_covers(found, Person("Tea.", "-", others))
 
 
-def test_a_pattern_may_be_named() -> None:
-    assert sample("task", {"task": r"^- \[ \] \w+"}) == "- [ ] a"
+RENDERED = """
+loopkit: 1
+input: {draft: str}
+agents: {critic: {model: some/model}}
+states:
+  plan: {render: "{{ input.draft }}", next: check}
+  check:
+    validate: plan
+    by: [{section: Goal}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+def test_an_input_that_is_judged_has_to_satisfy_the_rules(desk: Desk) -> None:
+    found = suggested(desk.write("rendered.yaml", RENDERED))
+    said = {"keep these": "## Goal\n\nTea.", "break one of these": "Tea."}
+    assert found.failed == []
+    assert_covers(found, Person("", "", said))

@@ -1,4 +1,4 @@
-"""`loopkit test --suggest`: cases for what no case covers."""
+"""`loopkit test --suggest`: the ways to what no case covers, as cases to be written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def suggest_option(command: F) -> F:
     """The option, for `loopkit test`."""
-    told = "Print a case for what no case covers, to be completed."
+    told = "Print the ways to what no case covers, as cases to be written."
     return click.option("--suggest", "is_suggesting", is_flag=True, help=told)(command)
 
 
@@ -69,7 +69,7 @@ def _by_machine(suites: Iterable[Suite]) -> dict[Path, list[Suite]]:
 
 
 def _reached(suite: Suite) -> Iterator[Reached]:
-    for name in suite.names:
+    for name in suite.playable:
         run = play(suite, name)
         engine = suite.machines.engines[run.state.definition]
         yield reached(engine, (stored.event for stored in run.events))

@@ -4,7 +4,7 @@ They play a machine without a model, a key, a network or a cent; with cases, the
 what has to come of it.
 """
 
-from loopkit.scenario.cases import Case, Resume, RunLimits, Scenario
+from loopkit.scenario.cases import PARTS, Case, Resume, RunLimits, Scenario
 from loopkit.scenario.expecting import (
     GAP,
     SUSPENDED,
@@ -16,7 +16,6 @@ from loopkit.scenario.expecting import (
     ExpectedPrompt,
 )
 from loopkit.scenario.loading import (
-    PARTS,
     LoadedScenario,
     load_file,
     load_scenario,
@@ -33,6 +32,7 @@ from loopkit.scenario.script import (
     SpentTokens,
     call_at,
 )
+from loopkit.scenario.unwritten import todo_problem, unwritten
 
 __all__ = [
     "CRASH",
@@ -61,4 +61,6 @@ __all__ = [
     "load_file",
     "load_scenario",
     "read_resolved",
+    "todo_problem",
+    "unwritten",
 ]

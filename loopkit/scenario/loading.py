@@ -13,10 +13,10 @@ from loopkit.document import read_file
 from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
 from loopkit.language.load import Source, digest_of, include
 from loopkit.language.mistakes import explain
-from loopkit.scenario.cases import Scenario
+from loopkit.scenario.cases import PARTS, Scenario
+from loopkit.scenario.unwritten import unwritten
 
 INCLUDING = frozenset({"reply", "edit", "stdout", "equals"})
-PARTS = ("agents", "commands", "answers")
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,13 @@ def _machine_instead(source: Source) -> Problem:
 def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:
     """The script of a file, or of one of its cases: itself, its JSON, and that JSON's digest.
 
-    Without a name it is the only case. Raises ProblemsFound.
+    Without a name it is the only case. Raises ProblemsFound, also for what is left to be written.
     """
     loaded = load_file(path)
-    resolved = loaded.resolved(_case_of(loaded, case))
+    case = _case_of(loaded, case)
+    if left := list(unwritten(loaded.scenario, loaded.source, case)):
+        raise ProblemsFound(left)
+    resolved = loaded.resolved(case)
     return read_resolved(resolved), resolved, digest_of(resolved)
 
 

@@ -62,7 +62,14 @@ class Reserved(Noun):
     """USD; null where it is not known."""
 
 
-class Played(Noun):
+class Unwritten(Noun):
+    """Something that is said or done in a case, and that may still have to be written."""
+
+    todo: str = ""
+    """What is still to be written here, for a person; a case with that is not played."""
+
+
+class Played(Unwritten):
     """One call: a reply, or a fault."""
 
     reply: Text | None = None
@@ -112,7 +119,8 @@ class Played(Noun):
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
         given = [k for k in ("reply", "data", "fault") if k in self.model_fields_set]
-        if len(given) != 1 and not (self.files and not given) and not self.is_refused:
+        is_other = bool(self.files or self.todo) and not given
+        if len(given) != 1 and not is_other and not self.is_refused:
             raise fault("one-reply", "a call plays one of `reply`, `data`, `fault`")
         return self
 
@@ -129,7 +137,7 @@ class Played(Noun):
         return self.reply or ""
 
 
-class PlayedTry(Noun):
+class PlayedTry(Unwritten):
     """One run of a command."""
 
     exit_code: int = 0
@@ -155,7 +163,7 @@ class PlayedCommand(PlayedTry):
     """The tries before, of which nothing came; a list of tries says the same."""
 
 
-class PlayedAnswer(Noun):
+class PlayedAnswer(Unwritten):
     """What the person answers."""
 
     choice: Id | None = None
@@ -171,7 +179,7 @@ class PlayedAnswer(Noun):
 
     @model_validator(mode="after")
     def _something_happens(self) -> PlayedAnswer:
-        if self.choice is None and not self.after:
+        if self.choice is None and not self.after and not self.todo:
             raise fault(
                 "no-answer",
                 "an answer has a `choice`, or `after:` alone where nobody answers",

@@ -10,7 +10,7 @@ from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.load import DocPath, include
-from loopkit.scenario import LoadedScenario
+from loopkit.scenario import LoadedScenario, todo_problem
 
 
 def inputs_of(
@@ -33,20 +33,46 @@ def inputs_of(
     return (filled if isinstance(filled, dict) else {}), problems
 
 
+def shared_inputs(written: LoadedScenario, machine: Machine) -> dict[str, Any]:
+    """The inputs that all cases share, as far as they can be used."""
+    datatype = parse_record(machine.input)
+    given, _ = _included(written, ("input",), written.scenario.input, datatype)
+    return {name: value for name, value in given.items() if datatype.field(name) is not None}
+
+
+def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> Iterator[Problem]:
+    """The inputs of a case that are still to be written: `{todo: TEXT}`, where that is no value."""
+    datatype = parse_record(machine.input)
+    own = (written.scenario.cases or {})[case].input
+    for name, value in {**written.scenario.input, **own}.items():
+        field = datatype.field(name)
+        is_value = field is not None and "todo" in (field.fields or {})
+        if isinstance(value, dict) and value.keys() == {"todo"} and not is_value:
+            at = (*_place(case, name in own), name)
+            yield todo_problem(written.source, at, f"input `{name}`", str(value["todo"]))
+
+
 def _given(
     written: LoadedScenario, case: str, datatype: DataType
 ) -> tuple[dict[str, Any], list[Problem]]:
-    given: dict[str, Any] = {}
-    problems: list[Problem] = []
     own = (written.scenario.cases or {})[case].input
-    for name, value in {**written.scenario.input, **own}.items():
-        at = _place(case, name in own)
-        field = (datatype.fields or {}).get(name)
-        holder = {name: value}
+    shared = {name: value for name, value in written.scenario.input.items() if name not in own}
+    given, problems = _included(written, _place(case, False), shared, datatype)
+    mine, also = _included(written, _place(case, True), own, datatype)
+    return {**given, **mine}, [*problems, *also]
+
+
+def _included(
+    written: LoadedScenario, at: DocPath, inputs: Mapping[str, Any], datatype: DataType
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Inputs with the texts of the files that they name."""
+    given, problems = dict(inputs), list[Problem]()
+    for name in inputs:
+        field = datatype.field(name)
         if field is not None and field.scalar == "str":
-            document = written.source.document
+            holder, document = {name: given[name]}, written.source.document
             problems += include(holder, written.folder, document, frozenset({name}), at)[1]
-        given[name] = holder[name]
+            given |= holder
     return given, problems
 
 

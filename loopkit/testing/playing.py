@@ -18,6 +18,7 @@ from tempfile import gettempdir
 from loopkit.agents.port import AgentPort, PlayedCommands, Reply, Request
 from loopkit.agents.scripted import Crashed, Unprepared
 from loopkit.app import App, Script
+from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun, Stored
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.work.human import AnswerRefused
@@ -45,7 +46,12 @@ class Run:
 
 
 def play(suite: Suite, case: str) -> Run:
-    """Play a case to where it ends, waits or is suspended. Pauses in it take no time."""
+    """Play a case to where it ends, waits or is suspended. Pauses in it take no time.
+
+    Raises ProblemsFound where a part of it is still to be written.
+    """
+    if left := suite.unwritten[case]:
+        raise ProblemsFound(left)
     stage = Stage(suite, case)
     asyncio.run(stage.play())
     assert stage.run is not None

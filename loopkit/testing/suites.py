@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,8 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.macrostep import Engine
 from loopkit.language.load import DocPath, Loaded, Source, load
 from loopkit.machine.graph import Graph
-from loopkit.scenario import Case, LoadedScenario, load_file
-from loopkit.testing.inputs import inputs_of
+from loopkit.scenario import Case, LoadedScenario, load_file, unwritten
+from loopkit.testing.inputs import inputs_of, unwritten_inputs
 from loopkit.testing.names import unknown_names
 from loopkit.testing.playbill import Playbill
 
@@ -49,7 +49,7 @@ class Suite:
     written: LoadedScenario
     machine: Loaded
     inputs: Mapping[str, Mapping[str, Any]]
-    """The complete input of each case."""
+    """The complete input of each case that can be played."""
     machines: Machines
 
     @property
@@ -64,6 +64,20 @@ class Suite:
     @cached_property
     def playbill(self) -> Playbill:
         return Playbill(Graph(self.machine.machine))
+
+    @property
+    def playable(self) -> tuple[str, ...]:
+        """The names of those in which nothing is left to be written."""
+        return tuple(name for name in self.names if not self.unwritten[name])
+
+    @cached_property
+    def unwritten(self) -> dict[str, tuple[Problem, ...]]:
+        """What is left to be written of each case, input first."""
+        return {name: tuple(self._left(name)) for name in self.names}
+
+    def _left(self, case: str) -> Iterator[Problem]:
+        yield from unwritten_inputs(self.written, case, self.machine.machine)
+        yield from unwritten(self.written.scenario, self.source, case)
 
     def case(self, name: str) -> Case:
         """A case by its name; raises KeyError."""
@@ -89,8 +103,9 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     problems = list(unknown_names(written.scenario, suite.playbill, written.source))
     inputs: dict[str, Mapping[str, Any]] = {}
     for name in written.names:
-        inputs[name], faults = inputs_of(written, name, machine.machine)
-        problems += faults
+        if not suite.unwritten[name]:
+            inputs[name], faults = inputs_of(written, name, machine.machine)
+            problems += faults
     if problems:
         # A fault of what all cases share is found in each of them.
         raise ProblemsFound(dict.fromkeys(problems))

@@ -23,6 +23,7 @@ from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.lines import MOST_USD, Draw, Lines
 from loopkit.testing.properties.playing import Performance, Theatre
 from loopkit.testing.properties.resumed import ends_the_same
+from loopkit.testing.properties.said import Said
 from loopkit.testing.properties.values import value_of
 from loopkit.testing.properties.within import (
     Broken,
@@ -31,7 +32,6 @@ from loopkit.testing.properties.within import (
     paid_once,
     within_bounds,
 )
-from loopkit.testing.suggesting.said import Said
 from loopkit.testing.suites import Machines
 
 FEW = 5_000

@@ -17,7 +17,7 @@ from loopkit.outside.processes import CommandResult
 from loopkit.scenario import Played, PlayedAnswer, PlayedCommand, call_at
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.lines import Draw, Lines
-from loopkit.testing.suggesting.said import Call, Said
+from loopkit.testing.properties.said import Call, Said
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ from loopkit.language.severities import Severities
 from loopkit.machine.graph import artifact_of, output_of
 from loopkit.machine.program import Program
 from loopkit.testing.properties.library import strategies as st
+from loopkit.testing.properties.reports import Found, report
+from loopkit.testing.properties.said import Call
+from loopkit.testing.properties.texts import Texts, named_in
 from loopkit.testing.properties.values import TEXT, value_of
-from loopkit.testing.suggesting.reports import Found, report
-from loopkit.testing.suggesting.said import Call
-from loopkit.testing.suggesting.texts import Texts, named_in
 from loopkit.validators.report_form import ReportForm, form_of
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -9,8 +9,7 @@ from typing import Any
 from loopkit.language.datatypes import DataType
 from loopkit.language.json_schema import fits
 from loopkit.testing.properties.library import strategies as st
-from loopkit.testing.suggesting.values import Hints
-from loopkit.testing.suggesting.values import values as samples
+from loopkit.testing.properties.samples import Hints, samples
 
 MOST_SAMPLES = 40
 MOST_ITEMS = 3
@@ -71,5 +70,5 @@ def _ends(datatype: DataType) -> tuple[float, float]:
 
 def _sampled(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
     """For JSON Schema taken as such: the first few values that fit it."""
-    found = list(islice(samples(datatype, Hints("1", words), {}), MOST_SAMPLES))
+    found = list(islice(samples(datatype, Hints("1", words)), MOST_SAMPLES))
     return st.sampled_from(found) if found else st.nothing()

@@ -1,4 +1,4 @@
-"""Cases that drive a machine where no case has driven it yet, for a person to complete.
+"""The ways to where no case has driven a machine yet, as cases for a person to write.
 
 ```python
 suggestions = suggest(suite, covered)
@@ -6,8 +6,7 @@ print(as_cases(suggestions))
 ```
 """
 
-from loopkit.testing.suggesting.drafts import empty_suite
-from loopkit.testing.suggesting.search import Suggestion, Suggestions, suggest
+from loopkit.testing.suggesting.search import Suggestion, Suggestions, empty_suite, suggest
 from loopkit.testing.suggesting.shown import as_cases, as_file
 
 __all__ = ["Suggestion", "Suggestions", "as_cases", "as_file", "empty_suite", "suggest"]

@@ -1,41 +1,43 @@
-"""For each goal that no case covers, a case that reaches it, or why there is none."""
+"""For each goal that no case covers, a case that goes there, or why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from math import inf
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from loopkit.document import read
+from loopkit.language.load import Source
 from loopkit.machine.program import Program, flat_facts
 from loopkit.proof.bounds import Anatomy, explore
-from loopkit.testing.coverage import Reached, goals_of, impossible_goals, reached
+from loopkit.scenario import Case, LoadedScenario, Scenario
+from loopkit.testing.coverage import Reached, goals_of, impossible_goals
 from loopkit.testing.goals import Goal
-from loopkit.testing.judging import judge
+from loopkit.testing.inputs import inputs_of, shared_inputs
 from loopkit.testing.playing import play
-from loopkit.testing.suggesting.drafts import CASE, pasted, shared_inputs, without_shared
+from loopkit.testing.suggesting.causes import NoCause
 from loopkit.testing.suggesting.inputs import Inputs
 from loopkit.testing.suggesting.naming import description_of, name_of
-from loopkit.testing.suggesting.pool import Pool
-from loopkit.testing.suggesting.said import texts_from_files, with_files
-from loopkit.testing.suggesting.trying import NoWay, Trying
+from loopkit.testing.suggesting.parts import Parts
 from loopkit.testing.suggesting.ways import Way, Ways
-from loopkit.testing.suites import Suite
+from loopkit.testing.suites import SUFFIX, Machines, Suite
 
 MOST_CONFIGURATIONS = 20_000
+CASE = "suggested"
 MOST_WAYS = 12
-"""How many ways to one goal are tried."""
+"""How many ways to one goal are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A case that was played, and does what it says."""
+    """A case in which a person writes what is said, and which then goes a known way."""
 
     name: str
     case: dict[str, Any]
-    """As a scenario file has it, with `expect: null`."""
+    """As a scenario file has it."""
     goals: tuple[Goal, ...]
-    """What it covers that no case before it does."""
+    """What it is for: nothing before it covers that."""
 
 
 @dataclass
@@ -47,6 +49,15 @@ class Suggestions:
     cases: list[Suggestion] = field(default_factory=list)
     failed: list[tuple[Goal, str]] = field(default_factory=list)
     """The goals for which there is no case, each with the reason."""
+
+
+def empty_suite(machine: Path, machines: Machines) -> Suite:
+    """A suite without cases for a machine file that has none yet; raises ProblemsFound."""
+    loaded = machines.machine(machine)
+    path = machine.with_name(f"{machine.stem}{SUFFIX}")
+    source = Source(read("scenario: 1", str(path)), {})
+    written = LoadedScenario(Scenario(scenario=1), source, path.parent, {"scenario": 1})
+    return Suite(path, written, loaded, {}, machines)
 
 
 def suggest(
@@ -62,7 +73,6 @@ def suggest(
 
 class _Search:
     def __init__(self, suite: Suite, covered: Collection[Reached], most: int) -> None:
-        self._suite = suite
         machine = suite.machine
         anatomy = Anatomy.of_machine(machine.machine)
         goals = goals_of(machine)
@@ -73,67 +83,90 @@ class _Search:
             if goal not in impossible and not any(one.covers(goal) for one in covered)
         ]
         program = Program(machine.machine, machine.digest)
-        pool = Pool.of(suite.written.scenario, suite.inputs)
-        inputs = Inputs(program, shared_inputs(suite), pool)
-        self._ways = Ways(anatomy, flat_facts({"input": inputs.usual}), most)
-        self._trying = Trying(suite, inputs)
-        self._paths = texts_from_files(suite.written)
+        self._inputs = Inputs(program, shared_inputs(suite.written, machine.machine))
+        self._ways = Ways(anatomy, flat_facts({"input": self._inputs.usual}), most)
         self._found = Suggestions(suite)
 
     def suggestions(self) -> Suggestions:
         self._ways.want(edge for goal in self._wanted for edge in goal.edges)
         far = {goal: self._ways.distance(goal) for goal in self._wanted}
         for goal in sorted(self._wanted, key=lambda goal: -far[goal]):
-            if far[goal] == inf:
-                self._found.failed.append((goal, self._no_way()))
-            elif goal in self._wanted:
+            if goal in self._wanted:
                 self._look_for(goal)
         # A later way may have come by what could not be reached on purpose.
         self._found.failed = [one for one in self._found.failed if one[0] in self._wanted]
         return self._found
 
     def _look_for(self, goal: Goal) -> None:
-        """Try the ways to a goal, the shortest first."""
+        """Take the shortest way that something brings about."""
         reason = ""
         for _ in range(MOST_WAYS):
             way = self._ways.way(goal)
             if way is None:
                 break
             try:
-                self._take(goal, way)
-            except NoWay as dead_end:
-                reason = reason or str(dead_end)
-                self._ways.forbid(dead_end.step)
+                case = self._with_shared(Parts(self._inputs, way).case())
+                self._play(way, case)
+            except NoCause as missing:
+                reason = reason or str(missing)
+                self._ways.forbid(missing.step)
             else:
                 self._ways.allow_all()
+                self._keep(goal, way, case)
                 return
         self._ways.allow_all()
-        self._found.failed.append((goal, reason))
+        self._found.failed.append((goal, reason or self._no_way()))
 
-    def _take(self, goal: Goal, way: Way) -> None:
-        """Keep a case that goes a way, also where it is pasted into the file; raises NoWay."""
-        case = without_shared(self._suite, self._trying.case(way))
-        found = self._played(way, case)
-        if not found.covers(goal):
-            raise NoWay(way.steps[-1], "the run that goes there does not come by it")
-        new = [one for one in self._wanted if found.covers(one)]
-        taken = {*self._suite.names, *(one.name for one in self._found.cases)}
+    def _play(self, way: Way, case: dict[str, Any]) -> None:
+        """Play a case in which nothing is left to be written; raises NoCause where it goes astray.
+
+        It does where a template always gives the same text, which rules judge otherwise.
+        """
+        suite = _with_case(self._found.suite, case)
+        if suite is None:
+            return
+        route = play(suite, CASE).state.route
+        for step, taken in zip(way.steps, [*route, None], strict=False):
+            if step.edge != taken:
+                raise NoCause(step)
+
+    def _keep(self, goal: Goal, way: Way, case: dict[str, Any]) -> None:
+        reached = self._ways.reached(way)
+        new = tuple(one for one in self._wanted if reached.covers(one))
+        taken = {*self._found.suite.names, *(one.name for one in self._found.cases)}
         name = name_of(self._ways.graph, goal, taken)
-        written = {"description": description_of(new), **with_files(case, self._paths)}
-        self._found.cases.append(Suggestion(name, {**written, "expect": None}, tuple(new)))
+        described = {"description": description_of(new), **case}
+        self._found.cases.append(Suggestion(name, described, new))
         self._wanted = [one for one in self._wanted if one not in new]
         self._ways.want(edge for one in self._wanted for edge in one.edges)
 
-    def _played(self, way: Way, case: dict[str, Any]) -> Reached:
-        suite = pasted(self._suite, case)
-        run = play(suite, CASE)
-        failed = [one for one in judge(suite, CASE, run) if one.problem.code != "expects-nothing"]
-        if failed:
-            raise NoWay(way.steps[-1], failed[0].problem.message)
-        engine = suite.machines.engines[run.state.definition]
-        return reached(engine, (stored.event for stored in run.events))
+    def _with_shared(self, case: dict[str, Any]) -> dict[str, Any]:
+        """The case without the replies of agents that say the same in what all cases share."""
+        shared = self._found.suite.written.scenario.agents
+        agents = case.get("agents", {})
+        own = Case.model_validate({"agents": agents}).agents
+        left = {name: said for name, said in agents.items() if not _begins(shared, own, name)}
+        return {key: value for key, value in {**case, "agents": left}.items() if value}
 
     def _no_way(self) -> str:
         if self._ways.is_whole:
             return "no way that comes by it has an end"
         return "the machine has too many configurations, and none of the nearest comes to it"
+
+
+def _with_case(suite: Suite, case: Mapping[str, Any]) -> Suite | None:
+    """The suite with this case alone, None where something of it is left to be written."""
+    shared = {key: value for key, value in suite.written.plain.items() if key != "cases"}
+    named = {"machine": suite.machine.source.document.file, **shared, "cases": {CASE: case}}
+    loaded = replace(suite.written, scenario=Scenario.model_validate(named), plain=named)
+    made = replace(suite, written=loaded)
+    if made.unwritten[CASE]:
+        return None
+    inputs, _ = inputs_of(loaded, CASE, suite.machine.machine)
+    return replace(made, inputs={CASE: inputs})
+
+
+def _begins(shared: Mapping[str, Any], own: Mapping[str, Any], agent: str) -> bool:
+    """Whether the shared replies of an agent are these, or go on behind them."""
+    said, also = own[agent], shared.get(agent)
+    return isinstance(also, tuple) and isinstance(said, tuple) and also[: len(said)] == said

@@ -9,7 +9,7 @@ from loopkit.testing.suggesting.search import Suggestion, Suggestions
 
 
 def as_cases(suggestions: Suggestions) -> str:
-    """The cases, indented as they stand below `cases:`, each with an empty `expect:`."""
+    """The cases, indented as they stand below `cases:`."""
     return "\n".join(map(_case, suggestions.cases))
 
 
@@ -21,5 +21,4 @@ def as_file(suggestions: Suggestions) -> str:
 
 
 def _case(suggestion: Suggestion) -> str:
-    filled = {key: value for key, value in suggestion.case.items() if key != "expect"}
-    return f"  {inline(suggestion.name)}:\n{written(filled, 4)}    expect:\n"
+    return f"  {inline(suggestion.name)}:\n{written(suggestion.case, 4)}"

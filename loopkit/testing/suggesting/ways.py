@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from loopkit.language import AgentState, CommandState, FinalState
+from loopkit.language import AgentState, CommandState, FinalState, RenderState
 from loopkit.machine.graph import Edge
 from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
 from loopkit.proof.bounds.contexts import room_of
@@ -16,6 +16,7 @@ from loopkit.proof.bounds.regions import Region, alike
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.bounds.work import Asking
 from loopkit.proof.outcomes import Anatomy
+from loopkit.testing.coverage import Reached
 from loopkit.testing.goals import Goal
 from loopkit.testing.suggesting.nearest import nearest
 
@@ -39,11 +40,6 @@ class Step:
         """The id of the edge; None where an error suspends the run, which is the end of a way."""
         return None if self.move.edge is None else self.move.edge.id
 
-    @property
-    def key(self) -> tuple[int, int]:
-        """The same for each way that has this step."""
-        return self.at, id(self.move)
-
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -51,7 +47,14 @@ class Way:
 
     inputs: Mapping[str, object]
     """By dotted name, those that have to be another than the usual one."""
+    start: str
     steps: tuple[Step, ...]
+
+    @property
+    def path(self) -> list[str]:
+        """The states that are entered, in order."""
+        edges = (step.move.edge for step in self.steps)
+        return [self.start, *(edge.target for edge in edges if edge is not None)]
 
 
 @dataclass(slots=True)
@@ -90,18 +93,18 @@ class Ways:
         self._usual = usual
         self._stand_ins: dict[str, Callable[[object], object]] = {}
         self._distances: _Distances | None = None
-        self._failed: set[tuple[int, int]] = set()
         self._wanted: frozenset[str] = frozenset()
+        self._forbidden: set[tuple[int, int]] = set()
 
     def forbid(self, step: Step) -> None:
         """Look for ways without this step."""
-        self._failed.add(step.key)
+        self._forbidden.add((step.at, id(step.move)))
         self._distances = None
 
     def allow_all(self) -> None:
         """Take back what was forbidden."""
-        if self._failed:
-            self._failed, self._distances = set(), None
+        if self._forbidden:
+            self._forbidden, self._distances = set(), None
 
     def want(self, edges: Iterable[str]) -> None:
         """Prefer these edges, of ways that are equally long."""
@@ -116,6 +119,16 @@ class Ways:
     def distance(self, goal: Goal) -> float:
         """How long that way is; infinite where there is none."""
         return min((cost for cost, _, _ in self._through(goal)), default=inf)
+
+    def reached(self, way: Way) -> Reached:
+        """What a run that goes a way reaches."""
+        made = Reached(entered=set(way.path), taken={s.edge for s in way.steps if s.edge})
+        for step in way.steps:
+            made.closed.update(
+                edge.id for edge in self.graph.on(step.source, step.move.event)
+                if edge.back and not self._has_room(edge, step.at)
+            )  # fmt: skip
+        return made
 
     # -- goals -----------------------------------------------------------------------------
 
@@ -173,7 +186,8 @@ class Ways:
             move, following = far.behind[at]
             steps.append(self._step(at, move))
             at = following
-        return Way(self._unusual([*(step.at for step in steps), at]), tuple(steps))
+        inputs = self._unusual([*(step.at for step in steps), at])
+        return Way(inputs, self._found[start][0], tuple(steps))
 
     def _unusual(self, way: Iterable[int]) -> dict[str, object]:
         """The inputs that have to be another than the usual one for a way to be taken."""
@@ -218,7 +232,7 @@ class Ways:
         return ((to, self._cost(at, (move, to)), (at, move)) for move, to in arcs if to != END)
 
     def _open(self, at: int) -> Iterator[Arc]:
-        return (arc for arc in self._arcs[at] if (at, id(arc[0])) not in self._failed)
+        return (arc for arc in self._arcs[at] if (at, id(arc[0])) not in self._forbidden)
 
     def _cost(self, at: int, arc: Arc) -> float:
         move, to = arc
@@ -254,10 +268,18 @@ class Ways:
         return isinstance(self.graph.states[name], FinalState)
 
     def _is_possible(self, move: Move) -> bool:
-        """Whether something that can be played brings a move about; limits need calls."""
+        """Whether something that can be played brings a move about.
+
+        Limits need calls, and a template that fails is nothing that somebody says.
+        """
+        if move.event == "fatal" and move.edge is not None and self._renders(move.edge.source):
+            return False
         if move.event != "limit" or move.edge is None:
             return True
         state, limits = self.graph.states[move.edge.source], self.graph.machine.limits
         if isinstance(state, CommandState):
             return limits.time is not None
         return isinstance(state, AgentState) or bool(self._moves.asking.reach(move.edge.source))
+
+    def _renders(self, name: str) -> bool:
+        return isinstance(self.graph.states[name], RenderState)

@@ -65,6 +65,9 @@ def update(suite: Suite, cases: Collection[str], named: Collection[str]) -> Upda
 
 def _update_case(made: Update, surgeon: Surgeon, case: str, *, is_named: bool) -> None:
     suite, at = made.suite, ("cases", case, "expect")
+    if left := suite.unwritten[case]:
+        made.left.append(f"{case}: {left[0].message}")
+        return
     run = play(suite, case)
     if run.unprepared or run.refused:
         made.left.append(f"{case}: {(*run.unprepared, run.refused)[0]}; prepare it first")

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopkit.language import VerdictReading
 from loopkit.language.datatypes import DataType
-from loopkit.testing.suggesting.samples import sample
-from loopkit.testing.suggesting.values import Hints, smallest
+from loopkit.testing.properties.samples import Hints, smallest
 from loopkit.validators.report_form import ReportForm, as_text
 
 
@@ -23,20 +21,11 @@ class Found:
     code: str = ""
 
 
-def report(
-    form: ReportForm, verdict: str, found: Sequence[Found], label: str, score: object = None
-) -> Any:
-    """The data of a report in this form; its messages name the label, so that rounds differ.
-
-    Where a score belongs to it, it is the one that is wanted, else the highest.
-    """
+def report(form: ReportForm, verdict: str, found: Sequence[Found], label: str) -> Any:
+    """The data of a report in this form; its messages name the label, so that rounds differ."""
     data = _base(form.datatype, label)
     if form.has_verdict:
         _put(data, form.verdict, _word(form.verdicts, verdict))
-    if form.score is not None:
-        low, high = form.score.min, form.score.max
-        wanted = score if isinstance(score, int | float) else high
-        _put(data, form.parts.score, max(low, min(high, wanted)))
     item_type = _type_at(form.datatype, f"{form.parts.findings}.0")
     items = [
         _item(form, one, item_type, label if place == 1 else f"{label}.{place}")
@@ -44,24 +33,6 @@ def report(
     ]
     _put(data, form.parts.findings, items)
     return data
-
-
-def words(reading: VerdictReading, verdict: str, label: str, patterns: Mapping[str, str]) -> str:
-    """A verdict as a reviewer writes it who gives no report: findings, numbers, the verdict."""
-    word = next((w for w, meant in reading.words.items() if meant == verdict), verdict.upper())
-    message = f"Suggested finding {label}."
-    lines = []
-    if verdict != "pass":
-        listed = reading.findings and (
-            sample(reading.findings, patterns, message=message, key=label)
-            or sample(reading.findings, patterns, message=message)
-        )
-        lines.append(listed or f"- [{word}] {message}")
-    if reading.counts is not None:
-        counted = (reading.counts.met, reading.counts.checked)
-        lines += [sample(pattern, patterns) or "" for pattern in counted]
-    said = reading.pattern and sample(reading.pattern, patterns, verdict=word)
-    return "\n\n".join([*lines, said or word]) + "\n"
 
 
 def _base(datatype: DataType | None, label: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.scenario import LoadedScenario
 from loopkit.testing.playbill import Playbill
 
 Call = dict[str, Any]
@@ -56,28 +55,3 @@ def _plain(call: Call, key: str) -> Any:
 def _filled(results: Mapping[int, Call]) -> list[Call]:
     """The results in order, with plain successes where none was asked for."""
     return [results.get(index, {}) for index in range(max(results) + 1)]
-
-
-def texts_from_files(written: LoadedScenario) -> dict[str, str]:
-    """The texts that a scenario file includes, each with its path as it is written there."""
-    found: dict[str, str] = {}
-    for path, included in written.source.included.items():
-        node = written.source.document.node((*path, "file"))
-        if node is not None and isinstance(node.value, str):
-            found.setdefault(included.text, node.value)
-    return found
-
-
-def with_files(value: Any, paths: Mapping[str, str], *, key: str = "") -> Any:
-    """The parts of a case with `{file: PATH}` for texts that lie in files already."""
-    if isinstance(value, dict):
-        return {name: with_files(inner, paths, key=name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [
-            {"reply": {"file": paths[item]}}
-            if isinstance(item, str) and item in paths
-            else with_files(item, paths)
-            for item in value
-        ]
-    is_text = key in ("reply", "edit", "stdout") and isinstance(value, str) and value in paths
-    return {"file": paths[value]} if is_text else value

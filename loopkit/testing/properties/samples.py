@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
-from types import MappingProxyType
 from typing import Any
 
 from loopkit.language.datatypes import DataType
@@ -16,7 +15,6 @@ MOST_VALUES = 150
 MOST_FOR_PART = 8
 ABSENT = object()
 """Stands for a field that is left out."""
-NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +29,31 @@ class Hints:
     """Numbers that conditions name."""
 
 
-def values(datatype: DataType, hints: Hints, fixed: Mapping[str, object]) -> Iterator[Any]:
-    """Values of the type; `fixed` has those that fields must have, by dotted name."""
-    for value in islice(_values(datatype, hints, fixed=fixed), MOST_VALUES):
+def samples(datatype: DataType, hints: Hints) -> Iterator[Any]:
+    """Values of the type."""
+    for value in islice(_values(datatype, hints), MOST_VALUES):
         if fits(value, datatype.schema):
             yield value
 
 
-def smallest(datatype: DataType, hints: Hints, fixed: Mapping[str, object] | None = None) -> Any:
+def smallest(datatype: DataType, hints: Hints) -> Any:
     """The first of them, None where none is found."""
-    return next(values(datatype, hints, fixed or {}), None)
+    return next(samples(datatype, hints), None)
 
 
-def _values(
-    datatype: DataType, hints: Hints, name: str = "", fixed: Mapping[str, object] = NOTHING
-) -> Iterator[Any]:
+def _values(datatype: DataType, hints: Hints, name: str = "") -> Iterator[Any]:
     known = datatype.values or datatype.schema.get("enum", ())
-    if datatype.optional and not fixed:
+    if datatype.optional:
         yield ABSENT if datatype.is_left_out else None
     if known:
         yield from known
     elif datatype.fields is not None:
-        parts = {n: list(_part(t, hints, n, fixed)) for n, t in datatype.fields.items()}
+        parts = {n: list(_some(t, hints, n)) for n, t in datatype.fields.items()}
         yield from _records(parts)
     elif datatype.items is not None:
         yield from _lists([v for v in _some(datatype.items, hints, name) if v is not ABSENT])
     else:
         yield from _scalars(datatype, hints, name)
-
-
-def _part(
-    datatype: DataType, hints: Hints, name: str, fixed: Mapping[str, object]
-) -> Iterator[Any]:
-    """Values of a field, with what of it must be so."""
-    if name in fixed:
-        return iter([ABSENT if fixed[name] is None and datatype.is_left_out else fixed[name]])
-    head = f"{name}."
-    inner = {key.removeprefix(head): v for key, v in fixed.items() if key.startswith(head)}
-    if all(value is None for value in inner.values()):
-        return _some(datatype, hints, name)
-    return islice(_values(datatype, hints, name, inner), MOST_FOR_PART)
 
 
 def _some(datatype: DataType, hints: Hints, name: str) -> Iterator[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -15,72 +14,58 @@ _LETTERS = "aA1 _-.,:#*`'\"/\\()[]{}\n\t"
 _CLASSES = {"digit": r"\d", "not_digit": r"\D", "space": r"\s", "not_space": r"\S",
             "word": r"\w", "not_word": r"\W"}  # fmt: skip
 
-OPTIONAL = "key"
 
-
-def sample(pattern: str, named: Mapping[str, str], **said: str) -> str | None:
+def sample(pattern: str, named: Mapping[str, str]) -> str | None:
     """A text in which the pattern is found, None where none could be made.
 
-    `pattern` may be a name in `named`. `said` has what a named group should be; where there is no
-    such group, it is the first one, but for a `key`. What stands around a match, such as in a
-    lookahead, is not made; the answer is tried on the real pattern.
+    `pattern` may be a name in `named`. What stands around a match, such as in a lookahead, is not
+    made; the answer is tried on the real pattern.
     """
     source = named.get(pattern, pattern)
     try:
         # The only reader of patterns as trees that the standard library has.
         tree = import_module("re._parser").parse(source, re.MULTILINE)
-        groups = tree.state.groupdict
-        wanted = {
-            groups.get(name, 1): text
-            for name, text in said.items()
-            if name != OPTIONAL or name in groups
-        }
-        made = _text(tree, _Groups(wanted))
+        made = _text(tree, {})
         return made if any(True for _ in occurrences(source, made)) else None
     except (re.error, PatternError, PatternTimeout, _Unmade, RecursionError, OverflowError):
         return None
 
 
-@dataclass
-class _Groups:
-    """The groups of one sample, by number."""
-
-    wanted: Mapping[int, str]
-    made: dict[int, str] = field(default_factory=dict)
+Groups = dict[int, str]
+"""The text that was made for each group of one sample, by number."""
 
 
 class _Unmade(Exception):
     """A part of a pattern of which no text is made."""
 
 
-def _text(parts: Iterable[tuple[Any, Any]], groups: _Groups) -> str:
+def _text(parts: Iterable[tuple[Any, Any]], groups: Groups) -> str:
     return "".join(_part(str(kind), value, groups) for kind, value in parts)
 
 
-def _part(kind: str, value: Any, groups: _Groups) -> str:
+def _part(kind: str, value: Any, groups: Groups) -> str:
     make = _MAKERS.get(kind)
     if make is None:
         raise _Unmade(kind)
     return make(value, groups)
 
 
-def _repeated(value: Any, groups: _Groups) -> str:
+def _repeated(value: Any, groups: Groups) -> str:
     least, _, parts = value
     return "".join(_text(parts, groups) for _ in range(least))
 
 
-def _group(value: Any, groups: _Groups) -> str:
+def _group(value: Any, groups: Groups) -> str:
     number, parts = value[0], value[-1]
-    if number not in groups.wanted:
-        groups.made[number] = _text(parts, groups)
-    return groups.wanted.get(number) or groups.made[number]
+    groups[number] = _text(parts, groups)
+    return groups[number]
 
 
-def _branch(value: Any, groups: _Groups) -> str:
+def _branch(value: Any, groups: Groups) -> str:
     return _text(value[1][0], groups)
 
 
-def _one_of(value: Any, _groups: _Groups) -> str:
+def _one_of(value: Any, _groups: Groups) -> str:
     negated = str(value[0][0]) == "NEGATE"
     members = value[1:] if negated else value
     if not negated:
@@ -126,15 +111,15 @@ def _first(fits: Callable[[str], bool]) -> str:
     return found
 
 
-def _recalled(value: Any, groups: _Groups) -> str:
-    return groups.wanted.get(value) or groups.made.get(value, "")
+def _recalled(value: Any, groups: Groups) -> str:
+    return groups.get(value, "")
 
 
-def _nothing(_value: Any, _groups: _Groups) -> str:
+def _nothing(_value: Any, _groups: Groups) -> str:
     return ""
 
 
-_MAKERS: Mapping[str, Callable[[Any, _Groups], str]] = {
+_MAKERS: Mapping[str, Callable[[Any, Groups], str]] = {
     "LITERAL": lambda value, _: chr(value),
     "NOT_LITERAL": lambda value, _: _first(lambda letter: ord(letter) != value),
     "ANY": lambda _value, _groups: "a",

@@ -18,8 +18,8 @@ from loopkit.language import (
     SectionRule,
 )
 from loopkit.language.datatypes import parse_type
-from loopkit.testing.suggesting.samples import sample
-from loopkit.testing.suggesting.values import Hints, values
+from loopkit.testing.properties.matches import sample
+from loopkit.testing.properties.samples import Hints, samples
 
 MOST_CHARS = 20_000
 """A rule that wants a longer text gets none."""
@@ -90,7 +90,7 @@ class Texts:
         hints = Hints(str(self.number), words, numbers)
         for rule in self.rules:
             if isinstance(rule, SchemaRule):
-                for value in values(parse_type(rule.schema_), hints, {}):
+                for value in samples(parse_type(rule.schema_), hints):
                     yield json.dumps(value, ensure_ascii=False)
 
 

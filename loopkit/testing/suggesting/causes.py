@@ -1,0 +1,185 @@
+"""Who brings about what comes of a step: for a report, who has to find something in what is judged.
+
+Of all that may bring a step about, the plainest is taken: no standstill, few findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from loopkit.language import CommandRule, JudgeRule, Rule, ValidateState
+from loopkit.language.guard import expand, parse
+from loopkit.language.guard.kleene import truth
+from loopkit.language.severities import Severities
+from loopkit.machine.codes import codes_of
+from loopkit.machine.program import Program
+from loopkit.proof.bounds.moves import Case
+from loopkit.proof.outcomes import Row
+from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
+from loopkit.testing.suggesting.ways import Step
+
+By = Literal["", "artifact", "text", "command", "judge", "author"]
+"""Who finds what a report says: nobody; a fault of the answer; a rule on the text; a command; a
+judge; the author, who declares that it can't be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One way to bring a step about."""
+
+    row: Row = field(default_factory=dict)
+    """The facts that its work should leave."""
+    by: By = ""
+    place: str = ""
+    """The validator, where one brings it about; "" stands for all."""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of a report; "" where there is none to be had."""
+        return str(self.row.get("verdict", ""))
+
+    @property
+    def is_stalled(self) -> bool:
+        return self.row.get("stalled") is True
+
+
+class NoCause(Exception):
+    """Nothing that a case says brings a step about."""
+
+    def __init__(self, step: Step) -> None:
+        edge = f"takes {step.edge}" if step.edge else "stops where an error suspends the run"
+        super().__init__(f"nothing that a case can say makes sure that `{step.source}` {edge}")
+        self.step = step
+
+
+def plainest(step: Step) -> Cause:
+    """What is left by the work of a step that judges nothing."""
+    return Cause(min(step.move.cases, key=_oddness).row)
+
+
+def asked_rules(
+    program: Program, state: ValidateState, facts: Mapping[str, object]
+) -> dict[str, list[Rule]]:
+    """The rules of a validate state that are asked or may be, by validator.
+
+    `facts` are those that guards of rules read, as far as they are known.
+    """
+
+    def applies(rule: Rule) -> bool:
+        if rule.guard is None:
+            return True
+        guard = expand(parse(rule.guard), program.named_guards)
+        return truth(guard.tree, facts) is not False
+
+    asked = program.validators_of(state).items()
+    return {place: [rule for rule in rules if applies(rule)] for place, rules in asked}
+
+
+def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[Rule]]) -> Cause:
+    """The plainest way in which a report can come about; raises NoCause."""
+    state = program.machine.states[step.source]
+    assert isinstance(state, ValidateState)
+    judging = _Judging(state, levels_at(program.machine, state), asked)
+    for cause in judging.causes(step, program.rows_named[step.source]):
+        return cause
+    raise NoCause(step)
+
+
+def _oddness(case: Case) -> tuple[bool, bool, int, bool]:
+    """What is plain comes first: no standstill, few findings, no report by chance."""
+    row = case.row
+    counts = [row.get("error_count", 0), row.get("warning_count", 0)]
+    many = sum(int(count) for count in counts if isinstance(count, int | float))
+    odd = bool(row.get("stalled")), bool(row.get("regressed"))
+    return *odd, many, case.spread.how == "faulty"
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """The ways in which a report can come about."""
+
+    state: ValidateState
+    levels: Severities
+    asked: Mapping[str, Sequence[Rule]]
+
+    def causes(self, step: Step, takes: frozenset[str]) -> Iterator[Cause]:
+        """`takes` says which reports without a judgement the transitions of the state take."""
+        event = step.move.event
+        if event == "limit":
+            yield Cause(by="judge")
+        elif event == "done":
+            for case in sorted(step.move.cases, key=_oddness):
+                yield from self._of_case(case)
+        else:
+            if "incomplete" not in takes:
+                yield from self._found({}, ("judge",) if event == "content" else OTHERS)
+            if event == "content":
+                yield Cause(by="author")
+
+    def _of_case(self, case: Case) -> Iterator[Cause]:
+        match case.row.get("verdict"), case.spread.how:
+            case "fail", "faulty":
+                yield Cause(case.row, "artifact")
+            case "fail", "blocked":
+                yield from self._found(case.row, ("text", "command"))
+            case "fail", _:
+                yield from self._found(case.row, ("judge",))
+            case "warn", _:
+                yield from self._found(case.row, ("text", "command", "judge"))
+            case "incomplete", _:
+                yield from self._found(case.row, OTHERS)
+            case "infeasible", _:
+                yield Cause(case.row, "author")
+            case _:
+                yield Cause(case.row)
+
+    def _found(self, row: Row, by: Sequence[By]) -> Iterator[Cause]:
+        """One for each validator that can find it."""
+        for one in by:
+            fitting = [(place, rule) for place, rules in self.asked.items() for rule in rules
+                       if _kind(rule) == one and self._may_find(rule, row)]  # fmt: skip
+            places = list(dict.fromkeys(place for place, _ in fitting))
+            if one == "judge" and fitting and self._is_panel:
+                # One may be outvoted, or be one of several of whom enough have answered.
+                places.insert(0, "")
+            elif one == "text" and self.state.stop is None:
+                places = [""]
+            for place in places:
+                if _gives([rule for at, rule in fitting if place in ("", at)], row):
+                    yield Cause(row, one, place)
+
+    @property
+    def _is_panel(self) -> bool:
+        return self.state.combine == "majority" or self.state.quorum is not None
+
+    def _may_find(self, rule: Rule, row: Row) -> bool:
+        match row.get("verdict"):
+            case "fail":
+                return may_block(rule, self.levels)
+            case "warn":
+                return may_warn(rule, self.state, self.levels)
+            case _:
+                return True
+
+
+OTHERS: Sequence[By] = ("judge", "command")
+"""Who can come to no verdict."""
+
+
+def _gives(rules: Sequence[Rule], row: Row) -> bool:
+    """Whether rules can give the codes that a report should have."""
+    wanted = row.get("codes")
+    if not isinstance(wanted, frozenset) or not wanted:
+        return bool(rules)
+    given = [codes_of(rule) for rule in rules]
+    return None in given or wanted <= frozenset[str]().union(*(codes or () for codes in given))
+
+
+def _kind(rule: Rule) -> By:
+    return (
+        "judge" if isinstance(rule, JudgeRule)
+        else "command" if isinstance(rule, CommandRule)
+        else "text"
+    )  # fmt: skip

@@ -1,0 +1,195 @@
+"""What the programs and judges of a validate state say on one visit of a way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from loopkit.language import CommandRule, JudgeRule, Rule, ValidateState
+from loopkit.machine.program import Program
+from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
+from loopkit.testing.suggesting.causes import asked_rules, cause_of_report
+from loopkit.testing.suggesting.ways import Step
+from loopkit.testing.suggesting.wording import (
+    guard_in_words,
+    printed_in_words,
+    reading_in_words,
+    report_facts_in_words,
+    report_in_words,
+    schema_in_words,
+    todo,
+)
+from loopkit.validators.report_form import form_of
+
+Call = dict[str, Any]
+LOST: Mapping[str, Call] = {
+    "transient": {"fault": "rate_limit"},
+    "content": {"reply": "I have nothing to say."},
+    "fatal": {"fault": "authentication"},
+}
+PASS: Call = {"data": {"verdict": "pass", "findings": []}}
+"""The one report in our form that accepts."""
+ENDS: Mapping[str, Call] = {"transient": {"fault": "timeout"}, "fatal": {"fault": "not_found"}}
+
+
+class Panel:
+    """The rules of a validate state, and what brings its report about."""
+
+    def __init__(
+        self, program: Program, step: Step, visit: int, facts: Mapping[str, object]
+    ) -> None:
+        """`facts` are those that guards of rules read; raises NoCause."""
+        self._program, self._step, self._visit = program, step, visit
+        state = program.machine.states[step.source]
+        assert isinstance(state, ValidateState)
+        self._state, self._levels = state, levels_at(program.machine, state)
+        self._asked = asked_rules(program, state, facts)
+        self.cause = cause_of_report(program, step, self._asked)
+
+    @property
+    def name(self) -> str:
+        return self._step.source
+
+    @property
+    def artifact(self) -> str:
+        """What is judged."""
+        return self._state.validate_
+
+    @cached_property
+    def facts(self) -> list[str]:
+        """What guards read of the report besides its verdict, for whoever brings it about."""
+        told = list(report_facts_in_words(self.cause.row))
+        if self._visit > 1 and self.cause.row.get("stalled") is False:
+            told.append("what is found is not the same as in the round before")
+        edge = self._step.move.edge
+        is_guarded = bool(told) and edge is not None and edge.guard is not None
+        return [*told, guard_in_words(edge)] if edge is not None and is_guarded else told
+
+    # -- rules on texts --------------------------------------------------------------------
+
+    @cached_property
+    def broken(self) -> Sequence[Rule]:
+        """The rules of which one has to find something."""
+        if self.cause.by != "text":
+            return ()
+        return [rule for place, rule in self._texts if self._is_meant(place, "text")
+                and self._finds(rule)]  # fmt: skip
+
+    @cached_property
+    def kept(self) -> Sequence[Rule]:
+        """The rules that have to find nothing, where it matters."""
+        if self.cause.by in ("artifact", "author"):
+            return ()
+        return [rule for _, rule in self._texts if rule not in self.broken]
+
+    def _finds(self, rule: Rule) -> bool:
+        if self.cause.verdict == "warn":
+            return may_warn(rule, self._state, self._levels)
+        return may_block(rule, self._levels)
+
+    @property
+    def _texts(self) -> Iterator[tuple[str, Rule]]:
+        for place, rules in self._asked.items():
+            yield from ((p, r) for p, r in ((place, rule) for rule in rules)
+                        if not isinstance(r, CommandRule | JudgeRule))  # fmt: skip
+
+    # -- programs --------------------------------------------------------------------------
+
+    def has_baseline(self, place: str) -> bool:
+        """Whether a program ran once before the run's first work."""
+        rules = self._program.validators_of(self._state)[place]
+        return any(isinstance(rule, CommandRule) and rule.baseline for rule in rules)
+
+    def results(self) -> Iterator[tuple[str, Call]]:
+        """How each program ends, by validator."""
+        if self.cause.by in ("artifact", "author"):
+            return
+        for place, rules in self._asked.items():
+            rule = next((rule for rule in rules if isinstance(rule, CommandRule)), None)
+            if rule is not None:
+                yield place, self._result(place, rule)
+            if self._state.stop == "first" and self.cause.verdict == "fail" and (
+                self.cause.by in ("text", "command") and self._is_meant(place, self.cause.by)
+            ):  # fmt: skip
+                return
+
+    def _result(self, place: str, rule: CommandRule) -> Call:
+        is_meant, event = self._is_meant(place, "command"), self._step.move.event
+        verdict = (self.cause.verdict or "incomplete") if is_meant else "pass"
+        if verdict == "incomplete":
+            lost = ENDS.get(event, ENDS["fatal"])
+            tries = rule.retry.attempts if event == "transient" else 1
+            return {**lost, "earlier": [lost] * (tries - 1)} if tries > 1 else lost
+        code = rule.fail_codes[0] if verdict == "fail" and rule.fail_codes else 0
+        if verdict == "warn" and rule.parse in ("exit_code", "junit"):
+            code = rule.fail_codes[0]
+        ended = {"exit_code": code} if code else {}
+        if not is_meant and _is_silent(rule):
+            return ended
+        head = f"Put `stdout:` here: what `{place}` prints, with the verdict {verdict}"
+        return todo(head, self._printed(rule, verdict), **ended)
+
+    def _printed(self, rule: CommandRule, verdict: str) -> Iterator[str]:
+        if rule.verdict is not None:
+            yield from reading_in_words(rule.verdict, verdict, self._program.machine.patterns)
+        elif rule.parse != "exit_code":
+            yield from printed_in_words(rule, verdict)
+        if verdict != "pass":
+            yield from self.facts
+
+    # -- judges ----------------------------------------------------------------------------
+
+    def replies(self, refused: Callable[[], Call]) -> Iterator[tuple[str, str, list[Call]]]:
+        """What each judge says, by agent and validator, as often as it is asked."""
+        cause = self.cause
+        is_decided = cause.by in ("text", "command") and cause.verdict != "warn"
+        for place, rule in self._judges:
+            if cause.by in ("artifact", "author") or (is_decided and not rule.always):
+                continue
+            calls = [refused()] if self._step.move.event == "limit" else None
+            verdict = self._verdict(place)
+            again = rule.confirm is not None and verdict == "fail"
+            for _ in range(rule.samples + again):
+                yield rule.judge, place, calls or self._said(place, rule, verdict)
+
+    @property
+    def _judges(self) -> Iterator[tuple[str, JudgeRule]]:
+        for place, rules in self._asked.items():
+            yield from ((place, rule) for rule in rules if isinstance(rule, JudgeRule))
+
+    def _verdict(self, place: str) -> str:
+        is_meant = self._is_meant(place, "judge")
+        return (self.cause.verdict or "incomplete") if is_meant else "pass"
+
+    def _said(self, place: str, rule: JudgeRule, verdict: str) -> list[Call]:
+        if verdict == "incomplete":
+            return self._lost(rule)
+        if verdict == "pass" and rule.is_own_form and rule.score is None:
+            return [PASS]
+        machine = self._program.machine
+        lines = list(self.facts) if self._is_meant(place, "judge") else []
+        key = "data"
+        if rule.verdict is not None:
+            key, said = "reply", reading_in_words(rule.verdict, verdict, machine.patterns)
+        else:
+            agent = machine.agents[rule.judge]
+            said = report_in_words(form_of(rule, agent, machine.levels), verdict)
+            lines += schema_in_words(agent.schema_ if rule.map is not None else None)
+        head = f"Put `{key}:` here: the report of `{rule.judge}` in round {self._visit} of "
+        return [todo(f"{head}`{self._step.source}`, with the verdict {verdict}", [*said, *lines])]
+
+    def _lost(self, rule: JudgeRule) -> list[Call]:
+        event = self._step.move.event
+        if event == "content":
+            return [LOST[event]] * (1 + rule.reask)
+        attempts = self._program.machine.agents[rule.judge].retry.attempts
+        return [LOST["transient"]] * attempts if event == "transient" else [LOST["fatal"]]
+
+    def _is_meant(self, place: str, by: str) -> bool:
+        return self.cause.by == by and self.cause.place in ("", place)
+
+
+def _is_silent(rule: CommandRule) -> bool:
+    """Whether a program that finds nothing need not print anything."""
+    return rule.verdict is None and rule.parse in ("exit_code", "lines")

@@ -1,0 +1,261 @@
+"""A way written as a case: faults, exit codes and choices as they are, texts as `todo`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopkit.language import (
+    AgentState,
+    AuthorState,
+    CommandState,
+    HumanState,
+    RenderState,
+    ValidateState,
+)
+from loopkit.language.datatypes import described, parse_record
+from loopkit.machine.graph import artifact_of, output_of
+from loopkit.machine.program import Program
+from loopkit.proof.outcomes import OTHER_TEXT, Row
+from loopkit.scenario import SUSPENDED
+from loopkit.testing.playbill import Playbill
+from loopkit.testing.suggesting.causes import plainest
+from loopkit.testing.suggesting.inputs import Inputs
+from loopkit.testing.suggesting.panels import Panel
+from loopkit.testing.suggesting.ways import Step, Way
+from loopkit.testing.suggesting.wording import (
+    facts_in_words,
+    guard_in_words,
+    rules_in_words,
+    schema_in_words,
+    todo,
+)
+
+Call = dict[str, Any]
+FAULTS: Mapping[str, Call] = {
+    "transient": {"fault": "rate_limit"},
+    "content": {"fault": "cut_off"},
+    "fatal": {"fault": "authentication"},
+}
+COMMAND_FAULTS: Mapping[str, Call] = {
+    "transient": {"fault": "timeout"},
+    "fatal": {"fault": "not_found"},
+}
+
+
+class Parts:
+    """What is said on one way, step by step."""
+
+    def __init__(self, inputs: Inputs, way: Way) -> None:
+        """Raises NoCause where nothing that a case says leads along the way."""
+        self._inputs, self._way = inputs, way
+        self._program: Program = inputs.program
+        self._visits: Counter[str] = Counter()
+        self._replies: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        self._commands: dict[str, dict[int, Call]] = defaultdict(dict)
+        self._answers: dict[str, list[Any]] = defaultdict(list)
+        self._judged: dict[str, list[str]] = {}
+        self._limits: dict[str, Any] = {}
+        self._panels = dict(self._judging())
+        self._causes = [
+            self._panels[index].cause if index in self._panels else plainest(step)
+            for index, step in enumerate(way.steps)
+        ]
+        for index, step in enumerate(way.steps):
+            self._visits[step.source] += 1
+            self._write(index, step)
+
+    def case(self) -> dict[str, Any]:
+        """The case as a file has it, with the way as its expectation."""
+        last = self._way.steps[-1].move if self._way.steps else None
+        is_end = last is None or last.edge is not None
+        ended = {} if is_end or last is None else {"outcome": SUSPENDED, "reason": last.event}
+        parts = {
+            "input": self._inputs.written(self._way.inputs, self._judged),
+            "limits": self._limits,
+            "agents": {agent: self._role(agent) for agent in self._replies},
+            "commands": {place: _filled(each) for place, each in self._commands.items()},
+            "answers": dict(self._answers),
+        }
+        kept = {key: value for key, value in parts.items() if value}
+        return {**kept, "expect": {**ended, "path": self._way.path}}
+
+    def _role(self, agent: str) -> Any:
+        places = self._replies[agent]
+        bill = Playbill(self._program.graph)
+        return dict(places) if len(bill.places(agent)) > 1 else next(iter(places.values()))
+
+    # -- what has to come of it ------------------------------------------------------------
+
+    def _judging(self) -> Iterator[tuple[int, Panel]]:
+        """The steps that judge."""
+        machine, visits = self._program.machine, Counter[str]()
+        writers: dict[str, str] = {}
+        inputs = self._inputs.of(self._way.inputs)
+        for index, step in enumerate(self._way.steps):
+            visits[step.source] += 1
+            state = machine.states[step.source]
+            if (artifact := artifact_of(machine, step.source)) is not None:
+                writers[artifact] = step.source
+            if isinstance(state, ValidateState):
+                facts = self._program.rule_facts(inputs, visits[writers[state.validate_]])
+                yield index, Panel(self._program, step, visits[step.source], facts)
+
+    def _read_by(self, state: RenderState) -> str | None:
+        """The first text of the input that a template hands on."""
+        fields = self._program.input_type.fields or {}
+        texts = (name for name, field in fields.items() if field.scalar == "str")
+        return next((name for name in texts if f"input.{name}" in state.render), None)
+
+    def _ahead(self, index: int) -> Iterator[Panel]:
+        """The reports on what a step writes, before it is written anew."""
+        machine = self._program.machine
+        artifact = artifact_of(machine, self._way.steps[index].source)
+        for later, step in enumerate(self._way.steps[index + 1 :], index + 1):
+            if artifact_of(machine, step.source) == artifact:
+                return
+            if later in self._panels and self._panels[later].artifact == artifact:
+                yield self._panels[later]
+
+    # -- the steps -------------------------------------------------------------------------
+
+    def _write(self, index: int, step: Step) -> None:
+        name, cause = step.source, self._causes[index]
+        match self._program.machine.states[name]:
+            case AgentState() as state:
+                calls = self._of_agent(index, step, state)
+                self._replies[state.agent][name].append(calls[0] if len(calls) == 1 else calls)
+            case CommandState() as state:
+                self._of_command(index, step, state)
+            case HumanState() as state:
+                self._answers[name].append(self._answer(step, state, cause.row))
+            case RenderState() as state:
+                self._of_template(index, state)
+            case ValidateState():
+                self._of_panel(step, self._panels[index])
+            case _:
+                pass
+
+    def _of_agent(self, index: int, step: Step, state: AgentState) -> list[Call]:
+        event = step.move.event
+        if event == "limit":
+            return [self._refused()]
+        if event == "transient":
+            tries = self._program.machine.agents[state.agent].retry.attempts
+            return [FAULTS[event]] * tries
+        is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
+        if event == "content" or is_faulty:
+            file = output_of(state, step.source).file
+            return [FAULTS["content"] if file is None else {"reply": f"Nothing is in {file}."}]
+        return [FAULTS[event]] if event != "done" else [self._authored(index, step, state)]
+
+    def _authored(self, index: int, step: Step, state: AgentState) -> Call:
+        schema = self._program.machine.agents[state.agent].schema_
+        form = "reply" if schema is None else "data"
+        return todo(self._head(step, state, form), self._wanted(index, schema))
+
+    def _of_command(self, index: int, step: Step, state: CommandState) -> None:
+        event, results = step.move.event, self._commands[step.source]
+        if event == "limit":
+            self._limits = {"time": "0s"}
+            return
+        code = self._causes[index].row.get("exit_code", 0)
+        ended = {"exit_code": code} if code else {}
+        is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
+        if event in COMMAND_FAULTS:
+            ended = COMMAND_FAULTS[event]
+        elif event == "done" and not is_faulty:
+            wanted = list(self._wanted(index, None))
+            if wanted or output_of(state, step.source).file is not None:
+                ended = todo(self._head(step, state, "stdout"), wanted, **ended)
+        results[len(results)] = ended
+
+    def _of_template(self, index: int, state: RenderState) -> None:
+        name = self._read_by(state)
+        wanted = [panel.cause.by == "text" for panel in self._ahead(index)]
+        is_open = self._inputs.of(self._way.inputs).get(name or "") == OTHER_TEXT
+        if name is not None and (any(wanted) or (wanted and is_open)):
+            self._judged.setdefault(name, []).extend(self._wanted(index, None))
+
+    def _of_panel(self, step: Step, panel: Panel) -> None:
+        for place, result in panel.results():
+            index = self._visits[step.source] - 1 + panel.has_baseline(place)
+            self._commands[place][index] = result
+        for agent, place, calls in panel.replies(self._refused):
+            self._replies[agent][place].append(calls[0] if len(calls) == 1 else calls)
+
+    def _refused(self) -> Call:
+        """A call that can take more than one of the limits leaves."""
+        limits = self._program.limits
+        for name in ("cost_usd", "tokens"):
+            if limits.get(name) is not None:
+                return {"reserved": {name: limits[name] + 1}}
+        calls = (c for each in self._replies.values() for some in each.values() for c in some)
+        made = [call for some in calls for call in (some if isinstance(some, list) else [some])]
+        self._limits = {"agent_calls": sum("reserved" not in call for call in made)}
+        return {"reserved": {}}
+
+    # -- words -----------------------------------------------------------------------------
+
+    def _head(self, step: Step, state: AuthorState, key: str) -> str:
+        output = output_of(state, step.source)
+        file = output.file if output.else_ is None else None
+        where = f"`{key}:`" if file is None else f"`files:` with `{file}`"
+        return f"Put {where} here: attempt {self._visits[step.source]} of `{step.source}`"
+
+    def _wanted(self, index: int, schema: Mapping[str, Any] | None) -> Iterator[str]:
+        """What has to be true of what a step writes."""
+        step, ahead = self._way.steps[index], list(self._ahead(index))
+        own = {n: v for n, v in self._causes[index].row.items() if n != "exit_code"}
+        yield from schema_in_words(schema)
+        yield from facts_in_words(own)
+        if own and step.move.edge is not None and step.move.edge.guard is not None:
+            yield guard_in_words(step.move.edge)
+        flag = self._flag(step)
+        if flag is not None and schema is not None:
+            yield f"`{flag}` is {str(any(panel.cause.by == 'author' for panel in ahead)).lower()}"
+        for panel in ahead:
+            yield from self._for_report(panel)
+        if self._visits[step.source] > 1 and ahead:
+            is_same = any(panel.cause.is_stalled for panel in ahead)
+            yield f"{'the same' if is_same else 'not the same'} as in the attempt before"
+
+    def _flag(self, step: Step) -> str | None:
+        state = self._program.machine.states[step.source]
+        agents = self._program.machine.agents
+        return agents[state.agent].infeasible if isinstance(state, AgentState) else None
+
+    def _for_report(self, panel: Panel) -> Iterator[str]:
+        """What a report wants of the text that it is about, rule by rule."""
+        patterns, cause = self._program.machine.patterns, panel.cause
+        if cause.by == "text":
+            verdict = f"`{panel.name}` has the verdict {cause.verdict}"
+            head = f"break one of these, so that {verdict}"
+            yield from rules_in_words(head, panel.broken, patterns)
+            yield from panel.facts
+        yield from rules_in_words(f"keep these rules of `{panel.name}`", panel.kept, patterns)
+
+    def _answer(self, step: Step, state: HumanState, row: Row) -> Any:
+        choice = str(row.get("choice", state.choices[0]))
+        fields = parse_record(state.form).fields or {}
+        form = {n: v for n, v in row.items() if n in fields and v != OTHER_TEXT and v is not None}
+        open_ones = [n for n, field in fields.items() if (n not in form and n in row) or
+                     (field.required and n not in form)]  # fmt: skip
+        lines = [f"`form:` with `{n}`: {described(fields[n])}" for n in open_ones]
+        if step.move.edge is not None and self._takes_comment(step):
+            lines.append("`comment:`, which the feedback passes on")
+        said = {"choice": choice, **({"form": form} if form else {})}
+        if lines:
+            return todo("Add to it", lines, **said)
+        return said if form else choice
+
+    def _takes_comment(self, step: Step) -> bool:
+        edge = step.move.edge
+        template = edge and self._program.template(self._program.feedback_of(edge))
+        return bool(edge and edge.back and template and "comment" in template.names)
+
+
+def _filled(results: Mapping[int, Call]) -> list[Call]:
+    """The results in order, with plain successes where none is asked for."""
+    return [results.get(index, {}) for index in range(max(results, default=-1) + 1)]

@@ -1,0 +1,169 @@
+"""What a reply still has to satisfy, for the person who writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from loopkit.checks.exits import fact_in_words
+from loopkit.document.writing import inline
+from loopkit.language import (
+    AcyclicRule,
+    CommandRule,
+    LookupRule,
+    MatchesRule,
+    MaxCharsRule,
+    MinCharsRule,
+    NotMatchesRule,
+    PythonRule,
+    RequireRule,
+    Rule,
+    SchemaRule,
+    SectionRule,
+    VerdictReading,
+)
+from loopkit.language.guard.kleene import Held
+from loopkit.machine.graph import Edge
+from loopkit.text import plural
+from loopkit.validators.report_form import ReportForm, words_for
+
+VERDICTS = ("pass", "warn", "fail")
+
+
+def todo(head: str, lines: Iterable[str], **known: Any) -> dict[str, Any]:
+    """A reply that is still to be written, beside what is known of it."""
+    return {
+        **known,
+        "todo": "\n".join([f"{head.rstrip('.')}.", *(f"- {line}" for line in lines)]) + "\n",
+    }
+
+
+def facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
+    """What guards read of some work."""
+    for name, value in row.items():
+        if isinstance(value, Held):
+            yield from _held(name, value)
+        else:
+            yield fact_in_words(name, value)
+
+
+def report_facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
+    """What guards read of a report besides its verdict; a standstill is told of its text."""
+    told = {name: row[name] for name in row if name not in ("verdict", "stalled", "regressed")}
+    yield from facts_in_words(told)
+    if row.get("regressed"):
+        yield "a finding comes back that was resolved a round before"
+
+
+def guard_in_words(edge: Edge) -> str:
+    return f"so that the guard `{edge.guard}` holds"
+
+
+def _held(name: str, value: Held) -> Iterator[str]:
+    yield from (f"`{name}` has {inline(one)}" for one in sorted(value))
+    yield from (f"`{name}` does not have {inline(one)}" for one in sorted(value.absent))
+
+
+def rule_in_words(rule: Rule, patterns: Mapping[str, str]) -> str:
+    """What a rule wants of a text or of data, with the code that it gives and when it applies."""
+    said = _wanted(rule, patterns)
+    code = f" (code {inline(rule.code)})" if rule.code else ""
+    return f"{said}{code}" + (f", where {rule.guard}" if rule.guard else "")
+
+
+def _wanted(rule: Rule, patterns: Mapping[str, str]) -> str:
+    match rule:
+        case MatchesRule(matches=pattern, count=count):
+            most = "" if count.max is None else f", at most {count.max},"
+            return f"at least {count.min}{most} of {_pattern(pattern, patterns)}{_outside(rule)}"
+        case NotMatchesRule(not_matches=pattern):
+            return f"nothing of {_pattern(pattern, patterns)}{_outside(rule)}"
+        case SectionRule(section=section, or_title=or_title):
+            return f"a section `{section}` with text in it" + (" or a title" if or_title else "")
+        case MinCharsRule(min_chars=least):
+            return f"at least {plural(least, 'character')}"
+        case MaxCharsRule(max_chars=most):
+            return f"at most {plural(most, 'character')}"
+        case _:
+            return _wanted_of_data(rule)
+
+
+def _wanted_of_data(rule: Rule) -> str:
+    match rule:
+        case SchemaRule(schema_=schema):
+            return f"data of the schema {inline(schema)}"
+        case RequireRule(require=condition, each=each):
+            return condition + (f", for each of `{each}`" if each else "")
+        case LookupRule(lookup=lookup):
+            where = f" at `{lookup.at}`" if lookup.at else ""
+            return f"every `{lookup.path}` is one that `{lookup.in_}` has{where}"
+        case AcyclicRule(acyclic=graph):
+            return f"no cycle in `{graph.edges}`, which lead to `{graph.nodes}`"
+        case PythonRule(python=function):
+            return f"`{function}` finds nothing"
+        case _:
+            return "it is accepted"
+
+
+def _pattern(pattern: str, patterns: Mapping[str, str]) -> str:
+    return f"`{patterns.get(pattern, pattern)}`"
+
+
+def _outside(rule: MatchesRule | NotMatchesRule) -> str:
+    return " outside of code" if rule.outside_code else ""
+
+
+def schema_in_words(schema: Mapping[str, Any] | None) -> list[str]:
+    return [] if schema is None else [f"its schema: {inline(schema)}"]
+
+
+def report_in_words(form: ReportForm, verdict: str) -> Iterator[str]:
+    """What a report in a form says for a verdict."""
+    if form.has_verdict:
+        yield f"`{form.verdict}` is {words_for(form.verdicts, verdict)}"
+    findings, levels = f"`{form.parts.findings}`", form.levels
+    if verdict == "pass":
+        yield f"{findings} is []"
+    else:
+        severe, mild = levels.severe, levels.mild
+        known = severe if verdict == "fail" else mild
+        meant = words_for(form.severities, *known) if form.has_severity else ""
+        severity = f"`{form.severity}` {meant} and " if meant else ""
+        worse = ", and none that is worse" if verdict == "warn" else ""
+        yield f"{findings} has one with {severity}a `{form.parts.message}`{worse}"
+    if form.score is not None:
+        yield f"`{form.parts.score}` is from {form.score.min:g} to {form.score.max:g}"
+
+
+def reading_in_words(
+    reading: VerdictReading, verdict: str, patterns: Mapping[str, str]
+) -> Iterator[str]:
+    """What a text says for a verdict that is read out of it."""
+    words = words_for(reading.words or {word.upper(): word for word in VERDICTS}, verdict)
+    where = (
+        f"as {_pattern(reading.pattern, patterns)}" if reading.pattern else "in a line by itself"
+    )
+    yield f"its verdict is {words}, {where}"
+    if verdict != "pass":
+        form = reading.findings and _pattern(reading.findings, patterns)
+        yield f"a finding, {f'as {form}' if form else f'such as `- [{verdict.upper()}] text`'}"
+    if reading.counts is not None:
+        counts = (reading.counts.met, reading.counts.checked)
+        met, checked = (_pattern(pattern, patterns) for pattern in counts)
+        yield f"numbers of criteria met, as {met}, and checked, as {checked}"
+
+
+def printed_in_words(rule: CommandRule, verdict: str) -> Iterator[str]:
+    """What the program of a rule prints that does not tell all by its exit code."""
+    where = "on stdout" if rule.file is None else f"in the file `{rule.file}`"
+    yield f"its report stands {where}, in the form `{rule.parse}`"
+    if rule.parse in ("lines", "junit", "sarif"):
+        found = {"pass": "nothing", "warn": "a warning", "fail": "an error or a failure"}
+        yield f"it tells of {found.get(verdict, 'nothing')}"
+
+
+def rules_in_words(head: str, rules: Iterable[Rule], patterns: Mapping[str, str]) -> Iterator[str]:
+    """Each rule below a line about them; nothing where there is none."""
+    told = [f"  - {rule_in_words(rule, patterns)}" for rule in rules]
+    if told:
+        yield "\n".join([f"{head}:", *told])
