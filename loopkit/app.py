@@ -265,8 +265,7 @@ class App:
         await self.journal.close()
 
     async def is_over(self, run: str) -> bool:
-        state = await self.state_of(run)
-        return state.finished is not None or state.status == "cancelled"
+        return (await self.state_of(run)).is_over
 
     def engine(self, machine: Machine, digest: str) -> Engine:
         """The engine of a definition; made once, because compiled classes are never freed."""

@@ -170,6 +170,24 @@ async def test_a_released_claim_cannot_append(journal: Journal) -> None:
     assert await data_of(journal) == []
 
 
+async def test_the_last_append_lets_go_of_the_run_in_the_same_commit(journal: Journal) -> None:
+    first = await created(journal)
+    seq = await first.append([worked()], releases=True)
+    with pytest.raises(ClaimLost, match="was released"):
+        await first.append([worked()])
+    second = await journal.claim("r")
+    assert (second.epoch, second.seq) == (2, seq + 1)
+
+
+async def test_an_append_that_fails_lets_go_of_nothing(journal: Journal) -> None:
+    claim = await created(journal)
+    with pytest.raises(JournalError, match="does not wait in the inbox"):
+        await claim.append([worked()], ["never posted"], releases=True)
+    with pytest.raises(RunBusy):
+        await journal.claim("r")
+    await claim.append([worked()], releases=True)
+
+
 async def test_a_second_release_takes_nothing_from_the_next_owner(journal: Journal) -> None:
     first = await created(journal)
     await first.release()

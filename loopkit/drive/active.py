@@ -134,7 +134,8 @@ class ActiveRun:
                 return
             at = self.clock.now()
             records = [NewRecord(event.type, at, data) for event, data in batch]
-            seq = await self.claim.append(records, consumes)
+            # Nothing comes after the end: the same commit lets go of the run.
+            seq = await self.claim.append(records, consumes, releases=self.state.is_over)
         first = seq - len(batch) + 1
         for number, (event, _) in enumerate(batch, first):
             self.tell(Stored(number, self.claim.epoch, at, event))

@@ -151,6 +151,11 @@ class RunState:
     finished: Finished | None = None
     seq: int = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can come any more."""
+        return self.finished is not None or self.status == "cancelled"
+
     def copy(self) -> RunState:
         """A state of its own; what it holds is never changed, so that it may be shared."""
         other = object.__new__(RunState)

@@ -62,7 +62,9 @@ class MemoryClaim:
     def seq(self) -> int:
         return len(self._run.records)
 
-    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+    async def append(
+        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+    ) -> int:
         refuse_records(records)
         refuse_messages(consumes)
         self._journal.refuse_closed()
@@ -74,6 +76,8 @@ class MemoryClaim:
                 raise NotInInbox(run.name, message_id)
         for message_id in consumes:
             run.inbox.pop(message_id, None)
+        if releases:
+            run.claim = None
         return run.add(records)
 
     async def inbox(self) -> list[InboxMessage]:

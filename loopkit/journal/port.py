@@ -187,8 +187,12 @@ class Claim(Protocol):
         """The run's last record, as far as this claim has written or seen it."""
         ...
 
-    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+    async def append(
+        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+    ) -> int:
         """Append `records`, take the messages `consumes` off the inbox, return the new `seq`.
+
+        One that `releases` the claim is its last.
 
         All of it is durable on return, or none of it is written. Concurrent appends on
         one claim follow one another. A cancelled caller gets its `CancelledError` when the

@@ -62,12 +62,14 @@ class SqliteClaim:
     def seq(self) -> int:
         return self._seq
 
-    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+    async def append(
+        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+    ) -> int:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
         refuse_messages(consumes)
         async with self._turn:
-            return await self._append(records, consumes)
+            return await self._append(records, consumes, releases)
 
     async def inbox(self) -> list[InboxMessage]:
         return await self._writer.read(lambda db: store.inbox(db, self._tenure))
@@ -83,7 +85,9 @@ class SqliteClaim:
             finally:
                 self._released = _succeeded(outcome)
 
-    async def _append(self, records: Sequence[NewRecord], consumes: Sequence[str]) -> int:
+    async def _append(
+        self, records: Sequence[NewRecord], consumes: Sequence[str], releases: bool
+    ) -> int:
         if self._released:
             raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
         expected, tenure = self._seq, self._tenure
@@ -92,14 +96,14 @@ class SqliteClaim:
             self._observer,
             tenure.run,
             records,
-            lambda db: store.append(db, tenure, expected, records, consumes),
+            lambda db: store.append(db, tenure, expected, records, consumes, releases=releases),
         )
         try:
             await outcome
         finally:
             # Also for a caller who was cancelled: what is written is written.
             if _succeeded(outcome):
-                self._seq = outcome.result()
+                self._seq, self._released = outcome.result(), releases
         return self._seq
 
 

@@ -109,6 +109,8 @@ def append(
     expected: int,
     records: Sequence[NewRecord],
     consumes: Iterable[str],
+    *,
+    releases: bool = False,
 ) -> int:
     """Add `records` behind `expected` and consume messages; the new last `seq`."""
     head = _head(db, tenure.run_id, tenure.run)
@@ -122,6 +124,8 @@ def append(
     seq = _insert(db, tenure, expected, records)
     for message_id in consumes:
         _consume(db, tenure, message_id, seq)
+    if releases:
+        release(db, tenure)
     return seq
 
 

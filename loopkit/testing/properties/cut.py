@@ -61,11 +61,13 @@ class CutClaim:
     def seq(self) -> int:
         return self._claim.seq
 
-    async def append(self, records: Sequence[NewRecord], consumes: Sequence[str] = ()) -> int:
+    async def append(
+        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+    ) -> int:
         self._cut.refuse_dead()
         self._cut.appends += 1
         self._die("before")
-        seq = await self._claim.append(records, consumes)
+        seq = await self._claim.append(records, consumes, releases=releases)
         self._die("after")
         return seq
 
