@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from loopkit.engine.findings import Answer
 from loopkit.language import AcyclicRule
-from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.cycles import shortest_cycles
+from loopkit.validators.judging import judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 NEEDS = {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}
 PAIRS = {"nodes": "nodes", "edges": "edges[]"}

@@ -16,10 +16,12 @@ from loopkit.engine.findings import Answer
 from loopkit.language.severities import Severities
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
-from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.reading import MAX_READ, Reading
 from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.judging import judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 RULES = TypeAdapter(Rules)
 LEVELS = Severities(("critical", "high", "medium", "low"), "high")

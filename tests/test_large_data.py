@@ -17,10 +17,12 @@ from loopkit.language.severities import Severities
 from loopkit.language.validators import Rules
 from loopkit.text.json_text import NoJson, extract_json, json_in
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators import Setting, Subject, judge_deterministic
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.reading import Reading, Unreadable
 from loopkit.validators.command.sarif import read_sarif
+from loopkit.validators.judging import judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 from tests.hostile.forked import within
 
 DEADLINE_S = 12.0

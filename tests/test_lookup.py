@@ -11,7 +11,9 @@ import pytest
 from loopkit.engine.findings import Answer
 from loopkit.language import LookupRule
 from loopkit.language.load import load
-from loopkit.validators import Setting, Subject, judge_deterministic
+from loopkit.validators.judging import judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 from tests.support import Desk
 
 PLAN = {"nodes": [{"id": "a", "skill": "boil"}, {"id": "b", "skill": "brwe"}, {"id": "c"}]}

@@ -19,7 +19,9 @@ from loopkit.language.severities import Severities
 from loopkit.outside.redaction import redactor
 from loopkit.proof.outcomes import Anatomy, faults_of
 from loopkit.testing import load_suite, run_case
-from loopkit.validators import Setting, Subject, judge_deterministic
+from loopkit.validators.judging import judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 from tests.support import Desk, scenario
 
 MACHINE = """

@@ -16,9 +16,11 @@ from loopkit.language.template import FieldedText
 from loopkit.language.validators import RULE_KINDS, JudgeRule, Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
-from loopkit.validators import DETERMINISTIC, Setting, Subject, judge_deterministic
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.judging import DETERMINISTIC, judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 PLANS = Path(__file__).parent / "data" / "plans"
 RULES = TypeAdapter(Rules)

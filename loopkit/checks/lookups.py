@@ -17,8 +17,7 @@ from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.shapes import member
 from loopkit.machine.flow import Token
 from loopkit.machine.graph import DocPath
-from loopkit.validators.data import NoData
-from loopkit.validators.lookup import data_in, place
+from loopkit.validators.data import NoData, data_in, place
 from loopkit.validators.values import same_as, values_at
 
 MOST_SHOWN = 12

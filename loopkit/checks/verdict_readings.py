@@ -9,9 +9,9 @@ from loopkit.checks.subject import Subject
 from loopkit.checks.words import ambiguous, one_sided
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import CommandRule, JudgeRule, Rule, VerdictReading
+from loopkit.language.validators.verdict import GROUPS
 from loopkit.machine.graph import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators.verdict.listed import GROUPS
 
 if TYPE_CHECKING:
     from regex import Pattern

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from loopkit import __version__
 from loopkit.cli.exits import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
 
+NEW_OBJECTS = 20_000
+"""After how many of them circles among objects are looked for: a command makes few, and ends."""
 COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits, or is suspended."),
     "resume": ("loopkit.cli.resume", "Go on with a suspended or interrupted run."),
@@ -65,11 +70,25 @@ def app() -> None:
 def main() -> None:
     """The program: runs one command and ends the process with its exit code."""
     sys.unraisablehook = _unraisable
+    gc.set_threshold(NEW_OBJECTS)
+    # Of pydantic; it would look for them in every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = invoke(sys.argv[1:])
     # While Python takes itself apart an exception would come up anywhere.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process without freeing every object, which takes as long as a small command."""
+    main = threading.main_thread()
+    is_last = all(thread is main or thread.daemon for thread in threading.enumerate())
+    if is_last:
+        atexit._run_exitfuncs()  # noqa: SLF001 - as `multiprocessing` does where it ends so
     for stream in (sys.stdout, sys.stderr):
         _let_go(stream)
+    if is_last:
+        os._exit(code)
     sys.exit(code)
 
 

@@ -45,7 +45,7 @@ def _examined(files: Iterable[Path], skipped: int) -> Examined:
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):
             if span is not None and span.file not in texts:
-                texts[span.file] = _text(span.file)
+                texts[span.file] = exits.text_of(span.file)
     names = tuple(STDIN if _is_stdin(path) else str(path) for path in files)
     return Examined(names, tuple(problems), texts, skipped)
 
@@ -66,14 +66,6 @@ def _from_stdin(texts: dict[str, str]) -> Loaded:
     content = sys.stdin.buffer.read() if sys.stdin is not None else b""
     texts[STDIN] = decoded(content, STDIN)
     return load_text(texts[STDIN], STDIN, Path.cwd())
-
-
-def _text(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8-sig", errors="replace")
-    except (OSError, ValueError):
-        # A file that can't be read has no lines to show.
-        return ""
 
 
 def _summary(examined: Examined, failures: int, strict: bool) -> str:

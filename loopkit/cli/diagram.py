@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from pathlib import Path
 
@@ -67,6 +66,8 @@ def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Dra
     if run is None:
         assert loaded is not None
         return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
+    import asyncio
+
     machine, state = asyncio.run(_stored(run))
     if loaded is not None and loaded.digest != state.definition:
         exits.say(f"note: {path} is not what run {run} was started with; that is drawn")

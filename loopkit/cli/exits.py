@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -40,6 +38,17 @@ def say(text: str) -> None:
 @contextmanager
 def told() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
+    try:
+        yield
+    except Exception as error:
+        if (stop := _stop_for(error)) is None:
+            raise
+        raise stop from error
+
+
+def _stop_for(error: Exception) -> Stop | None:
+    """How a command ends that raised this; none where it is no user who caused it."""
+    # What has gone wrong is loaded already, what else could have may not be.
     from loopkit.agents.cast import NotRunnable
     from loopkit.agents.scripted import Crashed
     from loopkit.document.problems import ProblemsFound
@@ -47,20 +56,19 @@ def told() -> Iterator[None]:
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.language.json_schema import NotJudged
 
-    try:
-        yield
-    except ProblemsFound as found:
-        raise Stop(USAGE, shown(found.problems)) from found
-    except (NotRunnable, AnswerRefused, UnknownRun) as error:
-        raise Stop(USAGE, f"error: {error}") from error
-    except NotJudged as error:
-        raise Stop(USAGE, f"error: data could not be held against its type: {error}") from error
-    except JournalError as error:
-        raise Stop(ERROR, f"error: {error}") from error
-    except Crashed as crashed:
-        raise Stop(
-            ERROR, f"{crashed}; the call is in doubt now, and the run can be resumed"
-        ) from crashed
+    match error:
+        case ProblemsFound():
+            return Stop(USAGE, shown(error.problems))
+        case NotRunnable() | AnswerRefused() | UnknownRun():
+            return Stop(USAGE, f"error: {error}")
+        case NotJudged():
+            return Stop(USAGE, f"error: data could not be held against its type: {error}")
+        case JournalError():
+            return Stop(ERROR, f"error: {error}")
+        case Crashed():
+            doubt = "the call is in doubt now, and the run can be resumed"
+            return Stop(ERROR, f"{error}; {doubt}")
+    return None
 
 
 def shown(problems: Sequence[Problem]) -> str:
@@ -68,19 +76,23 @@ def shown(problems: Sequence[Problem]) -> str:
     from loopkit.document.problems import render
 
     files = {problem.span.file for problem in problems if problem.span is not None}
-    return render(problems, {file: _text(file) for file in files}).rstrip("\n")
+    return render(problems, {file: text_of(file) for file in files}).rstrip("\n")
 
 
-def _text(file: str) -> str:
+def text_of(file: str) -> str:
+    """The text of a file in which there is a problem, as far as it can be had."""
     try:
-        return Path(file).read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
+        with open(file, encoding="utf-8-sig", errors="replace") as stream:
+            return stream.read()
+    except (OSError, ValueError):
         # Standard input, or a file that went away: the place without the line has to do.
         return ""
 
 
 def report_bug(error: Exception) -> None:
     """Says that this is our fault, and keeps the details out of the way but at hand."""
+    import traceback
+
     say(f"internal error: {type(error).__name__}: {error}")
     say("This is a bug in loopkit. What was stored is safe; `loopkit resume` may go on from there.")
     say("".join(traceback.format_exception(error)[-4:]).rstrip())

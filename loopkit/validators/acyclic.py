@@ -12,7 +12,8 @@ from loopkit.language.guard.paths import ITEMS
 from loopkit.validators.cycles import shortest_cycles
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 from loopkit.validators.values import MAX_HINTS, Same, choices, same_as, unknown, values_at, word
 
 MAX_TOLD = 50

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
+from loopkit.language import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
 from loopkit.text.markdown import code_blocks
 from loopkit.validators.subject import Subject
@@ -31,6 +33,17 @@ def data_of(subject: Subject, *, tolerant: bool) -> object | NoData:
     text = _without_yaml_fence(subject.text) if tolerant else subject.text
     value = extract_json(text) if tolerant else parse_json(text)
     return _from_yaml(subject.artifact, text, value) if isinstance(value, NoJson) else value
+
+
+@lru_cache(maxsize=64)
+def data_in(file: DataFile) -> object | NoData:
+    """The data of a file, JSON or YAML."""
+    return data_of(Subject(file.file, file.text), tolerant=False)
+
+
+def place(lookup: Lookup) -> str:
+    """Where the known values are, in a sentence."""
+    return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "")
 
 
 def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:

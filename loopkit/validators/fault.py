@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loopkit.engine.findings import ErrorClass
-from loopkit.validators.subject import Setting, Subject
 
 MAX_FAULTS = 50
 """How many faults one rule names; a text that is wrong everywhere needs no longer list."""
@@ -63,10 +61,6 @@ class CannotJudge(Exception):
 
     def __str__(self) -> str:
         return self.reason
-
-
-# The rule is Any, because each check takes the noun that the table pairs it with.
-RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault] | Found]]
 
 
 def counted(number: int, thing: str) -> str:

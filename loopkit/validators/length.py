@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from loopkit.language import MaxCharsRule, MinCharsRule
 from loopkit.validators.fault import Fault, amount, counted
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def check_min_chars(rule: MinCharsRule, subject: Subject, _setting: Setting) -> list[Fault]:

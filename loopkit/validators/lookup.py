@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 
 from loopkit.language import DataFile, Lookup, LookupRule
 from loopkit.language.guard import parse_path, select
-from loopkit.validators.data import NoData, data_of
+from loopkit.validators.data import NoData, data_in, data_of, place
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 from loopkit.validators.values import MAX_HINTS, choices, same_as, unknown, values_at, word
 
 
@@ -39,11 +39,6 @@ def known_values(lookup: Lookup, setting: Setting) -> list[tuple[str, object]]:
     return known
 
 
-def place(lookup: Lookup) -> str:
-    """Where the known values are, in a sentence."""
-    return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "")
-
-
 def holds_nothing(at: str | None, data: object) -> bool:
     """Whether a list or a mapping on the way is there and empty, so that nothing is known."""
     steps = parse_path(at) if at else ()
@@ -53,12 +48,6 @@ def holds_nothing(at: str | None, data: object) -> bool:
         if any(value in ([], (), {}) for _, value in found):
             return True
     return False
-
-
-@lru_cache(maxsize=64)
-def data_in(file: DataFile) -> object | NoData:
-    """The data of a file, JSON or YAML."""
-    return data_of(Subject(file.file, file.text), tolerant=False)
 
 
 def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:

@@ -8,7 +8,8 @@ from loopkit.language import MatchesRule, NotMatchesRule
 from loopkit.text.markdown import without_code
 from loopkit.text.patterns import occurrences
 from loopkit.validators.fault import MAX_FAULTS, Fault, amount, counted
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def check_matches(rule: MatchesRule, subject: Subject, setting: Setting) -> list[Fault]:

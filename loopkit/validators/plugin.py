@@ -23,7 +23,8 @@ from loopkit.plugins import Finding
 from loopkit.text import one_line
 from loopkit.validators.command import tail
 from loopkit.validators.fault import CannotJudge, Fault
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 WORKER = ("-P", "-B", "-X", "utf8", "-m", "loopkit.plugins.worker")
 """Without the working folder among the modules, where an agent may write, and without bytecode."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from loopkit.engine.findings import Finding
 from loopkit.language import Agent, JudgeRule, ReportMap, Score
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.severities import Severities
 from loopkit.text.json_text import canonical
+
+if TYPE_CHECKING:
+    from loopkit.engine.findings import Finding
 
 Meaning = TypeVar("Meaning", bound=str)
 VerdictWord = Literal["pass", "warn", "fail"]

@@ -10,7 +10,8 @@ from loopkit.language.guard import parse_requirement, select
 from loopkit.language.guard.requirement import Known
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
-from loopkit.validators.subject import Setting, Subject, over
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject, over
 
 
 async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -> list[Fault]:

@@ -7,7 +7,8 @@ from loopkit.language.datatypes import NotationError, conform, parse_type
 from loopkit.language.json_schema import NotJudged
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def check_schema(rule: SchemaRule, subject: Subject, _setting: Setting) -> list[Fault]:

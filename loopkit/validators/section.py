@@ -6,7 +6,8 @@ from loopkit.language import SectionRule
 from loopkit.text import one_line
 from loopkit.text.markdown import has_section, section, title, title_has_text
 from loopkit.validators.fault import Fault
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def check_section(rule: SectionRule, subject: Subject, _setting: Setting) -> list[Fault]:

@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.port import Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent, Price
+
+if TYPE_CHECKING:
+    from loopkit.agents.port import Request
 
 MILLION = 1_000_000
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")

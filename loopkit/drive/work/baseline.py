@@ -19,9 +19,10 @@ from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.template import TemplateError
 from loopkit.text.patterns import PatternError, PatternTimeout
-from loopkit.validators import Setting, placed
 from loopkit.validators.command import baseline_of
 from loopkit.validators.fault import CannotJudge
+from loopkit.validators.judging import placed
+from loopkit.validators.setting import Setting
 
 REMEDY = "mend it and resume the run: nothing has been done yet"
 

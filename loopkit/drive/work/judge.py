@@ -18,10 +18,10 @@ from loopkit.language import Agent, CommandAgent, JudgeRule, ModelAgent
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
 from loopkit.text.transcript import messages_of
-from loopkit.validators import Setting
 from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
 from loopkit.validators.judgement import Misread, read_judgement
 from loopkit.validators.report_form import form_of
+from loopkit.validators.setting import Setting
 from loopkit.validators.verdict import VerdictForm
 from loopkit.validators.verdict.judged import read_spoken
 

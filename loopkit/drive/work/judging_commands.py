@@ -14,8 +14,8 @@ from loopkit.drive.active import ActiveRun
 from loopkit.engine.events import Ran
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
-from loopkit.validators import Setting
 from loopkit.validators.answer import storable
+from loopkit.validators.setting import Setting
 
 KEPT_CHARS = 100_000
 """How much of the end of a command's output is kept, which is as much as a scenario can play."""

@@ -10,8 +10,9 @@ from typing import Any
 from loopkit.drive.work.judge import Judge, opinion
 from loopkit.engine.findings import Answer
 from loopkit.engine.ledger.opinions import confirmed, voted
-from loopkit.validators import Setting, Subject
 from loopkit.validators.judge import judge_prompt
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def ask_all(judges: Sequence[Judge], subject: Subject, setting: Setting) -> list[Answer]:

@@ -19,7 +19,9 @@ from loopkit.engine.identity import OF_ARTIFACT, finding_id
 from loopkit.engine.names import AllNames, attempt_of
 from loopkit.engine.state import Round
 from loopkit.language import JudgeRule, Rule, ValidateState
-from loopkit.validators import Setting, Subject, judge_deterministic
+from loopkit.validators.judging import judge_deterministic
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:

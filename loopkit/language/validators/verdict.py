@@ -7,6 +7,8 @@ from typing import Literal
 from loopkit.language.noun import Noun
 
 Take = Literal["last", "first", "strictest", "unique"]
+GROUPS = ("message", "severity", "file", "line", "code", "key")
+"""The groups of a pattern for findings; `message` has to be there."""
 
 
 class VerdictCounts(Noun):

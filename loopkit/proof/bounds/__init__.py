@@ -5,7 +5,7 @@ attempts, facts that a later guard reads, inputs. `explore` goes through all tha
 over exactly the rows of facts that the states can produce.
 """
 
-from loopkit.proof.bounds.expected import NotDetermined
+from loopkit.proof.bounds.assumptions import NotDetermined
 from loopkit.proof.bounds.exploring import MOST_CONFIGURATIONS, explore
 from loopkit.proof.bounds.extremes import Endless
 from loopkit.proof.bounds.present import present_of

@@ -10,67 +10,22 @@ do not happen, nor do answers that are no artifact.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 
-from loopkit.document.problems import did_you_mean
-from loopkit.language.guard import Guard, GuardError, parse
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.scope import own_names
+from loopkit.proof.bounds.assumptions import BLOCKED, Assumption, NotDetermined
 from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.extremes import weight_of
 from loopkit.proof.bounds.linear import Contradiction, Equations
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
 from loopkit.proof.bounds.work import Asked
-from loopkit.proof.outcomes import Anatomy
 from loopkit.proof.outcomes.table import of_verdict
 
-ENDS = ("transient", "content", "fatal", "limit")
-BLOCKED = "blocked"
 OPEN_INPUT = "the runs depend on the input, which has to be given"
-
-
-class NotDetermined(Exception):
-    """The probabilities do not decide where the runs go, or can't be; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """How probable it is that a state's work comes to something."""
-
-    state: str
-    condition: Guard
-    probability: Fraction
-
-
-def assumptions_of(anatomy: Anatomy, given: Mapping[str, Fraction]) -> tuple[Assumption, ...]:
-    """Assumptions from texts such as `validate.valid`; raises NotDetermined for unknown names."""
-    return tuple(_assumption(anatomy, text, chance) for text, chance in given.items())
-
-
-def _assumption(anatomy: Anatomy, text: str, probability: Fraction) -> Assumption:
-    state, _, condition = text.partition(".")
-    if state not in anatomy.machine.states:
-        raise NotDetermined(f"there is no state `{state}`: {_near(state, anatomy.machine.states)}")
-    if not 0 <= probability <= 1:
-        raise NotDetermined(f"the probability of `{text}` is {probability}, not between 0 and 1")
-    try:
-        guard = parse(condition)
-    except GuardError as error:
-        raise NotDetermined(f"`{text}`: {error}") from error
-    facts = own_names(anatomy.graph, state)
-    words = [str(word) for known in facts.values() for word in known.values]
-    known = [*facts, *words, *ENDS, BLOCKED]
-    for name in sorted(guard.names - {*known}):
-        raise NotDetermined(f"`{state}` has no fact `{name}`: {_near(name, known)}")
-    return Assumption(state, guard, probability)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    return did_you_mean(name, sorted(known))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,11 @@ from fractions import Fraction
 
 from loopkit.language.guard import Guard
 from loopkit.machine.program import flat_facts
-from loopkit.proof.bounds.bracket import Bracket
+from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
-from loopkit.proof.bounds.expected import Assumption, assumptions_of, expected
 from loopkit.proof.bounds.extremes import Measure
 from loopkit.proof.bounds.moves import Moves
-from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.bounds.variables import Variables
@@ -51,13 +49,28 @@ def explore(
     try:
         bounds = Exact(explorer, explorer.explored(), present).bounds(measures)
     except TooMany:
-        picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
-        bounds = Bracket(explorer, picture, present).bounds(measures)
+        bounds = _bracketed(explorer, given, present, measures)
     if not assumptions:
         return bounds
+    from loopkit.proof.bounds.expected import expected  # noqa: PLC0415 - few people assume
+
     fresh = Explorer(explorer.plans, sys.maxsize, present)
     means = expected(fresh, assumptions, most, is_priced=not bounds.unpriced)
     return replace(bounds, expected=means)
+
+
+def _bracketed(
+    explorer: Explorer,
+    given: Mapping[str, object],
+    present: Present | None,
+    measures: Collection[Measure],
+) -> Bounds:
+    """What holds of all configurations without a look at each."""
+    from loopkit.proof.bounds.bracket import Bracket  # noqa: PLC0415 - few machines are so large
+    from loopkit.proof.bounds.picture import Picture  # noqa: PLC0415 - as above
+
+    picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
+    return Bracket(explorer, picture, present).bounds(measures)
 
 
 def _conditions(assumptions: Iterable[Assumption]) -> dict[str, tuple[Guard, ...]]:

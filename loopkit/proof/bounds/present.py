@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from loopkit.engine.state import RunState
 from loopkit.language import ValidateState
 from loopkit.language.datatypes import facts_of
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.configurations import Present
 from loopkit.proof.bounds.variables import THEN, Variable
 from loopkit.proof.outcomes import Anatomy
+
+if TYPE_CHECKING:
+    from loopkit.engine.state import RunState
 
 
 def present_of(anatomy: Anatomy, run: RunState) -> Present:

@@ -9,7 +9,7 @@ from loopkit.engine.identity import Defect, finding_ids
 from loopkit.language import CommandRule
 from loopkit.language.severities import Severities
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
-from loopkit.validators.subject import Setting
+from loopkit.validators.setting import Setting
 
 
 def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[str]:

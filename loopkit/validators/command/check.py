@@ -20,7 +20,8 @@ from loopkit.validators.command.output import no_verdict, saying
 from loopkit.validators.command.report_file import ReportFile
 from loopkit.validators.command.tries import Unfinished, tried
 from loopkit.validators.fault import CannotJudge, Found
-from loopkit.validators.subject import Setting, Subject
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
 
 
 async def check_command(rule: CommandRule, subject: Subject, setting: Setting) -> Found:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from regex import Match
 
 MAX_LINE = 2**31
-GROUPS = ("message", "severity", "file", "line", "code", "key")
-"""The groups of a pattern for findings; `message` has to be there."""
 
 
 @dataclass(frozen=True, slots=True)

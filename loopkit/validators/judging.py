@@ -1,0 +1,135 @@
+"""The answer of a validator whose rules need no model, and which check each rule has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from loopkit.engine.findings import Answer
+from loopkit.language import (
+    AcyclicRule,
+    CommandRule,
+    JudgeRule,
+    LookupRule,
+    MatchesRule,
+    MaxCharsRule,
+    MinCharsRule,
+    NotMatchesRule,
+    PythonRule,
+    RequireRule,
+    Rule,
+    SchemaRule,
+    SectionRule,
+)
+from loopkit.language.guard import GuardError, compile_guard
+from loopkit.language.guard import parse as parse_guard
+from loopkit.language.template import TemplateError
+from loopkit.language.validators import RULE_KINDS
+from loopkit.text.patterns import PatternError, PatternTimeout
+from loopkit.validators.answer import (
+    answer_with,
+    answer_without,
+    combined,
+    findings_of,
+    not_applicable,
+)
+from loopkit.validators.fault import CannotJudge, Fault, Found
+from loopkit.validators.setting import Setting
+from loopkit.validators.subject import Subject
+
+# The rule is Any, because each check takes the noun that the table pairs it with.
+RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault] | Found]]
+
+DETERMINISTIC: Mapping[type, str] = MappingProxyType(
+    {
+        MatchesRule: "pattern.check_matches",
+        NotMatchesRule: "pattern.check_not_matches",
+        SectionRule: "section.check_section",
+        MinCharsRule: "length.check_min_chars",
+        MaxCharsRule: "length.check_max_chars",
+        SchemaRule: "schema.check_schema",
+        RequireRule: "require.check_require",
+        LookupRule: "lookup.check_lookup",
+        AcyclicRule: "acyclic.check_acyclic",
+        CommandRule: "command.check_command",
+        PythonRule: "plugin.check_python",
+    }
+)
+"""Each rule noun with its check in this package, whose module loads when a rule first judges."""
+
+
+async def judge_deterministic(
+    name: str, rules: Sequence[Rule], subject: Subject, setting: Setting
+) -> Answer:
+    """The answer of the validator `name`, from those of its rules that need no model.
+
+    All of them run, in order, and the findings of all are collected; judges among them are left
+    to the caller. The verdict is `fail` with a blocking finding, else `error` where a rule could
+    not judge (with class and reason), `warn` with other findings, `not_applicable` where the
+    guard of every rule is false, else `pass`. Never raises for what a machine file, an artifact
+    or a command can contain.
+    """
+    answers = [
+        await _judge_by(rule, place, name, subject, setting) for place, rule in placed(rules)
+    ]
+    if not answers:
+        return not_applicable(name, "no rule of it judges without a model")
+    return combined(name, answers)
+
+
+def placed(rules: Sequence[Rule]) -> list[tuple[str, Rule]]:
+    """The rules of a validator that need no model, each with the name of its place."""
+    numbered = enumerate(rules)
+    return [(f"{_kind(r)}[{i}]", r) for i, r in numbered if not isinstance(r, JudgeRule)]
+
+
+@lru_cache
+def check_of(noun: type) -> RuleCheck:
+    """What judges by the rules of a noun."""
+    module, _, name = DETERMINISTIC[noun].rpartition(".")
+    check: RuleCheck = getattr(import_module(f"loopkit.validators.{module}"), name)
+    return check
+
+
+async def _judge_by(
+    rule: Rule, place: str, validator: str, subject: Subject, setting: Setting
+) -> Answer:
+    setting = replace(setting, validator=validator, place=place)
+    try:
+        if not _applies(rule, setting.facts):
+            return not_applicable(validator, f"the guard `{rule.guard}` of {place} is false")
+        found = await check_of(type(rule))(rule, subject, setting)
+        faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
+        names = subject.names(setting.names)
+        findings = findings_of(validator, rule, place, faults, names, setting.severities)
+        return answer_with(validator, findings).replace(reason=reason)
+    except CannotJudge as error:
+        return answer_without(validator, error)
+    except (GuardError, TemplateError, PatternError, PatternTimeout) as error:
+        return answer_without(validator, CannotJudge(f"{place}: {error}"))
+    except RecursionError:
+        reason = f"{place}: the data, or the schema, is nested too deep to be judged"
+        return answer_without(validator, CannotJudge(reason))
+
+
+def _applies(rule: Rule, facts: Mapping[str, object]) -> bool:
+    if rule.guard is None:
+        return True
+    names, holds = _compiled(rule.guard)
+    if unknown := sorted(names - facts.keys()):
+        raise CannotJudge(f"the guard `{rule.guard}` names `{unknown[0]}`, which is not known here")
+    return holds(facts)
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]], bool]]:
+    guard = parse_guard(text)
+    return guard.names, compile_guard(guard)
+
+
+def _kind(rule: Rule) -> str:
+    return next(kind for kind, noun in RULE_KINDS.items() if type(rule) is noun)

@@ -1,0 +1,55 @@
+"""Everything that a rule may look at besides what it judges, and what it may do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from loopkit.language.severities import Severities
+from loopkit.outside.processes import CommandResult, run_command
+from loopkit.outside.redaction import Redact
+
+
+class CommandRunner(Protocol):
+    """Starts a command as `run_command` does, or plays what a script prepared."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None,
+        env: Mapping[str, str],
+        stdin: str | None,
+        timeout_s: float,
+    ) -> CommandResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything a rule may look at besides its subject."""
+
+    names: Mapping[str, object]
+    """The names of templates and requirements: `input`, `attempt`, artifacts, …"""
+    facts: Mapping[str, object]
+    """What rule guards see, by dotted name: {"input.strict": True, "attempt": 2}."""
+    patterns: Mapping[str, str]
+    severities: Severities = Severities()
+    """Levels, and from which on findings block in this state."""
+    folder: Path | None = None
+    """Where commands run; none is the folder of this process."""
+    run: CommandRunner = run_command
+    note_file: Callable[[str, str], None] = lambda _name, _text: None
+    """Told of the report that a command wrote to a file: its name, and its text."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits so many seconds between two tries of a command."""
+    baselines: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By the place of a rule with a `baseline`, the ids of what its command found at first."""
+    validator: str = ""
+    """The validator whose rules judge."""
+    place: str = ""
+    """Which of them does now, such as `command[0]`."""
+    redact: Redact = str
+    """Takes the environment's secrets out of what plug-ins say and commands write to a file."""
