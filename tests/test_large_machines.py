@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,8 @@ import pytest
 from loopkit.checks import check
 from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load_text
+from loopkit.machine.flow import Flow
+from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Anatomy, Bounds, Stuck, explore
 from loopkit.views.plan import plan_of, shown
 from tests.generated import generated
@@ -342,3 +345,79 @@ def test_a_chain_of_two_thousand_states_is_explored_at_once() -> None:
         check=True,
     )
     assert done.stdout.split() == ["4001", "2000"]
+
+
+# -- how `check` grows -------------------------------------------------------------------------
+
+
+def chain(states: int, *, back: int = 0) -> str:
+    """Drafts and checks in a row: each reads the draft before, and revises one so many before."""
+    lines = ["loopkit: 1", "input: {issue: str}", "agents: {writer: {model: a/writer}}", "states:"]
+    count = states // 2
+    for n in range(count):
+        onward, before = (
+            f"d{n + 1}" if n + 1 < count else "done",
+            f" {{{{ d{n - 1} }}}}" if n else "",
+        )
+        prompt = f"'Write {{{{ input.issue }}}}.{before}'"
+        revised = f"d{max(n - back, 0)}"
+        lines += [
+            f"  d{n}: {{agent: writer, prompt: {prompt}, next: c{n}}}",
+            f"  c{n}: {{validate: d{n}, by: [{{min_chars: 9}}], transitions: "
+            f"[{{guard: valid, target: {onward}}}, "
+            f"{{revise: {revised}, max: 1, feedback: 'See {{{{ report.verdict }}}}.'}}, "
+            "{target: failed}]}",
+        ]
+    lines += ["  done: {final: success, result: d0}", "  failed: {final: failure}"]
+    return "\n".join(lines) + "\n"
+
+
+def checked(text: str) -> tuple[int, int]:
+    """What a check of a machine calls, and the most memory that it takes at a time."""
+    calls = 0
+
+    def count(_frame: object, event: str, _what: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    machine = load_text(text, "m.yaml", HERE)
+    tracemalloc.start()
+    problems = check(machine)
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    sys.setprofile(count)
+    try:
+        assert check(machine) == problems
+    finally:
+        sys.setprofile(None)
+    assert errors(problems) == []
+    return calls, memory
+
+
+def test_a_check_of_twice_as_many_states_takes_twice_the_work_and_memory() -> None:
+    checked(chain(20))  # what is made once
+    (few, small), (many, large) = checked(chain(300)), checked(chain(600))
+    assert many < 2.2 * few, (few, many)
+    assert large < 2.4 * small, (small, large)
+
+
+def test_what_surely_exists_is_settled_at_once_where_revisions_lead_back_step_by_step() -> None:
+    flows = [Graph(load_text(chain(n, back=1), "m.yaml", HERE).machine) for n in (200, 400)]
+    calls = []
+    for graph in flows:
+        flow = Flow(graph)
+        counted = 0
+
+        def count(_frame: object, event: str, _what: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        entering = flow.entering
+        sys.setprofile(None)
+        calls.append(counted)
+        # A later draft has possibly been written before an earlier one is revised.
+        assert ("artifact", "d5") in entering["d1"].possibly
+        assert ("artifact", "d1") not in entering["d1"].surely
+        assert ("artifact", "d0") in entering["d1"].surely
+    assert calls[1] < 2.2 * calls[0], calls

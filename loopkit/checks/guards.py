@@ -10,6 +10,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.guard import Guard, GuardProblem, GuardType, check
 from loopkit.machine.graph import DocPath
+from loopkit.machine.known import over
 from loopkit.machine.scope import BOOL
 from loopkit.proof.outcomes import parsed_guard
 
@@ -67,8 +68,10 @@ def uses(subject: Subject) -> Iterator[Use]:
 
 def _mistyped(subject: Subject, use: Use, faults: list[GuardProblem]) -> Iterator[Problem]:
     """The faults, each in the guard where it is written, which may be a named one."""
+    if not faults:
+        return
     told = {(fault.code, fault.message) for fault in faults}
-    types = dict.fromkeys(subject.guards.usable, BOOL) | dict(use.types)
+    types = over(use.types, dict.fromkeys(subject.guards.usable, BOOL))
     found = False
     for path, guard in _pieces(subject, use):
         for fault in check(guard, types):

@@ -22,6 +22,7 @@ from loopkit.language import (
 )
 from loopkit.language.template import Anything, Scalar, Shape
 from loopkit.machine.graph import DocPath, output_of
+from loopkit.machine.known import over
 from loopkit.proof.outcomes import PlacedRule
 
 Names = Mapping[str, Shape]
@@ -128,7 +129,7 @@ def _of_rules(subject: Subject) -> Iterator[Use]:
             if not placed.judged_at:
                 yield Use(path, text, None)
             for state in placed.judged_at:
-                names = {**subject.judging[state], **own}
+                names = over(own, subject.judging[state])
                 is_inline = placed.path[0] == "states"
                 used_at = None if is_inline else ("states", state, "by")
                 yield Use(path, text, names, state, used_at)
@@ -173,7 +174,7 @@ def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[U
         if isinstance(state, AgentState) and state.agent == agent
     ]
     for name in authors:
-        names = {**subject.entering[name], **OF_COMMANDS}
+        names = over(OF_COMMANDS, subject.entering[name])
         yield Use(path, text, names, name, ("states", name, "agent"))
     for placed in subject.rules:
         if isinstance(placed.rule, JudgeRule) and placed.rule.judge == agent:

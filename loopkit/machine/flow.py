@@ -1,12 +1,11 @@
 """What has surely, and what has possibly, come into being when a state is entered or an edge taken.
 
-A forward data-flow analysis over all edges, back edges included: on every path
-(intersection) and on some path (union).
+A forward data-flow analysis over all edges, back edges included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from loopkit.language import AgentState, CommandState, HumanState, RenderState, 
 from loopkit.language import guard as guards
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import Edge, Graph, artifact_of, may_leave_none
+from loopkit.machine.paths import Step, on_every_path, on_some_path
 
 Token = tuple[str, str]
 """("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
@@ -31,11 +31,30 @@ FAULTY: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens(Collection[Token]):
+    """Some of the tokens of a machine, as the bits of a whole number."""
+
+    bits: int
+    numbers: Mapping[Token, int]
+    """Which bit stands for which token."""
+
+    def __contains__(self, token: object) -> bool:
+        number = self.numbers.get(token)  # type: ignore[call-overload]
+        return number is not None and bool(self.bits >> number & 1)
+
+    def __iter__(self) -> Iterator[Token]:
+        return (token for token in self.numbers if token in self)
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """What exists at a point of the machine."""
 
-    surely: frozenset[Token]
-    possibly: frozenset[Token]
+    surely: Tokens
+    possibly: Tokens
 
 
 class Flow:
@@ -43,52 +62,59 @@ class Flow:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._edges = [edge for edge in graph.edges if edge.target in graph.states]
-        self._gained: dict[Edge, frozenset[Token]] = {}
+        self._gained: dict[tuple[str, str, str | None], frozenset[Token]] = {}
+        self._numbers: dict[Token, int] = {}
 
     @cached_property
     def entering(self) -> dict[str, Made]:
         """What exists when each state is entered."""
-        start = self._graph.machine.start
-        every = frozenset(token for edge in self._edges for token in self.gains(edge))
-        surely = dict.fromkeys(self._graph.states, every) | {start: frozenset[Token]()}
-        possibly = dict.fromkeys(self._graph.states, frozenset[Token]())
-        changed = True
-        while changed:
-            changed = False
-            for edge in self._edges:
-                after = self._after(edge, surely[edge.source])
-                narrowed = surely[edge.target] & after
-                widened = possibly[edge.target] | self._after(
-                    edge, possibly[edge.source], drop=False
-                )
-                changed |= (narrowed, widened) != (surely[edge.target], possibly[edge.target])
-                surely[edge.target], possibly[edge.target] = narrowed, widened
-        return {s: Made(surely[s], possibly[s]) for s in self._graph.states}
+        return self._made(self._graph.edges)
+
+    @cached_property
+    def entering_as_done(self) -> dict[str, Made]:
+        """The same where no error and no limit comes in between."""
+        return self._made(edge for edge in self._graph.edges if edge.event == "done")
+
+    def _made(self, edges: Iterable[Edge]) -> dict[str, Made]:
+        states = self._graph.states
+        steps = [
+            Step(e.source, e.target, self._bits(self._losses(e)), self._bits(self.gains(e)))
+            for e in edges
+            if e.target in states
+        ]
+        order = self._graph.last_first[::-1]
+        surely = on_every_path(order, self._graph.machine.start, steps)
+        possibly = on_some_path(states, steps)
+        return {s: self._exists(surely[s], possibly[s]) for s in states}
 
     def taking(self, edge: Edge) -> Made:
         """What exists when an edge is taken."""
         before = self.entering[edge.source]
-        return Made(
-            self._after(edge, before.surely), self._after(edge, before.possibly, drop=False)
-        )
+        lost, gained = self._bits(self._losses(edge)), self._bits(self.gains(edge))
+        surely = (before.surely.bits & ~lost) | gained
+        return self._exists(surely, before.possibly.bits | gained)
 
     def completing(self, state: str) -> Made:
         """What exists when a state's work is done and its guards are evaluated."""
         plain = Edge(f"{state}.done", state, state, "done", ())
         return self.taking(plain)
 
-    def _after(
-        self, edge: Edge, before: frozenset[Token], *, drop: bool = True
-    ) -> frozenset[Token]:
-        lost = self._losses(edge) if drop else frozenset[Token]()
-        return (before - lost) | self.gains(edge)
+    def _exists(self, surely: int, possibly: int) -> Made:
+        return Made(Tokens(surely, self._numbers), Tokens(possibly, self._numbers))
+
+    def _bits(self, tokens: Iterable[Token]) -> int:
+        bits = 0
+        for token in sorted(tokens):
+            bits |= 1 << self._numbers.setdefault(token, len(self._numbers))
+        return bits
 
     def gains(self, edge: Edge) -> frozenset[Token]:
         """What comes into being because an edge is taken, so by the work before it."""
-        if edge not in self._gained:
-            self._gained[edge] = self._gains(edge)
-        return self._gained[edge]
+        # Where it leads makes no difference, and what its guard says does.
+        key = (edge.source, edge.event, edge.guard)
+        if key not in self._gained:
+            self._gained[key] = self._gains(edge)
+        return self._gained[key]
 
     def _gains(self, edge: Edge) -> frozenset[Token]:
         name, state = edge.source, self._graph.states[edge.source]

@@ -28,6 +28,7 @@ from loopkit.language.template.shapes import absent, either
 from loopkit.machine.codes import codes_at
 from loopkit.machine.flow import ANY_REPORT, Flow, Made
 from loopkit.machine.graph import Edge, Graph, output_of
+from loopkit.machine.known import Known, over
 
 FINDING = Fields(
     {
@@ -92,61 +93,61 @@ class Scope:
 
     # -- templates -------------------------------------------------------------------------
 
-    def entering(self, state: str) -> dict[str, Shape]:
+    def entering(self, state: str) -> Mapping[str, Shape]:
         """What templates see when a state starts its work: prompts, questions, paths."""
         return self._shapes(self.flow.entering[state])
 
-    def judging(self, state: str) -> dict[str, Shape]:
+    def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state: they judge no faulty artifact."""
         names, judge = self.entering(state), self.graph.states[state]
         if isinstance(judge, ValidateState):
             shape = self._artifact(judge.validate_, whole=True)
-            names |= {judge.validate_: shape, "artifact": shape}
+            return over({judge.validate_: shape, "artifact": shape}, names)
         return names
 
-    def taking(self, edge: Edge) -> dict[str, Shape]:
+    def taking(self, edge: Edge) -> Mapping[str, Shape]:
         """What the feedback of an edge sees."""
         shapes = self._shapes(self.flow.taking(edge))
         source = self.graph.states[edge.source]
         if isinstance(source, HumanState):
-            shapes |= {"choice": Scalar(), "comment": Scalar()} | _form_shapes(source)
+            return over({"choice": Scalar(), "comment": Scalar()} | _form_shapes(source), shapes)
         return shapes
 
-    def _shapes(self, made: Made) -> dict[str, Shape]:
-        shapes = dict(EVERYWHERE)
-        shapes["input"] = shape_of(self.input)
-        shapes |= self._reports(made)
-        for kind, name in made.possibly:
-            if kind == "artifact":
-                shape = self._artifact(name, whole=("fields", name) in made.surely)
-                shapes[name] = shape if ("artifact", name) in made.surely else absent(shape)
-        for name, shape in self._answers(made):
-            shapes.setdefault(name, shape)
-        return shapes
+    def _shapes(self, made: Made) -> Known[Shape]:
+        def names() -> Iterator[str]:
+            yield from (*EVERYWHERE, "input")
+            if ANY_REPORT in made.possibly:
+                yield from ("report", "reports")
+            yield from (name for kind, name in made.possibly if kind == "artifact")
+            left = sorted(name for kind, name in made.possibly if kind == "facts")
+            yield from (name for name in left if self._answer(name) is not None)
 
-    def _reports(self, made: Made) -> dict[str, Shape]:
-        if ANY_REPORT not in made.possibly:
-            return {}
-        states = sorted(name for kind, name in made.possibly if kind == "report" and name)
-        reports: dict[str, Shape] = {
-            s: REPORT if ("report", s) in made.surely else absent(REPORT) for s in states
-        }
-        report = REPORT if ANY_REPORT in made.surely else absent(REPORT)
-        return {"report": report, "reports": Fields(reports)}
+        return Known(names, lambda name: self._shape(made, name))
 
-    def _answers(self, made: Made) -> Iterator[tuple[str, Shape]]:
-        """Answers and exit codes, by the state that left them."""
-        for kind, name in sorted(made.possibly):
-            state = self.graph.states.get(name)
-            fields: dict[str, Shape] = {}
-            if isinstance(state, HumanState):
-                fields = {"choice": Scalar(), "comment": Scalar(), "by": Scalar()}
-                fields |= _form_shapes(state)
-            elif isinstance(state, CommandState):
-                fields = {"exit_code": Scalar()}
-            if kind == "facts" and fields:
-                shape = Fields(fields)
-                yield name, shape if ("facts", name) in made.surely else absent(shape)
+    def _shape(self, made: Made, name: str) -> Shape | None:
+        """What a template sees under a name; none where it is unknown."""
+        if ("artifact", name) in made.possibly:
+            shape = self._artifact(name, whole=("fields", name) in made.surely)
+            return shape if ("artifact", name) in made.surely else absent(shape)
+        if name in ("report", "reports") and ANY_REPORT in made.possibly:
+            report = REPORT if ANY_REPORT in made.surely else absent(REPORT)
+            return report if name == "report" else Fields(_reports(made))
+        if name == "input":
+            return self._input_shape
+        if name in EVERYWHERE:
+            return EVERYWHERE[name]
+        answer = self._answer(name) if ("facts", name) in made.possibly else None
+        return answer if answer is None or ("facts", name) in made.surely else absent(answer)
+
+    def _answer(self, name: str) -> Shape | None:
+        """What a person or a command leaves under the name of its state."""
+        match self.graph.states.get(name):
+            case HumanState() as state:
+                said = {"choice": Scalar(), "comment": Scalar(), "by": Scalar()}
+                return Fields(said | _form_shapes(state))
+            case CommandState():
+                return Fields({"exit_code": Scalar()})
+        return None
 
     def _artifact(self, name: str, *, whole: bool) -> Shape:
         if (name, whole) not in self._shapes_of:
@@ -189,7 +190,7 @@ class Scope:
             return False
         if path is None:
             return False
-        known: Shape | None = Fields({"input": shape_of(self.input)})
+        known: Shape | None = Fields({"input": self._input_shape})
         for step in path:
             known = known.fields.get(step) if isinstance(known, Fields) else known
         return not isinstance(known, Scalar)
@@ -198,19 +199,36 @@ class Scope:
     def input(self) -> DataType:
         return parse_record(self.graph.machine.input)
 
+    @cached_property
+    def _input_shape(self) -> Shape:
+        return shape_of(self.input)
+
     # -- guards ----------------------------------------------------------------------------
 
-    def guard_names(self, state: str) -> dict[str, GuardType]:
+    def guard_names(self, state: str) -> Mapping[str, GuardType]:
         """What the guards of a state's transitions may name."""
-        names = dict(self.common_names(state))
-        names |= self._revisions(state)
-        made = self.flow.completing(state)
-        for kind, other in sorted(made.surely):
-            if kind == "report" and other:
-                names[f"reports.{other}.verdict"] = OF_VALIDATE["verdict"]
-            if kind == "facts" and other in self.graph.states:
-                names |= self._dotted[other]
-        return names | own_names(self.graph, state)
+        own = own_names(self.graph, state)
+        made = self.flow.completing(state).surely
+        few = {**self.common_names(), **self._revisions(state)}
+
+        def names() -> Iterator[str]:
+            yield from few
+            for kind, other in sorted(made):
+                if kind == "report" and other:
+                    yield f"reports.{other}.verdict"
+                if kind == "facts":
+                    yield from self._dotted.get(other, ())
+
+        def find(name: str) -> GuardType | None:
+            head, _, field = name.partition(".")
+            judge = field.removesuffix(".verdict") if head == "reports" else field
+            if judge != field and ("report", judge) in made:
+                return OF_VALIDATE["verdict"]
+            if ("facts", head) in made and name in self._dotted.get(head, ()):
+                return self._dotted[head][name]
+            return few.get(name)
+
+        return over(own, Known(names, find))
 
     @cached_property
     def _dotted(self) -> dict[str, dict[str, GuardType]]:
@@ -220,8 +238,12 @@ class Scope:
             for state in self.graph.states
         }
 
-    def common_names(self, _: str = "") -> dict[str, GuardType]:
+    def common_names(self) -> Mapping[str, GuardType]:
         """What every guard may name: `attempt` and the scalars of the input."""
+        return self._common_names
+
+    @cached_property
+    def _common_names(self) -> dict[str, GuardType]:
         return {"attempt": INT, **guard_types(self.input, "input.")}
 
     def _revisions(self, state: str) -> dict[str, GuardType]:
@@ -231,6 +253,17 @@ class Scope:
         counted = {"revisions": GuardType("int", bounded=True)}
         counted["max_revisions"] = counted["revisions"]
         return {"cap_reached": BOOL} | (counted if len(edges) == 1 else {})
+
+
+def _reports(made: Made) -> Known[Shape]:
+    """The reports of the states that have judged, by the names of these."""
+
+    def find(state: str) -> Shape | None:
+        if not state or ("report", state) not in made.possibly:
+            return None
+        return REPORT if ("report", state) in made.surely else absent(REPORT)
+
+    return Known(lambda: sorted(n for kind, n in made.possibly if kind == "report" and n), find)
 
 
 def answer_type(graph: Graph, name: str) -> DataType | None:

@@ -9,8 +9,8 @@ from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
 from loopkit.language import CommandRule, FixedRule, Rule, SchemaRule
 from loopkit.language.severities import Severities
 from loopkit.language.template import parse
+from loopkit.machine.known import over
 from loopkit.validators.fault import CannotJudge, Fault
-from loopkit.validators.subject import over
 
 
 def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
+
+from loopkit.machine.knots import knots
 
 Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
@@ -19,7 +21,7 @@ def shortest_cycles(leads: Leads[Node], most: int) -> list[list[Node]]:
     count. In a knot of many thousand edges the least nodes are tried alone, so that a cycle without
     them may be a shorter one. The order of keys and of what they lead to makes no difference.
     """
-    turning = sorted((knot for knot in _knots(leads) if _turns(knot, leads)), key=min)[:most]
+    turning = sorted((knot for knot in knots(leads) if _turns(knot, leads)), key=min)[:most]
     return sorted(_shortest(knot, leads, MAX_STEPS // len(turning)) for knot in turning)
 
 
@@ -59,38 +61,3 @@ def _way(start: Node, end: Node, came_from: Mapping[Node, Node]) -> list[Node]:
 def _from_least(cycle: list[Node]) -> list[Node]:
     at = cycle.index(min(cycle))
     return cycle[at:] + cycle[:at]
-
-
-def _knots(leads: Leads[Node]) -> Iterator[set[Node]]:
-    """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
-
-    `graphlib` would name one cycle of the whole graph, and which one hangs on the order of edges.
-    """
-    finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
-    back: dict[Node, list[Node]] = {node: [] for node in leads}
-    for node, following in leads.items():
-        for other in following:
-            back[other].append(node)
-    yield from map(set, _trees(finished[::-1], back.__getitem__))
-
-
-def _trees(
-    roots: Collection[Node], leads: Callable[[Node], Collection[Node]]
-) -> Iterator[list[Node]]:
-    """What each root reaches that no earlier one did; the nodes that are done first come first."""
-    seen: set[Node] = set()
-    for root in roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        done, open_ = [], [(root, iter(leads(root)))]
-        while open_:
-            node, rest = open_[-1]
-            following = next((other for other in rest if other not in seen), None)
-            if following is None:
-                done.append(node)
-                open_.pop()
-            else:
-                seen.add(following)
-                open_.append((following, iter(leads(following))))
-        yield done

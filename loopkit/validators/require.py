@@ -8,10 +8,11 @@ from itertools import islice
 from loopkit.language import RequireRule
 from loopkit.language.guard import parse_requirement, select
 from loopkit.language.guard.requirement import Known
+from loopkit.machine.known import over
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject, over
+from loopkit.validators.subject import Subject
 
 
 async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -> list[Fault]:

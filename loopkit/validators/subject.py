@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from loopkit.machine.known import over
 from loopkit.text.markdown import with_line_feeds
 
 
@@ -37,9 +37,3 @@ class Subject:
         known = others.get(self.artifact)
         value = known if known == own else own
         return over({self.artifact: value, "artifact": value}, others)
-
-
-def over(own: dict[str, object], others: Mapping[str, object]) -> Mapping[str, object]:
-    """Names over other ones, of which none is made that nobody asks for."""
-    # It could change its first mapping, and nobody does.
-    return ChainMap(own, others)  # type: ignore[arg-type]

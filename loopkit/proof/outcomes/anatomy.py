@@ -52,10 +52,11 @@ class Anatomy:
     @cached_property
     def rules_at(self) -> Mapping[str, tuple[Rule, ...]]:
         """The rules by which each validate state judges."""
-        return {
-            name: tuple(placed.rule for placed in self.rules if name in placed.judged_at)
-            for name in self.judges
-        }
+        found: dict[str, list[Rule]] = {name: [] for name in self.judges}
+        for placed in self.rules:
+            for name in placed.judged_at:
+                found[name].append(placed.rule)
+        return {name: tuple(rules) for name, rules in found.items()}
 
     @cached_property
     def guards(self) -> GuardTexts:
@@ -69,8 +70,13 @@ class Anatomy:
 
 
 def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[PlacedRule]:
+    by: dict[str, dict[str, None]] = {name: {} for name in machine.validators}
+    for name, state in judges.items():
+        for item in state.by:
+            if isinstance(item, str):
+                by.setdefault(item, {})[name] = None
     for name, validator in machine.validators.items():
-        judged_at = tuple(s for s, state in judges.items() if name in state.by)
+        judged_at = tuple(by[name])
         if not isinstance(validator, tuple):
             yield PlacedRule(("validators", name), validator, judged_at)
             continue

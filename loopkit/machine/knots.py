@@ -1,0 +1,44 @@
+"""The knots of a graph: the sets of nodes that all lead to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def knots(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[Node]]:
+    """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
+
+    A knot comes after all that lead to it.
+    `graphlib` would name one cycle of the whole graph, and which one hangs on the order of edges.
+    """
+    finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
+    back: dict[Node, list[Node]] = {node: [] for node in leads}
+    for node, following in leads.items():
+        for other in following:
+            back[other].append(node)
+    yield from map(set, _trees(finished[::-1], back.__getitem__))
+
+
+def _trees(
+    roots: Collection[Node], leads: Callable[[Node], Collection[Node]]
+) -> Iterator[list[Node]]:
+    """What each root reaches that no earlier one did; the nodes that are done first come first."""
+    seen: set[Node] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        done, open_ = [], [(root, iter(leads(root)))]
+        while open_:
+            node, rest = open_[-1]
+            following = next((other for other in rest if other not in seen), None)
+            if following is None:
+                done.append(node)
+                open_.pop()
+            else:
+                seen.add(following)
+                open_.append((following, iter(leads(following))))
+        yield done

@@ -1,0 +1,65 @@
+"""What holds at each state of a machine: on every path to it, and on some path.
+
+Whatever may hold is one bit of a whole number, so that thousands of states with thousands of
+things that may hold there take little time and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from loopkit.machine.knots import knots
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an edge does to what holds: first it loses bits, then it gains some."""
+
+    source: str
+    target: str
+    lost: int
+    gained: int
+
+
+def on_every_path(order: Sequence[str], start: str, steps: Iterable[Step]) -> dict[str, int]:
+    """The bits that hold at each state whatever way a run took to it.
+
+    `order` names all states; it is quickest where most come before those that they lead to.
+    """
+    onward: dict[str, list[Step]] = {name: [] for name in order}
+    every = 0
+    for step in steps:
+        onward[step.source].append(step)
+        every |= step.gained
+    holds = dict.fromkeys(order, every) | {start: 0}
+    rank = {name: number for number, name in enumerate(order)}
+    waiting, queued = list(range(len(order))), set(order)
+    while waiting:
+        name = order[heappop(waiting)]
+        queued.remove(name)
+        for step in onward[name]:
+            narrowed = holds[step.target] & ((holds[name] & ~step.lost) | step.gained)
+            if narrowed != holds[step.target]:
+                holds[step.target] = narrowed
+                if step.target not in queued:
+                    queued.add(step.target)
+                    heappush(waiting, rank[step.target])
+    return holds
+
+
+def on_some_path(states: Iterable[str], steps: Iterable[Step]) -> dict[str, int]:
+    """The bits that some way to each state gains, whatever is lost after that."""
+    coming: dict[str, list[Step]] = {name: [] for name in states}
+    leads: dict[str, list[str]] = {name: [] for name in coming}
+    for step in steps:
+        coming[step.target].append(step)
+        leads[step.source].append(step.target)
+    holds: dict[str, int] = {}
+    for knot in knots(leads):
+        found = 0
+        for step in (step for name in knot for step in coming[name]):
+            found |= step.gained | holds.get(step.source, 0)
+        holds |= dict.fromkeys(knot, found)
+    return holds
