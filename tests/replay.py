@@ -347,8 +347,8 @@ class Replay:
             yield from self._reported(run, "warn", found, everyone, second, scores=scores)
         yield from self._fails(run, state, applying, judges)
         # Where no rule applies, none can fail to come to a verdict.
-        for found in self._plainest(mild) if applying else ():
-            yield from self._routed(run, found, judges, applying)
+        if applying:
+            yield from self._routed(run, judges, applying)
         if self._may_be_infeasible(state.validate_):
             names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
             outcome = "done" if names & {"infeasible", "verdict"} else "content"
@@ -359,9 +359,12 @@ class Replay:
             yield from self._limited(run, everyone + second)
 
     def _routed(
-        self, run: RunState, found: Found, judges: Sequence[Any], applying: Sequence[Any]
+        self, run: RunState, judges: Sequence[Any], applying: Sequence[Any]
     ) -> Iterator[Option]:
-        """Reports that come to the transitions only where a guard names them."""
+        """Reports that come to the transitions only where a guard names them.
+
+        Nobody finds anything who was not asked.
+        """
         state = self.machine.states[run.state]
         assert isinstance(state, ValidateState)
         names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
@@ -378,10 +381,12 @@ class Replay:
                 ways.append((always, error_class))
         for asked, error_class in ways:
             outcome = "done" if is_named else error_class
-            yield from self._reported(
-                run, "incomplete", found, _samples(asked), _second(asked, state),
-                error_class, outcome, scores=self._scores(asked),
-            )  # fmt: skip
+            mild = self._found([*fixed, *(rule for rule, _ in asked)], state, kinds=(False,))
+            for found in self._plainest(mild):
+                yield from self._reported(
+                    run, "incomplete", found, _samples(asked), _second(asked, state),
+                    error_class, outcome, scores=self._scores(asked),
+                )  # fmt: skip
 
     def _fails(
         self, run: RunState, state: ValidateState, applying: Sequence[Any], judges: Sequence[Any]

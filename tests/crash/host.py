@@ -32,7 +32,7 @@ from loopkit.scenario import load_scenario
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
-ANSWER_SECONDS = 0.3
+ANSWER_SECONDS = 0.8
 """How long the server takes where the client is killed while it waits."""
 
 
@@ -93,7 +93,7 @@ class Models:
         return count
 
     def killer_inside(self, folder: Path, call: int) -> Killer:
-        delay = {"type": "delay", "seconds": ANSWER_SECONDS, "times": 50}
+        delay = {"type": "delay", "seconds": ANSWER_SECONDS, "times": call}
         self._queue(delay)
         return Killer(inside=call)
 

@@ -394,7 +394,7 @@ def test_a_key_that_a_command_prints_is_not_kept(desk: Desk, server: HostileServ
 def test_a_call_that_may_have_been_billed_stays_charged(desk: Desk, server: HostileServer) -> None:
     """S1.56: failed and timed-out calls count too."""
     server.queue(Answer(hang=True), GOOD)
-    played = desk.play(machine(server, author="timeout: 500ms"))
+    played = desk.play(machine(server, author="timeout: 2s"))
     [failed] = played.of(Failed)
     assert failed.error_class == "transient"
     assert failed.usage.cost_usd == played.of(Intended)[0].reserved.cost_usd
