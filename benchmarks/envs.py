@@ -27,9 +27,6 @@ class Environment:
     python: Path
     version: str
 
-    def program(self, name: str) -> str:
-        return str(self.python.with_name(name))
-
 
 def environments(folder: Path, peers: Iterable[str] = PACKAGES) -> dict[str, Environment]:
     """The environment of each peer; loopkit is installed anew from this checkout."""

@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envs import Environment, environments
-from measure import Measured, cpu_ms, steps
-from table import cpu_table, machine, ratio_table, steps_table
+from measure import Measured, steps
+from table import machine, ratio_table, steps_table
 
 LOOPS = {"memory": 200, "durable": 80}
 QUICK_LOOPS = {"memory": 40, "durable": 20}
-STARTS_A_ROUND = 4
-AIMS = {"loopkit --help": 100, "loopkit check machines/plan_review.yaml": 250}
 
 
 def main() -> None:
@@ -25,18 +23,13 @@ def main() -> None:
     envs = environments(options.envs)
     rounds, loops = (2, QUICK_LOOPS) if options.quick else (options.rounds, LOOPS)
     results: dict[tuple[str, str], list[Measured]] = defaultdict(list)
-    times: dict[str, list[float]] = defaultdict(list)
-    commands = _commands(envs["loopkit"])
-    for argv in commands.values():
-        cpu_ms(argv)  # fills the caches of byte code and of the disk
     for number in range(1, rounds + 1):
         print(f"round {number} of {rounds}", file=sys.stderr)
         _measure_steps(envs, loops, options.envs, results)
-        _measure_starts(commands, times)
     print(machine())
     versions = {peer: env.version for peer, env in envs.items()}
     versions["raw"] = f"SQLite {versions['raw']}"
-    for text in (steps_table(results, versions), ratio_table(results), cpu_table(times, AIMS)):
+    for text in (steps_table(results, versions), ratio_table(results)):
         print(f"\n{text}")
 
 
@@ -50,20 +43,6 @@ def _measure_steps(
         # All peers of one mode back to back, so that a ratio compares like with like.
         for peer in random.sample(sorted(envs), len(envs)):
             results[peer, mode].append(steps(envs[peer], peer, mode, loops[mode], folder))
-
-
-def _measure_starts(commands: Mapping[str, list[str]], times: dict[str, list[float]]) -> None:
-    for _ in range(STARTS_A_ROUND):
-        for name, argv in commands.items():
-            times[name].append(cpu_ms(argv))
-
-
-def _commands(env: Environment) -> dict[str, list[str]]:
-    """The commands whose start is measured, under the names that the table shows."""
-    imports = {f"python -c '{code}'": code for code in ("pass", "import click", "import pydantic")}
-    bare = {name: [str(env.python), "-c", code] for name, code in imports.items()}
-    own = {name: [env.program("loopkit"), *name.split()[1:]] for name in AIMS}
-    return bare | own
 
 
 def _options() -> argparse.Namespace:
