@@ -17,13 +17,12 @@ from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.language import Agent, CommandAgent, JudgeRule, ModelAgent
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
-from loopkit.text.transcript import messages_of
 from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
-from loopkit.validators.judgement import Misread, read_judgement
+from loopkit.validators.judgement import Misread
+from loopkit.validators.reading import Reply, read_answer
 from loopkit.validators.report_form import form_of
 from loopkit.validators.setting import Setting
 from loopkit.validators.verdict import VerdictForm
-from loopkit.validators.verdict.judged import read_spoken
 
 
 @dataclass(frozen=True)
@@ -128,17 +127,15 @@ class Judge:
         )
         return await call(self.active, self.work, request)
 
-    def read(self, reply: Replied) -> Answer | Misread:
-        if not reply.text.strip():
-            return Misread("Your answer was empty.")
-        if reply.cut_off:
-            return Misread("Your answer was cut off before its end. Answer shorter.")
-        if isinstance(self.form, VerdictForm):
-            told = exchanges_of(self.active, self.work)
-            prompts = [exchange.prompt for exchange in told]
-            said = reply.said or messages_of(reply.text)
-            return read_spoken(self.validator, said, self.form, echoes=prompts)
-        return read_judgement(self.validator, reply.text, self.form, is_played=reply.played)
+    def read(self, replied: Replied) -> Answer | Misread:
+        reply = Reply(
+            text=replied.text,
+            messages=replied.said,
+            is_cut_off=replied.cut_off,
+            is_played=replied.played,
+            echoes=[exchange.prompt for exchange in exchanges_of(self.active, self.work)],
+        )
+        return read_answer(self.validator, reply, self.form)
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:
