@@ -745,3 +745,37 @@ def test_an_input_that_is_judged_has_to_satisfy_the_rules(desk: Desk) -> None:
     said = {"keep these": "## Goal\n\nTea.", "break one of these": "Tea."}
     assert found.failed == []
     assert_covers(found, Person("", "", said))
+
+
+STOPS = """
+loopkit: 1
+agents: {writer: {model: some/model}, critic: {model: some/critic}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, next: check}
+  check:
+    validate: text
+    by: [{min_chars: 9}, {command: [lint], baseline: true}, {judge: critic, always: true}]
+    stop: first
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: failed}]
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def test_who_is_not_asked_says_nothing(desk: Desk) -> None:
+    """Nothing runs behind a rule that blocks, but for judges who always do, and baselines."""
+    found = suggested(desk.write("stops.yaml", STOPS))
+    assert_covers(found, Person("Green tea is fine.", "-"))
+    revised = one_by(found, "check[1]")
+    assert revised["commands"] == {"by[1]": [{}]}
+    assert revised["agents"]["critic"] == [PASSED, PASSED]
+    assert one_by(found, "check[0]")["commands"] == {"by[1]": [{}, {}]}
+
+
+def test_what_all_cases_share_may_be_left_as_well(loop: Desk) -> None:
+    shared = SHARED.replace("[{data: {verdict: pass, findings: []}}]", "[{todo: Judge.}]")
+    suite = load_suite(loop.write("loop.scenario.yaml", shared))
+    [problem] = suite.unwritten["good"]
+    assert problem.message == "reply 1 of `critic` is still to be written"
+    assert (problem.span and problem.span.line, problem.help) == (5, "Judge.")
+    assert suite.playable == ()

@@ -128,15 +128,8 @@ class Panel:
         if not is_meant and _is_silent(rule):
             return ended
         head = f"Put `stdout:` here: what `{place}` prints, with the verdict {verdict}"
-        return todo(head, self._printed(rule, verdict), **ended)
-
-    def _printed(self, rule: CommandRule, verdict: str) -> Iterator[str]:
-        if rule.verdict is not None:
-            yield from reading_in_words(rule.verdict, verdict, self._program.machine.patterns)
-        elif rule.parse != "exit_code":
-            yield from printed_in_words(rule, verdict)
-        if verdict != "pass":
-            yield from self.facts
+        lines = list(printed(rule, verdict, self._program.machine.patterns))
+        return todo(head, lines + (self.facts if verdict != "pass" else []), **ended)
 
     # -- judges ----------------------------------------------------------------------------
 
@@ -190,6 +183,31 @@ class Panel:
         return self.cause.by == by and self.cause.place in ("", place)
 
 
+def printed(rule: CommandRule, verdict: str, patterns: Mapping[str, str]) -> Iterator[str]:
+    """What a program prints for a verdict, where its exit code does not tell all."""
+    if rule.verdict is not None:
+        yield from reading_in_words(rule.verdict, verdict, patterns)
+    elif rule.parse != "exit_code":
+        yield from printed_in_words(rule, verdict)
+
+
 def _is_silent(rule: CommandRule) -> bool:
     """Whether a program that finds nothing need not print anything."""
     return rule.verdict is None and rule.parse in ("exit_code", "lines")
+
+
+def baselines(program: Program) -> Iterator[tuple[str, Call]]:
+    """What programs print that run once before the run's first work, by validator."""
+    for state in program.machine.states.values():
+        asked = program.validators_of(state) if isinstance(state, ValidateState) else {}
+        for place, rules in asked.items():
+            for rule in rules:
+                if isinstance(rule, CommandRule) and rule.baseline:
+                    yield place, _clean(place, rule, program.machine.patterns)
+
+
+def _clean(place: str, rule: CommandRule, patterns: Mapping[str, str]) -> Call:
+    if _is_silent(rule):
+        return {}
+    said = printed(rule, "pass", patterns)
+    return todo(f"Put `stdout:` here: what `{place}` prints before the first work", said)

@@ -22,7 +22,7 @@ from loopkit.scenario import SUSPENDED
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.suggesting.causes import plainest
 from loopkit.testing.suggesting.inputs import Inputs
-from loopkit.testing.suggesting.panels import Panel
+from loopkit.testing.suggesting.panels import Panel, baselines
 from loopkit.testing.suggesting.ways import Step, Way
 from loopkit.testing.suggesting.wording import (
     facts_in_words,
@@ -57,6 +57,8 @@ class Parts:
         self._answers: dict[str, list[Any]] = defaultdict(list)
         self._judged: dict[str, list[str]] = {}
         self._limits: dict[str, Any] = {}
+        for place, result in baselines(self._program):
+            self._commands[place][0] = result
         self._panels = dict(self._judging())
         self._causes = [
             self._panels[index].cause if index in self._panels else plainest(step)
