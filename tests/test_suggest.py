@@ -689,7 +689,7 @@ def test_data_has_the_facts_and_the_faults_that_are_needed(desk: Desk) -> None:
 
 PANEL = """
 loopkit: 1
-agents: {writer: {model: some/model}, one: {model: some/one}, two: {model: some/two}}
+agents: {writer: {model: x/y}, one: {model: some/one}, two: {model: some/two}, three: {model: x/y}}
 states:
   draft: {agent: writer, prompt: Write., output: text, next: check}
   check:
@@ -698,6 +698,7 @@ states:
       - {judge: one, confirm: fail, samples: 2}
       - {judge: two, verdict: {pattern: '^Verdict: (\\w+)$', words: {GOOD: pass, BAD: fail}}}
       - {command: [lint], parse: lines}
+      - {judge: three}
     combine: majority
     transitions:
       - {guard: incomplete, target: lost}
@@ -714,9 +715,15 @@ def spoken(todo: str) -> dict[str, Any]:
     return {"reply": "Verdict: GOOD" if is_good else "- [BAD] Dull.\n\nVerdict: BAD"}
 
 
+LINTER = "      - {command: [lint], parse: lines}\n"
+
+
+@pytest.mark.parametrize("linter", [LINTER, ""])
 @pytest.mark.parametrize("combine", ["combine: majority", "combine: strictest"])
-def test_judges_of_a_panel_say_what_makes_the_verdict(desk: Desk, combine: str) -> None:
-    machine = PANEL.replace("combine: majority", combine)
+def test_judges_of_a_panel_say_what_makes_the_verdict(
+    desk: Desk, combine: str, linter: str
+) -> None:
+    machine = PANEL.replace("combine: majority", combine).replace(LINTER, linter)
     found = suggested(desk.write("panel.yaml", machine))
     others = {
         "Put `reply:` here: the report": spoken,
