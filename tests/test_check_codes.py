@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,9 @@ def sources() -> list[ast.Module]:
     return [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
 
 
-def written() -> set[str]:
+def written(trees: Iterable[ast.Module]) -> set[str]:
     """Every code in the sources: words with hyphens, and what a problem is given as its code."""
-    nodes = [node for tree in sources() for node in ast.walk(tree)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
     texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
     hyphened = {text for text in texts if isinstance(text, str) and KEBAB.fullmatch(text)}
     calls = (node for node in nodes if isinstance(node, ast.Call) and called(node) in MADERS)
@@ -116,9 +117,20 @@ def problems_of(path: Path) -> tuple[Problem, ...]:
 
 def test_every_code_in_the_sources_has_its_row_and_every_row_its_code() -> None:
     # The schema of a text leaves its greatest length to loopkit, since a file may stand for it.
-    known = written() | constrained() | {"string-too-long"}
+    known = written(sources()) | constrained() | {"string-too-long"}
     # Some codes are put together, such as that of an unknown agent; cases show these.
     assert set(documented()) == known | golden()
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "loopkit/checks").glob("*.py")), ids=lambda p: p.stem
+)
+def test_a_module_of_checks_says_first_which_codes_it_gives(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = set(re.findall(r"`([a-z-]+)`", ast.get_docstring(tree) or ""))
+    assert written([tree]) <= said
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert said & set(documented()) <= texts | {f"unknown-{text}" for text in texts}
 
 
 def test_every_code_has_a_machine_that_gives_it() -> None:

@@ -1,4 +1,4 @@
-"""Who answers for each agent of a machine: a scenario, a function, a program, or a model."""
+"""The agents of a machine, by name: a scenario, a function, a program or a model plays each."""
 
 from __future__ import annotations
 

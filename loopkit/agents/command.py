@@ -1,4 +1,4 @@
-"""Agents that are programs: the prompt goes in by argument or stdin, the reply is stdout."""
+"""Command agents: the prompt goes in as an argument or on stdin, the reply is stdout."""
 
 from __future__ import annotations
 

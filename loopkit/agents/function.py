@@ -1,4 +1,4 @@
-"""Agents that are functions of the program that loopkit is used in."""
+"""Function agents: functions of the program that uses loopkit as a library."""
 
 from __future__ import annotations
 

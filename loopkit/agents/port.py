@@ -1,4 +1,4 @@
-"""What the runner asks: agents, prepared command results, and the person."""
+"""The port to agents: requests, replies, errors, and command results that a scenario prepares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that play prepared replies and faults: no key, no network, no cent."""
+"""Scripted agents: prepared replies and faults, without a key, a network or a cost."""
 
 from __future__ import annotations
 

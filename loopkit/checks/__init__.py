@@ -1,4 +1,4 @@
-"""Everything that is wrong with a machine, before anything runs."""
+"""`check`: all rules about a machine, and the problems that they find before anything runs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_exits,
     check_unused,
 )
-"""What can be told of each part by itself."""
+"""Rules about each part by itself."""
 OF_WHOLE: tuple[Rule, ...] = (
     check_reachability,
     check_cycles,
@@ -102,7 +102,7 @@ OF_WHOLE: tuple[Rule, ...] = (
     check_feedback,
     check_content,
 )
-"""What follows from how the states hang together, and means little while an edge leads nowhere."""
+"""Rules about paths, which mean little while an edge leads to no state."""
 OF_FAULTLESS: tuple[Rule, ...] = (
     check_never_binds,
     check_unread_verdict,
@@ -110,7 +110,7 @@ OF_FAULTLESS: tuple[Rule, ...] = (
     check_infeasible_success,
     check_unused_fields,
 )
-"""What is superfluous, which nobody can tell while a misspelt name may stand for it."""
+"""Rules about unneeded parts, which wait for all errors: a misspelt name may need one."""
 RULES = OF_PARTS + OF_WHOLE + OF_FAULTLESS
 """Each is total on every machine that loads, sound or not."""
 

@@ -1,4 +1,4 @@
-"""Every artifact that is named is written, on every path to where it is needed."""
+"""`unknown-artifact`, `may-be-missing`: an artifact is used that not every path has written."""
 
 from __future__ import annotations
 

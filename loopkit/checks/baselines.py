@@ -1,4 +1,4 @@
-"""What runs before the first work takes nothing but the input."""
+"""`before-first-work`: a `baseline` command needs more than the input, and runs before any work."""
 
 from __future__ import annotations
 

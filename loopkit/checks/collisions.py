@@ -1,4 +1,4 @@
-"""No name stands for two things."""
+"""`name-collision`, `reserved-name`, `shadowed-name`: one name stands for two things."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopkit.machine.scope import EVERYWHERE, OF_VALIDATE, own_names
 OF_EVERY_STATE = frozenset(
     {"attempt", "cap_reached", "revisions", "max_revisions", "input", "reports"}
 )
-"""What guards can name in every state, or in every one with a revise edge."""
+"""Names known to guards in every state, or in every one with a revise edge."""
 RESERVED = frozenset(
     {
         *EVERYWHERE,
@@ -25,7 +25,7 @@ RESERVED = frozenset(
         *("input", "report", "reports", "choice", "comment", "artifact", "loop", "range"),
     }
 )
-"""What templates can name in one place or another."""
+"""Names known to templates in at least one place."""
 OF_ANSWERS = frozenset({"choice", "comment", "by"})
 ANOTHER = "choose another name"
 

@@ -1,4 +1,4 @@
-"""An answer that is no artifact goes somewhere."""
+"""`content-unhandled`: an empty or unreadable answer of an agent goes on without being judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that guards know, but not here: what to write instead."""
+"""Remedies for a name that a guard does not know: where it is known, or what to write instead."""
 
 from __future__ import annotations
 

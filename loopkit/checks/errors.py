@@ -1,4 +1,4 @@
-"""Error edges stand where something can fail."""
+"""`no-effect`: an `on_error` on a state whose work cannot fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From every state some transition can be taken, whatever its work has come to."""
+"""`stuck`, `no-open-choice`, `dead-transition`: facts that open no edge, edges that none opens."""
 
 from __future__ import annotations
 

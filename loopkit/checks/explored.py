@@ -1,4 +1,4 @@
-"""What going through all runs of a machine shows beyond what its parts do by themselves."""
+"""`stuck`, `no-open-choice`, `dead-transition`, `never-binds`: what exploring all runs shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loopkit.proof.bounds import Bounds, Endless, Stuck, Taken, explore
 
 STUCK, SHUT = "stuck", "no-open-choice"
 CONFIRMED = frozenset({STUCK, SHUT})
-"""What is told of rows, and holds where a run produces one."""
+"""Problems found in the rows of a state, which hold only if a run produces such a row."""
 DEAD = "dead-transition"
 LONGEST_WAY = 12
 """Steps of a way that are told; of a longer one the last."""

@@ -1,4 +1,4 @@
-"""Whoever has to revise is told why."""
+"""`missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why."""
 
 from __future__ import annotations
 

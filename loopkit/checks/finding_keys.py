@@ -1,4 +1,4 @@
-"""What compares findings over rounds or judges needs them told apart by more than their words."""
+"""`missing-key`: findings are compared over rounds or judges, and only their words differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every guard can be read, and names and compares only what is known where it stands."""
+"""Guards of transitions and rules: syntax, names and types, with the codes of the guard language.
+
+`unknown-name` gets its remedy here: where the name is known.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The field by which an author declares that it can't be done."""
+"""`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema."""
 
 from __future__ import annotations
 

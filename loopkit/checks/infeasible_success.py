@@ -1,4 +1,4 @@
-"""What an author has declared impossible does not end as a success by itself."""
+"""`infeasible-success`: an artifact that its author declares impossible ends as a success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule that finds nothing, because an earlier state lets nothing pass in which it would."""
+"""`judged-before`: an earlier state lets nothing pass in which a rule would find something."""
 
 from __future__ import annotations
 

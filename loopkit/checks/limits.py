@@ -1,4 +1,4 @@
-"""What is behind `limits.then` costs nothing, and what bounds revising is bounded itself."""
+"""`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit."""
 
 from __future__ import annotations
 

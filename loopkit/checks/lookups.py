@@ -1,4 +1,4 @@
-"""What values are looked up in is there, on every path, and holds values."""
+"""`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in."""
 
 from __future__ import annotations
 

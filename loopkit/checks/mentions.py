@@ -1,4 +1,4 @@
-"""Which names a text mentions, taken widely: where nothing is mentioned, nothing is used."""
+"""Names mentioned in a text, read generously: a name is unused only if no text mentions it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent behind a model may hand to its provider, and what loopkit sets itself."""
+"""`reserved-option`, `wrong-kind`: `params:` holds an option that loopkit sets, or a bad one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that are written down can be reached: a counter closes an edge before others do."""
+"""`never-binds`: a cap, a budget or a limit that no run can reach, because others close first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge that is asked several times has something to decide, and says how."""
+"""`no-effect`: `samples`, `confirm` or `combine` of a judge, where it decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `output:` says of a text is said where the artifact is one."""
+"""`no-effect`: `fence` or `fields` of a text, where the artifact is data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every regular expression can be used."""
+"""`bad-pattern`, `unknown-pattern`, `empty-range`: patterns and counts that can't be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that are no templates have no braces of one."""
+"""`not-a-template`: braces of a template in a text that is sent as it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plug-ins are there. Nothing of them is run or imported: their files are only looked at."""
+"""`unknown-plugin`: a plug-in that is not installed. Its files are read, never imported or run."""
 
 from __future__ import annotations
 

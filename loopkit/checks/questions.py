@@ -1,4 +1,8 @@
-"""Questions to a person: the choices, and who answers when nobody does."""
+"""Questions to a person: their choices, and the answer that counts after a timeout.
+
+`duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
+`otherwise-revises`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit that is raised in a run leaves no state without a transition."""
+"""A limit raised in mid-run: refused where a state would be left without a transition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state can be entered, and from every state the run can end."""
+"""`unreachable-state`, `no-way-to-the-end`, `no-final-state`: states off every complete path."""
 
 from __future__ import annotations
 

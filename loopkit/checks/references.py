@@ -1,4 +1,8 @@
-"""Every agent, validator, budget and feedback that is named is declared."""
+"""Names without a declaration: agents, validators, budgets, feedback.
+
+`unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`; `unknown-target` of the
+`of:` of a final state; `no-effect` for a name that adds nothing.
+"""
 
 from __future__ import annotations
 

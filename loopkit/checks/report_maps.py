@@ -1,4 +1,4 @@
-"""What a `map` reads is asked for, and its words mean something."""
+"""`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge's `map` fits the `schema:` of the agent that it asks."""
+"""`unknown-field`, `unknown-word`, `bad-path`: a `map` does not fit its agent's `schema:`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions and paths of rules for data can be read."""
+"""Conditions and paths of rules for data: syntax, with the codes of the guard language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a judge is shown besides the artifact exists."""
+"""`unknown-name`, `unknown-field`: `sees:` shows a judge something that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Severities that are named are declared, and what counts reports has something to count."""
+"""`unknown-severity`, `too-large-quorum`, `no-effect`: severities, and rules that count reports."""
 
 from __future__ import annotations
 

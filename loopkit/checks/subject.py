@@ -1,4 +1,4 @@
-"""What every rule gets: the machine, its graph, and which names exist where."""
+"""The subject of every check: the machine, its graph, its source, and the names known where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state that is named exists."""
+"""`unknown-target`, `starts-at-end`: an edge or the start leads to no working state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every template can be read, and names only what is there on every path to it."""
+"""`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every run ends: without its revise edges the machine is acyclic, and these lead back."""
+"""`forward-cycle`, `revise-ahead`, `resets-without-total`, `no-effect`: a run might not end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every template of a machine, with the names that it may read where it is filled."""
+"""Uses of templates: every template of a machine, with the names that it may read in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is judged is judged for something."""
+"""`unread-verdict`: a report that no later transition reads and nobody is shown."""
 
 from __future__ import annotations
 

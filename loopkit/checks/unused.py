@@ -1,4 +1,4 @@
-"""What is declared is used."""
+"""`unused`: an agent, validator, guard, pattern, feedback or budget that nothing names."""
 
 from __future__ import annotations
 

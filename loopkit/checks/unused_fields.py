@@ -1,4 +1,4 @@
-"""Fields and inputs that are declared are named somewhere."""
+"""`unused`: a declared field or input that no text, guard or result names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads a verdict out of text finds a word, and nothing else reads the same answer."""
+"""`missing-group`, `unknown-group`, `two-readings`: `verdict:` can't read the answer."""
 
 from __future__ import annotations
 

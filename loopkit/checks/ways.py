@@ -1,4 +1,4 @@
-"""Paths through a machine, as a reader would follow them."""
+"""Paths through a machine: the shortest one to a goal, and how a message shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of words: each stands for one thing, and a verdict can go both ways."""
+"""`bad-word`, `one-sided`: tables of words with one word twice, or with one outcome only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `loopkit test` tells of coverage: options, table, JSON, and whether it is enough."""
+"""Coverage for `loopkit test`: options, table, JSON, and the failure where it is too low."""
 
 from __future__ import annotations
 

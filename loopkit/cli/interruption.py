@@ -1,4 +1,4 @@
-"""Signals to a run that is driven: the first finishes the step, the second ends the process."""
+"""Signals to a running drive: the first finishes the step, the second ends the process."""
 
 from __future__ import annotations
 

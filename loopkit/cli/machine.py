@@ -1,4 +1,4 @@
-"""Reading a machine file for a command: loaded, checked, its warnings told."""
+"""Machine files for commands: loaded and checked, with the warnings printed."""
 
 from __future__ import annotations
 

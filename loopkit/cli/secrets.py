@@ -1,4 +1,4 @@
-"""What a run would store of secrets, told before it starts."""
+"""Warnings, before a run starts, about secrets that the run would store."""
 
 from __future__ import annotations
 

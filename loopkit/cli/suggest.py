@@ -1,4 +1,4 @@
-"""`loopkit test --suggest`: the ways to what no case covers, as cases to be written."""
+"""`loopkit test --suggest`: cases to be completed, for what no case covers."""
 
 from __future__ import annotations
 

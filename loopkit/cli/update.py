@@ -1,4 +1,4 @@
-"""`loopkit test --update` and `--update-case`: expectations rewritten to what runs do now."""
+"""`loopkit test --update` and `--update-case`: rewrites expectations to what the runs do now."""
 
 from __future__ import annotations
 

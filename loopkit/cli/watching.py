@@ -1,4 +1,4 @@
-"""Who watches a run at the command line: nobody, a program that reads events, or a person."""
+"""Watchers of a run at the command line: nobody, a program that reads events, or a person."""
 
 from __future__ import annotations
 

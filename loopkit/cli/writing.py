@@ -1,4 +1,4 @@
-"""Files that a command writes beside what it prints."""
+"""Writing the files that a command makes besides its output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""From the parser's events to a document. The only module that knows the parser.
+"""Events of the parser → a document. The only module that knows the parser.
 
-The pure Python parser is asked for: the C parser crashes the process on deep nesting. The tree
+The pure Python parser is used: the C parser crashes the process on deep nesting. The tree
 is built here, from events, because the parser's own trees lose tags and aliases, and let a few
 aliases grow without bounds.
 """

@@ -1,4 +1,4 @@
-"""Where the parser gave up, and what the text looks like there."""
+"""A syntax failure: the place where the parser gave up, and the text around it."""
 
 from __future__ import annotations
 

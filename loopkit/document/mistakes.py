@@ -1,4 +1,4 @@
-"""The problems that parsed YAML can have: what is allowed by YAML, and not by us."""
+"""Problems of parsed YAML: keys and values that YAML allows and loopkit does not."""
 
 from __future__ import annotations
 

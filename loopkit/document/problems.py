@@ -1,4 +1,4 @@
-"""What is wrong with a file, as data, and how it is shown to the person who wrote it."""
+"""Problems: what is wrong with a file, as data, and its text for the file's author."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file, or its text, to a document."""
+"""Reading a file, or its text, into a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of structure: colons, indentation, brackets, and what stands where it cannot.
+"""Failures of structure: colons, indentation, brackets, and values in places that allow none.
 
 Each function returns the problem if the failure is of its kind, else None.
 """

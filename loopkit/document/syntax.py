@@ -1,4 +1,4 @@
-"""Why the parser gave up, in the words of the person who wrote the file."""
+"""Syntax errors: the parser's failures as problems in the words of the file's author."""
 
 from __future__ import annotations
 

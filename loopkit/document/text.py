@@ -1,4 +1,4 @@
-"""The text of a file: from offsets to places, and what is wrong before any YAML is read."""
+"""The text of a file: offsets ↔ places, and problems that precede all YAML, such as encoding."""
 
 from __future__ import annotations
 

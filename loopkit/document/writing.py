@@ -1,4 +1,4 @@
-"""Values as YAML that a person would have written: long texts as blocks, short values on a line."""
+"""Writing values as YAML as a person would: long texts as blocks, short values on one line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _is_plain(text: str) -> bool:
 
 
 _WORDS = frozenset({"yes", "no", "on", "off", "y", "n", "true", "false", "null"})
-"""What some readers of YAML take for something else than text."""
+"""Words that some readers of YAML do not take for text."""
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A run being driven: its state, and the one way to change it, which is to append events."""
+"""The active run: its state, changed only by appending events."""
 
 from __future__ import annotations
 

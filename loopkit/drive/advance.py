@@ -1,4 +1,4 @@
-"""The driver: does the work of the active state, appends what came of it, repeats.
+"""`advance`, the driver's loop: does the work of the active state, appends the events, repeats.
 
 `advance` goes on until the run is over, waits for a person, is suspended, or
 is asked to stop. Each turn is one completed piece of work, one macrostep of

@@ -1,6 +1,6 @@
-"""What a journal keeps of a run, read back: its events, its state and its definitions.
+"""Stored runs read back from a journal: events, state and definitions, checked on the way.
 
-Whatever is wrong with it raises RunUnreadable, which names the run, the place and a remedy.
+Anything wrong with one raises RunUnreadable, which names the run, the place and a remedy.
 """
 
 from __future__ import annotations

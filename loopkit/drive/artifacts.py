@@ -1,4 +1,4 @@
-"""From a reply to an artifact: its text or data, its fields, and what is wrong with it."""
+"""A reply → an artifact: its text or data, its fields, and its faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call: reserved, intended, made, and its reply or failure written down.
+"""One call to an agent: reserved, intended, made, and its reply or failure appended.
 
 A call that was answered in an earlier life of the run is not made again; one
 that may have been made is in doubt, and its policy decides.

@@ -1,4 +1,4 @@
-"""Judging by rules takes no longer than what is left of the run's time."""
+"""The deadline of rules: judging takes no longer than what is left of the run's time."""
 
 from __future__ import annotations
 

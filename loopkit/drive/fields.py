@@ -1,4 +1,4 @@
-"""What a text is for: the artifact in it, and its fields: sections, matches, counts."""
+"""Fields of a text: the artifact in a reply, and its sections, matches and counts."""
 
 from __future__ import annotations
 

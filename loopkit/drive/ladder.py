@@ -1,4 +1,4 @@
-"""Which model of an agent's ladder is asked."""
+"""Model ladders: the rung of an agent's models that the next call uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run may still spend: looked at, and reserved, before each call."""
+"""Limits and reservations: refuses a call whose maximum does not fit into what is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to a person: which answers count, and what becomes of calls in doubt."""
+"""Questions to a person: the answers that count, and the decision about calls in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a failed call is tried again: after a growing wait, or when the provider says."""
+"""Retries: how long to wait before a failed call is made again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a text from outside is kept: no more than can be stored, and printed again."""
+"""Size limits: how much of a text from outside is kept, so that it can be stored and printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_BYTES = 10_000_000
 LONGEST_NAME = 10_000
 """Characters of a session or a model."""
 KEPT_CHARS = 100_000
-"""What is kept of a text that is too long, half from each end."""
+"""Characters kept of a text that is too long, half from each end."""
 _MOST_BYTES_A_CHAR = 6
 
 

@@ -1,4 +1,4 @@
-"""One validator by itself, as a machine of two states: so it is the same code that a run uses."""
+"""A validator run by itself: a machine of two states around it, driven by the code of any run."""
 
 from __future__ import annotations
 

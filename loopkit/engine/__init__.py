@@ -1,1 +1,1 @@
-"""A run as its events make it: records, state, ledger, and the next step."""
+"""The engine: a run's records, its state, the findings ledger, and the next step."""

@@ -1,4 +1,4 @@
-"""Which findings are the same defect, over rounds and rewordings."""
+"""Identity of findings: which are the same defect, over rounds and rewordings."""
 
 from __future__ import annotations
 

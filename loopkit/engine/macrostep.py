@@ -1,4 +1,4 @@
-"""The pure part: (run state, completed work) → the events of one macrostep.
+"""The pure step: (run state, completed work) → the events of one macrostep.
 
 It computes what the guards read and one bit for each edge, lets the compiled
 machine choose, and writes down the choice. It reads no clock, no file and no

@@ -1,4 +1,4 @@
-"""The names that templates and guards see at run time.
+"""Values for templates and guards at run time, by name.
 
 Each is built only when a template asks for it. What may be missing is left
 out, so that `is defined` answers truly; `scope` says the same before a run.

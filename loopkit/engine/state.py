@@ -1,4 +1,4 @@
-"""The state of a run: made by its events, one after the other, and by nothing else."""
+"""The state of a run: changed by its events in order, and by nothing else."""
 
 from __future__ import annotations
 
@@ -377,4 +377,4 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "finished": _finish,
     "cancelled": _cancel,
 }
-"""What each event changes; of the others only their number counts."""
+"""The change that each type of event makes; other events only advance `seq`."""

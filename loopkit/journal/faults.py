@@ -1,4 +1,4 @@
-"""What a failure of SQLite or of the file system means to the person who has to repair it."""
+"""Failures of SQLite and of the file system, with what a person can do about each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a journal is: records of runs, kept in order, written by one owner at a time.
+"""The port to journals: records of runs, kept in order, written by one owner at a time.
 
 A journal knows nothing of what a record means. It keeps three promises: what an
 append acknowledged is there after a crash, an append is there whole or not at

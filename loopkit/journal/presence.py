@@ -1,4 +1,4 @@
-"""Which processes are alive: each holds a locked file that the kernel unlocks at its end.
+"""Live processes: each holds a locked file that the kernel unlocks when the process ends.
 
 One file a process and not one a run, so a thousand concurrent runs need one
 descriptor, and who owns a run changes in the same transaction as its records.

@@ -1,4 +1,4 @@
-"""The statements of `queries.sql`, by name."""
+"""The SQL statements of `queries.sql`, by name."""
 
 from __future__ import annotations
 

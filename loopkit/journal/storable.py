@@ -1,4 +1,4 @@
-"""What every store can keep: text that is valid Unicode, times that are times, bounded sizes.
+"""Storable values: valid Unicode, times that are times, bounded sizes.
 
 Checked before a store is asked, so that one bad value cannot fail the appends it
 would have shared a transaction with.

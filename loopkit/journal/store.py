@@ -1,4 +1,4 @@
-"""What each request does to the tables; the caller holds the transaction."""
+"""Requests to the journal's tables in SQL; the caller holds the transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that uses the connection: what waits in a turn of the event loop shares a commit.
+"""The writer, sole user of the connection: jobs of one turn of the event loop share a commit.
 
 A commit costs one wait for the disk, however many runs share it. Each job runs
 in a savepoint of its own, so a conflict of one run undoes nothing of another's.

@@ -1,4 +1,4 @@
-"""The definition: one frozen class for each noun of the language."""
+"""The language: one frozen class for each noun of a machine definition."""
 
 from loopkit.language.agents import (
     Agent,

@@ -1,4 +1,4 @@
-"""Agents: who does the writing and who judges."""
+"""Agents: the authors and judges that a machine declares."""
 
 from __future__ import annotations
 

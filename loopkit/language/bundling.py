@@ -1,4 +1,4 @@
-"""Files with JSON Schemas that a machine names, put into it: each schema is one document then.
+"""Bundled JSON Schemas: the files that a schema refers to, put into it as its `$defs`.
 
 As the specification of JSON Schema describes it: a file becomes one of the `$defs`, with its
 address as its `$id`, so that what refers to it stays as it is written.

@@ -1,4 +1,4 @@
-"""Which fields a place in the definition allows, for messages that name them."""
+"""Fields that each place of a definition allows, for messages that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input of a run: complete, with its defaults, or everything that is wrong with it."""
+"""The input of a run: completed with its defaults, or every problem with it."""
 
 from __future__ import annotations
 

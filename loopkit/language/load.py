@@ -1,4 +1,4 @@
-"""Document → machine: the definition, or everything that is wrong with its form, in place."""
+"""Loading: document → machine definition, or every problem of its form, in place."""
 
 from __future__ import annotations
 

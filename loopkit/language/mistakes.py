@@ -1,4 +1,4 @@
-"""What pydantic says about a definition, in the language's words and at the right place."""
+"""Validation errors of pydantic → problems in the language's words, at the right place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every noun of the language shares: closed, frozen, documented in place."""
+"""The base of all nouns of the language: closed, frozen, documented in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How bad a finding can be, and from which level on it blocks."""
+"""Severities: the levels of findings, and the level from which findings block."""
 
 from __future__ import annotations
 

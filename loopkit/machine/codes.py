@@ -1,4 +1,4 @@
-"""Which codes the findings of a validate state can have, as far as that is known beforehand."""
+"""Codes that the findings of a validate state can have, as far as they are known before a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has surely, and what has possibly, come into being when a state is entered or an edge taken.
+"""Data flow: what surely, and what possibly, exists when a state is entered or an edge taken.
 
 A forward data-flow analysis over all edges, back edges included.
 """

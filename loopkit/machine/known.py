@@ -1,4 +1,4 @@
-"""Names that are known somewhere, of which none is looked at that nobody asks for."""
+"""Known names: a mapping that looks each name up only when it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds at each state of a machine: on every path to it, and on some path.
+"""Facts on paths: what holds at each state of a machine on every path to it, or on some path.
 
 Whatever may hold is one bit of a whole number, so that thousands of states with thousands of
 things that may hold there take little time and memory.

@@ -1,4 +1,4 @@
-"""Which names templates and guards may use at each point of a machine, and of what type.
+"""Scopes: the names that templates and guards may use at each point of a machine, with types.
 
 `names` gives the same names their values at run time.
 """

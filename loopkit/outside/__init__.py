@@ -1,1 +1,1 @@
-"""What lies outside of this process and in it: programs, files, secrets of the environment."""
+"""The world outside of this process: programs, files, secrets of the environment."""

@@ -1,4 +1,4 @@
-"""The process groups of the commands that are at work, and their end when this process ends.
+"""Process groups of running commands, all killed when this process ends.
 
 Two ends are not left to the code that runs a command: that of a signal handler, and SIGKILL. For
 the first the groups are kept where a handler can read them without any lock. For the second a

@@ -1,4 +1,4 @@
-"""What goes into a command, whole before it starts, and what comes out of it, bounded."""
+"""Pipes to a command: its stdin, complete before it starts, and its output, bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 _PIPE_BYTES = 65_536
-"""What a pipe has room for where nobody asks for more."""
+"""The default capacity of a pipe."""
 _READ_BYTES = 262_144
 
 

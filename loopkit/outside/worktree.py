@@ -1,4 +1,4 @@
-"""One digest for all files of a workspace: whether a program left anything else than before.
+"""One digest for all files of a workspace, to tell whether a program changed any of them.
 
 In a git tree these are the tracked files and those that git does not ignore, else all of them
 but for folders that ignore themselves, as caches and our own state folder do.

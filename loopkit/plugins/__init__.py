@@ -1,4 +1,4 @@
-"""What a plug-in gets and gives: a function of Python that judges an artifact.
+"""The interface of plug-ins: a function of Python that judges an artifact.
 
     from loopkit.plugins import Context, Finding
 

@@ -1,1 +1,1 @@
-"""Every run that there can be: what each state can come to, and the bounds of all runs."""
+"""The proof: the outcomes of each state, and the bounds of all runs."""

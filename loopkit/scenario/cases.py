@@ -13,7 +13,7 @@ from loopkit.scenario.script import Answers, Commands, Cost, Role
 NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
 PARTS = ("agents", "commands", "answers")
-"""What a case says, and all cases of a file may share."""
+"""Parts of a case that all cases of a file may share."""
 
 
 def _tuple(value: object) -> object:

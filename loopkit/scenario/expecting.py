@@ -1,4 +1,4 @@
-"""What a case expects of its run: the nouns below `expect:`."""
+"""Expectations of a case: the nouns below `expect:`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario plays: replies and faults of agents, results of commands, answers of people."""
+"""Scripts: replies and faults of agents, results of commands, answers of people."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ Call = str | Played
 Attempt = Annotated[
     tuple[Played, ...], BeforeValidator(_calls, json_schema_input_type=Call | list[Call])
 ]
-"""What one attempt plays: a reply, or a list of calls (faults, then a reply)."""
+"""The calls of one attempt: a reply, or a list of calls (faults, then a reply)."""
 Attempts = Annotated[tuple[Attempt, ...], BeforeValidator(_tuple)]
 Role = Annotated[
     Annotated[Attempts, Tag("<attempts>")] | Annotated[dict[str, Attempts], Tag("<places>")],

@@ -1,4 +1,4 @@
-"""What a case still leaves to be written: each `todo` in its replies, results and answers."""
+"""Unwritten parts of a case: each `todo` in its replies, results and answers."""
 
 from __future__ import annotations
 

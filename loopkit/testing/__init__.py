@@ -1,4 +1,4 @@
-"""Testing machines: the cases of scenario files, played offline and held against what they expect.
+"""Testing machines: cases of scenario files, played offline and compared with what they expect.
 
 ```python
 suite = load_suite(Path("plan_review.scenario.yaml"))

@@ -1,4 +1,4 @@
-"""Time that is played: pauses pass at once, and everything else takes none."""
+"""The played clock: pauses pass at once, and all other work takes no time."""
 
 from __future__ import annotations
 

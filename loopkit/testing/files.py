@@ -1,4 +1,4 @@
-"""The scenario files that are meant: named ones, and those below folders."""
+"""Scenario files that a command names, or that its folders contain."""
 
 from __future__ import annotations
 

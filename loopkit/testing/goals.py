@@ -1,4 +1,4 @@
-"""What the cases of a machine can cover: its states, its transitions, and each cap reached."""
+"""Goals of coverage: states, transitions, and caps reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input of each case: what all share, its own before it, texts from files, defaults filled."""
+"""Inputs of cases: the shared one, the case's own before it, texts of files, defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case played and judged: everything that it expects, and that nothing prepared was left."""
+"""Results of cases: each played, compared with its expectations, and checked for leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case prepares and its run never used: replies, command results and answers."""
+"""Leftovers: replies, command results and answers of a case that its run never used."""
 
 from __future__ import annotations
 

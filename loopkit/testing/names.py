@@ -1,4 +1,4 @@
-"""Names in a scenario that the machine does not have, each in its place."""
+"""Unknown names in a scenario, each with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who and what can be named in the cases of a machine."""
+"""The playbill: every agent, command and person that the cases of a machine can name."""
 
 from __future__ import annotations
 

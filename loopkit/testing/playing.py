@@ -1,4 +1,4 @@
-"""One case played: the real runner over a journal in memory, with nothing but what is prepared.
+"""One case played: the real driver over a journal in memory, with prepared replies only.
 
 No model and no program is ever called: what the case does not play is noted and told.
 """

@@ -1,4 +1,4 @@
-"""What became of a case: nothing, or everything that failed, each in its place."""
+"""Results of a case: nothing, or every failure in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two runs are the same but for what no replay can repeat.
+"""Comparison of two runs, without what no replay can repeat.
 
 What is left out: times and durations, ids of runs and processes, what a provider calls its
 model, what it reserved before a call, and whether it is there at all. Everything else counts:
@@ -18,7 +18,7 @@ from loopkit.outside.redaction import Redact
 from loopkit.text import one_line
 
 PROCESS = frozenset({"claimed", "held", "refused"})
-"""What a run tells of the process that drives it, not of what it did."""
+"""Events about the process that drives a run, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "deadline_s", "reserved"),

@@ -11,7 +11,7 @@ from loopkit.scenario import GAP
 Sign = Literal[" ", "-", "+", "…", "gap"]
 """Both have it, only expected, only taken, taken in a gap, the gap itself."""
 Move = tuple[int, Sign, int, int]
-"""What it costs, what it is, and how far it goes in both."""
+"""Its cost, its sign, and its steps in both sequences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Scenario file → suite: its cases, the machine that they test, and everything wrong with both."""
+"""Suites: a scenario file's cases, the machine that they test, and the problems of both."""
 
 from __future__ import annotations
 

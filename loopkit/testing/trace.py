@@ -1,4 +1,4 @@
-"""A run as expectations read it: what was entered, judged, told, asked and spent, in order."""
+"""Traces: a run's states, verdicts, feedback, prompts and costs in order, for expectations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text for people, stripped of what could drive their terminal; and in one normal form."""
+"""Text for people: control characters removed, and one normal form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
-"""What can be a long run of accents: none of them is a letter or older than these."""
+"""A possible run of accents: 31 or more characters that are no letters and not below U+0300."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 EMPTY = "(empty)"

@@ -1,4 +1,4 @@
-"""JSON as models write it: by itself, in a fence, or in the middle of prose."""
+"""JSON as models write it: alone, in a fence, or in the middle of prose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Markdown text says where: its code, its sections, its title.
+"""The structure of a Markdown text: its code, its sections, its title.
 
 CommonMark, by markdown-it. Only the blocks are parsed; inline markup matters in names alone, and
 is read there when it is needed.

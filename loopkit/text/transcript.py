@@ -1,4 +1,4 @@
-"""Transcripts in JSON, as lines or as one list: what the assistant says, told by role."""
+"""Transcripts in JSON, as lines or as one list: the messages of the assistant."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Validators: the rules that judge by themselves, and what a judge is asked and answers."""
+"""Validators: the rules that judge by themselves, and how judges are asked and read."""

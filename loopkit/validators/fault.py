@@ -1,4 +1,4 @@
-"""What a rule's check gives: faults, or the reason why it could not judge."""
+"""Faults: the result of a rule's check, or the reason why it could not judge."""
 
 from __future__ import annotations
 

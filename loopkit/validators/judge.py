@@ -1,4 +1,4 @@
-"""What a judge is asked; what it answers is read in `judgement`."""
+"""Prompts and answer forms of judges; `judgement` reads their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge's report: read strictly, because a wrong verdict costs more than asking again."""
+"""Reports of judges, read strictly: a wrong verdict costs more than asking again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of a validator whose rules need no model, and which check each rule has."""
+"""Judging without a model: the table of rules and checks, and the answer of a validator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings that were open: what a judge is asked about them, and what it answers."""
+"""Open findings of earlier rounds: how a judge is asked about them, and its answers."""
 
 from __future__ import annotations
 

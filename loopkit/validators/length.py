@@ -1,4 +1,4 @@
-"""`min_chars` and `max_chars`: how much text there is."""
+"""`min_chars` and `max_chars`: the length of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lookup`: every value is known."""
+"""`lookup`: every value is one of the known values."""
 
 from __future__ import annotations
 

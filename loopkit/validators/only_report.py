@@ -1,4 +1,4 @@
-"""The one report in what a judge answers."""
+"""The single report in a judge's answer."""
 
 from __future__ import annotations
 

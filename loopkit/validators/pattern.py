@@ -1,4 +1,4 @@
-"""`matches` and `not_matches`: what a pattern finds in the text."""
+"""`matches` and `not_matches`: matches of a pattern in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a judge's report keeps its parts and what its words mean: in our form, or by a `map`."""
+"""The form of a judge's report, ours or by a `map`: places of its parts, meanings of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a rule may look at besides what it judges, and what it may do."""
+"""The setting of a rule: everything that it may read or do besides the artifact it judges."""
 
 from __future__ import annotations
 

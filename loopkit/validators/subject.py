@@ -1,4 +1,4 @@
-"""What is judged: one version of an artifact."""
+"""The subject of a rule: one version of an artifact, which is judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values at paths of data: which of them are the same, and how they are shown."""
+"""Values at paths of data: their equality, and their words in messages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people see of a run: folds over its events and its state."""
+"""Views: what people see of a run, folded from its events and its state."""

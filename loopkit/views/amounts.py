@@ -1,4 +1,4 @@
-"""What work costs, in words: money, tokens, seconds."""
+"""Amounts in words: money, tokens, seconds."""
 
 from __future__ import annotations
 

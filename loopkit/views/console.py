@@ -1,4 +1,4 @@
-"""A run as lines for a person: what each event adds to the progress, live and afterwards."""
+"""A run as lines on a console: the text of each event, live and afterwards."""
 
 from __future__ import annotations
 

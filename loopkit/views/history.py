@@ -1,4 +1,4 @@
-"""How an artifact came to be what it is: its rounds, what changed last, and the way of the run."""
+"""The history of an artifact: its rounds, the last change, and the path of the run."""
 
 from __future__ import annotations
 

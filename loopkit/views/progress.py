@@ -1,4 +1,4 @@
-"""Where a run stands and what it waits for: a fold over its events, and its status in parts."""
+"""Progress of a run: its place and what it waits for, folded from its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees at a question: the artifact, its verdict, and how it came here."""
+"""The review at a question: the artifact, its verdict, and its history."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Agents behind LiteLLM: any model string, asked over the network."""
+"""Model agents: any model string of LiteLLM, called over the network."""

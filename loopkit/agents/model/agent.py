@@ -1,4 +1,4 @@
-"""An agent that is a model: quoted, asked once, its answer or its error read."""
+"""A model agent: quotes a call, makes it once, and returns its reply or raises its error."""
 
 from __future__ import annotations
 

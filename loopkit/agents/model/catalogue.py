@@ -1,4 +1,4 @@
-"""What is known of a model before it is asked: its list prices and how long it can answer.
+"""List prices and limits of models, known before a model is called.
 
 Read from the table that LiteLLM ships, as a file: importing LiteLLM takes more
 than a second, and planning a run has to know prices without it.

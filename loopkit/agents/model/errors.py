@@ -1,4 +1,4 @@
-"""Whose fault it is that a call to a model failed, and what a person can do about it.
+"""Classes of provider errors: whose fault a failed call is, and what a person can do about it.
 
 The rules are asked in order, because the classes and the status of LiteLLM's
 exceptions mislead: a missing key, a refused connection and a web page instead of

@@ -1,6 +1,6 @@
-"""What really happened behind an exception of LiteLLM, whose class and status mislead.
+"""Evidence of a failed call: what the HTTP client saw behind an exception of LiteLLM.
 
-Its exceptions are read by their shape, so that one module alone imports it: the
+Exceptions are read by their shape, so that one module alone imports it: the
 chain of causes ends at what the HTTP client saw, and that is believed first.
 """
 

@@ -1,4 +1,4 @@
-"""What a server may do with a call: answer it, in a size that fits into memory.
+"""A guard on LiteLLM's HTTP traffic: no redirect to another host, no answer without bound.
 
 LiteLLM's clients follow every redirect and read an answer to its end, however long. So the key
 in a header of its own (`x-api-key`) would go wherever a server sends it, with the prompt, and a

@@ -1,4 +1,4 @@
-"""What a call to a model can cost at most, and what it did cost."""
+"""Prices of a model call: the most that it can cost, and what it did cost."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 MILLION = 1_000_000
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 ROLE_TOKENS = 16
-"""What a provider adds for each message."""
+"""Tokens that a provider adds for each message."""
 SCHEMA_TOKENS = 1_024
-"""What a provider adds to ask for data of a schema."""
+"""Tokens that a provider adds to ask for data of a schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From LiteLLM's response to a reply: its text, what it used and what it cost."""
+"""LiteLLM's response → a reply: its text, its usage and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the runner asks to the arguments of one LiteLLM call."""
+"""A request of the driver → the arguments of one LiteLLM call."""
 
 from __future__ import annotations
 

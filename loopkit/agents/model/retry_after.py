@@ -1,4 +1,4 @@
-"""When a provider says that it is worth asking again."""
+"""The time from which a provider accepts calls again, read from its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST_S = 366 * 86_400.0
-"""Whoever asks for a longer wait is not believed."""
+"""The longest wait that is believed."""
 _SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _PERIODS = re.compile(f"(?:{_PERIOD.pattern})+", re.ASCII)

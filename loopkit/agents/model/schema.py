@@ -1,4 +1,4 @@
-"""The JSON Schema of an answer as providers take one."""
+"""JSON Schemas of answers, in the form that providers accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server and LiteLLM say about a failure, without their wrapping."""
+"""The words of a server's error, without what the server and LiteLLM wrap around them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The work of a state, one module a kind: what an active state does before the machine decides."""
+"""Work: one module for each kind of state, for what it does before the machine decides."""

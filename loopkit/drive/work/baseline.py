@@ -1,4 +1,4 @@
-"""What the commands of `baseline` rules find before anybody has changed anything."""
+"""Baselines: `baseline` commands run before any work, and the ids of what they find."""
 
 from __future__ import annotations
 

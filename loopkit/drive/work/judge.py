@@ -1,4 +1,4 @@
-"""One judge at work on one artifact: asked, and asked again while its answer can't be read."""
+"""One judge at work on one artifact: asked, and asked again if its answer can't be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands by which validators judge: what a scenario prepares, else really run; and kept."""
+"""Commands of validators: played by the scenario, or else really run; and recorded."""
 
 from __future__ import annotations
 

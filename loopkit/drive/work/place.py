@@ -1,4 +1,4 @@
-"""Where a state's files are: its workspace, its output file, the environment of its commands."""
+"""The files of a state: its workspace, its output file, the environment of its commands."""
 
 from __future__ import annotations
 

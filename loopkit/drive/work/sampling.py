@@ -1,4 +1,4 @@
-"""The judges of a validate state, each asked as often as its rule says, all at the same time."""
+"""Sampling: the judges of a validate state, each asked as often as its rule says, at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: about to be made, held back, answered, failed, in doubt."""
+"""Events of calls: intended, held, replied, failed, in doubt."""
 
 from __future__ import annotations
 

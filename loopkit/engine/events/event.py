@@ -1,4 +1,4 @@
-"""What every record of a run has in common."""
+"""The base of all events: type and format version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a run: started, claimed, suspended, resumed, ended."""
+"""Events of a run's life: started, claimed, suspended, resumed, finished."""
 
 from __future__ import annotations
 

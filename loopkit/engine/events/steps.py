@@ -1,4 +1,4 @@
-"""Steps: the work that was done, the edge that was taken, the state that was entered."""
+"""Events of a step: the work done, the edge taken, the state entered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What events carry: usage, artifacts, feedback, answers, and what became of commands."""
+"""Values inside events: usage, artifacts, feedback, answers, command results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether revising made progress: the same work again, or findings that repeat."""
+"""Stalls: revising made no progress if the work is the same or the findings repeat."""
 
 from __future__ import annotations
 

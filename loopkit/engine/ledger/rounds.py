@@ -1,4 +1,4 @@
-"""The rounds of one validate state: one for each attempt that it judged, and the best of them."""
+"""Rounds of one validate state: one for each judged attempt, and the best of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of findings since the round before: new, recurring, regressed, resolved, unseen."""
+"""Statuses of findings since the last round: new, recurring, regressed, resolved, unseen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attempt brought, as one digest, so that two attempts can be told to be the same."""
+"""The version of an attempt: one digest of its content, to tell whether two are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data held against its type, and then completed with what the type fills in."""
+"""Conformance: data checked against its type, and completed with defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type is: a JSON Schema for data, and what guards and templates know of it."""
+"""A data type: a JSON Schema for data, and what guards and templates know of it."""
 
 from __future__ import annotations
 

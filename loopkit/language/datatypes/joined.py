@@ -1,4 +1,4 @@
-"""A part of a JSON Schema together with what it refers to and all that `allOf` adds to it."""
+"""A joined schema: a part of a JSON Schema with its `$ref` and `allOf` resolved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Schema as a type: what it says for sure of data, for guards and templates to know."""
+"""JSON Schema as a data type: the facts that it guarantees to guards and templates."""
 
 from __future__ import annotations
 

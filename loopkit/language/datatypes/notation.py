@@ -1,4 +1,4 @@
-"""From what stands in a file to the type that it means."""
+"""The notation of types: a value in a file → the data type that it means."""
 
 from __future__ import annotations
 

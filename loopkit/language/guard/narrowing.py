@@ -1,4 +1,4 @@
-"""What a condition proves: names that cannot be none where it came out true, or false."""
+"""Narrowing: names that cannot be none after a condition was true, or false."""
 
 from __future__ import annotations
 

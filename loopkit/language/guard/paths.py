@@ -1,4 +1,4 @@
-"""Paths into data, `nodes[].needs[]`: which values they lead to, and where these are."""
+"""Paths into data, such as `nodes[].needs[]`: their values, and the places of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard language over data whose names are not known beforehand: `require:` rules."""
+"""Requirements: the guard language over data of unknown fields, for `require:` rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guard may compare with what: every mistake of names and types, before anything runs."""
+"""Types of guards: every mistake of names and of comparisons, found before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a guard, and what to write instead of the ones that the language does not have."""
+"""Tokens of guards, and remedies for the words that the language does not have."""
 
 from __future__ import annotations
 

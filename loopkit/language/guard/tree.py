@@ -1,4 +1,4 @@
-"""A parsed guard, and what can be done with its tree.
+"""A parsed guard: its tree, and the names and comparisons in it.
 
 The tree is made of `ast` nodes, so that Python compiles it, but only the nodes of the language
 can be in it: BoolOp, Not, Compare with one operator, Name, Constant, List of Constants. A dotted

@@ -1,4 +1,4 @@
-"""JSON Schema: what data breaks in a schema, and what is wrong with a schema itself.
+"""JSON Schema: violations of a schema in data, and mistakes in a schema itself.
 
 The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
 which grows with the size of the data, and nothing is fetched from anywhere.

@@ -1,4 +1,4 @@
-"""When two JSON values are one: 1 is 1.0, true is no number, keys have no order."""
+"""Equality of JSON values: 1 equals 1.0, true is not a number, keys have no order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One judging: its clock, what it remembers, and why it may come to no verdict."""
+"""One validation of data: its clock, its memory, and the reasons to give up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a schema other schemas stand, and what refers to one."""
+"""The layout of schemas: keywords that hold schemas, and keywords that refer to one."""
 
 from __future__ import annotations
 

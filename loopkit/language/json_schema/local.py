@@ -1,4 +1,4 @@
-"""A schema in which all references lead to parts of itself, by the way to them.
+"""Local schemas: every reference in one leads to a part of the schema itself.
 
 That is the form of which everything can be known by walking it, and which providers take.
 """

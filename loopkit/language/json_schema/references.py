@@ -1,4 +1,4 @@
-"""What a `$ref` leads to: the schema itself, its ids and anchors, and the metaschemas.
+"""Targets of `$ref`: the schema itself, its ids and anchors, and the metaschemas.
 
 Nothing is ever read or fetched here. Files that a schema refers to are parts of it already.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a schema: its form, its patterns, and references that lead nowhere."""
+"""Mistakes in a schema: its form, its patterns, and references without a target."""
 
 from __future__ import annotations
 

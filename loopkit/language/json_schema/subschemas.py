@@ -1,4 +1,4 @@
-"""The keywords that hold a value, or parts of it, against schemas inside the schema."""
+"""Keywords that validate a value, or parts of it, against subschemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what no other keyword has looked at."""
+"""`unevaluatedProperties` and `unevaluatedItems`: parts that no keyword covered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values in the messages of a judging: never longer than a line, however large they are."""
+"""Values in messages: never longer than a line, however large they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a template, and where in its text."""
+"""Template errors: the mistake, and its place in the template's text."""
 
 from __future__ import annotations
 

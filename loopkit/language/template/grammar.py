@@ -1,4 +1,4 @@
-"""Template text -> tree, with every construct that templates do not have refused by name."""
+"""The grammar of templates: text -> tree, refusing by name what templates can't do."""
 
 from __future__ import annotations
 

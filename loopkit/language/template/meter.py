@@ -1,4 +1,4 @@
-"""What one rendering may cost. Work is counted, not timed: the same template ends the same way.
+"""The meter of a rendering. It counts work, not time: the same template always ends the same way.
 
 One unit is some 30 ns, so a rendering ends within about a second. Operators and filters spend for
 what they read and twice for what they make, which bounds the memory too.

@@ -1,4 +1,4 @@
-"""Which names and fields a template reads, and which of them are not there."""
+"""Names and fields that a template reads, and those among them that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operators of templates do. Jinja's own have no bounds: see rewriting.py."""
+"""The operators of templates, bounded. Jinja's own are not: see rewriting.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checked template -> the same one with everything that can grow or go on counted.
+"""Rewriting: a checked template -> the same one, counting all that can grow or loop.
 
 Operators become filters, which are ours; each round of a loop takes a step first. Nothing is left
 in the tree that calls a function of Python or an object's method.

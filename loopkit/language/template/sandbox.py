@@ -1,4 +1,4 @@
-"""The one Jinja environment: what a template can reach in the data that it is given."""
+"""The one Jinja environment, and the sandbox around the data of a template."""
 
 from __future__ import annotations
 

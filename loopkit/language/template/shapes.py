@@ -1,4 +1,4 @@
-"""What is known of the data before a template is filled."""
+"""Shapes: what is known of a template's data before it is rendered."""
 
 from __future__ import annotations
 

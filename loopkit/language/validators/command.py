@@ -1,4 +1,4 @@
-"""The rule by which a program judges."""
+"""The `command` rule: a program judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for data."""
+"""Rules for data: `schema`, `require`, `lookup`, `acyclic`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule by which a model judges, and how its report is read."""
+"""The `judge` rule: a model judges, and its report is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule by which a function of Python judges."""
+"""The `python` rule: a function of a plug-in judges."""
 
 from __future__ import annotations
 

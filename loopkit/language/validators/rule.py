@@ -1,4 +1,4 @@
-"""What every rule may say."""
+"""The base of all rules: the keys that every rule may have."""
 
 from __future__ import annotations
 

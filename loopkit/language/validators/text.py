@@ -1,4 +1,4 @@
-"""Rules for text."""
+"""Rules for text: length, patterns, sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a verdict is read out of text, beside `judge` or `command`."""
+"""The `verdict` key: reads a verdict out of text, beside `judge` or `command`."""
 
 from __future__ import annotations
 

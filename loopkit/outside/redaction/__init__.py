@@ -1,4 +1,4 @@
-"""Keeping secrets of the environment out of everything that is stored or shown."""
+"""Redaction: secrets of the environment are removed from all that is stored or shown."""
 
 from __future__ import annotations
 

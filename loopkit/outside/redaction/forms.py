@@ -1,4 +1,4 @@
-"""The ways in which a program or a server may write a secret that it repeats."""
+"""Forms of a secret: the encodings in which a program or a server may repeat it."""
 
 from __future__ import annotations
 

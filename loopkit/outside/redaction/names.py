@@ -1,4 +1,4 @@
-"""Names of environment variables that are called like secrets."""
+"""Names of environment variables that suggest a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where any of many words stands in a text, also with white space in it."""
+"""Occurrences of many words in one text, also with white space inside a word."""
 
 from __future__ import annotations
 

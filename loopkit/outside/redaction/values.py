@@ -1,4 +1,4 @@
-"""What a secret looks like, wherever it stands."""
+"""Values that look like secrets: keys of known providers, passwords in URLs."""
 
 from __future__ import annotations
 

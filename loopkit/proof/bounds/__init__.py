@@ -1,4 +1,4 @@
-"""What a machine's runs can take at most and at least, found by going through all of them.
+"""Bounds of a machine's runs, most and least, found by exploring all configurations.
 
 A configuration is a state with everything that decides how a run goes on from there: counters,
 attempts, facts that a later guard reads, inputs. `explore` goes through all that can be reached,

@@ -1,4 +1,4 @@
-"""How probable it is that a state's work comes to something, as a person assumes it."""
+"""Assumed probabilities of what a state's work comes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a machine with more configurations than may be looked at."""
+"""Bounds of a machine with too many configurations: between two numbers, not exact."""
 
 from __future__ import annotations
 

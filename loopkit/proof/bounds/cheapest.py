@@ -1,4 +1,4 @@
-"""The cheapest path to a success, looked for from the start on, nearest to a success first."""
+"""The cheapest path to a success, searched from the start, nearest to a success first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All configurations that a run can come to, each with the ways out of it."""
+"""Configurations that a run can come to, each with its moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the rows of a state in one configuration, as facts beside the others."""
+"""Contexts: the facts that a configuration adds to the rows of a state."""
 
 from __future__ import annotations
 

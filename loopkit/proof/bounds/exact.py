@@ -1,4 +1,4 @@
-"""What the whole graph of configurations says."""
+"""Exact bounds, from the whole graph of configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a machine to its bounds."""
+"""`explore`: from a machine to its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dearest path through the whole graph of configurations, and how many paths there are."""
+"""The dearest path in the graph of configurations, and the number of its paths."""
 
 from __future__ import annotations
 

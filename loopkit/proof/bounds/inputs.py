@@ -1,4 +1,4 @@
-"""The inputs of a machine before anything has told their values apart."""
+"""Inputs of a machine before any state splits their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loopkit.proof.outcomes.domains import domains
 MOST_SINGLE = 1_024
 """Values of an input that can be told apart one by one, where it is compared with another one."""
 NOTHING = Region(0, 0)
-"""What a cap grants by an input that is no number."""
+"""Revisions granted by a cap whose input is not a number."""
 
 
 class Inputs:

@@ -1,4 +1,4 @@
-"""Linear equations over fractions, as far as they decide what is asked."""
+"""Linear equations over fractions, solved as far as they determine the unknowns asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways out of one state, for what a configuration holds: rows that go the same way are one."""
+"""Moves out of one state in a configuration; rows that leave alike are one move."""
 
 from __future__ import annotations
 

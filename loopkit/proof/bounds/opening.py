@@ -1,4 +1,4 @@
-"""Revise edges that open only when an earlier one of their state is used up."""
+"""Late revise edges, which open only when an earlier one of their state is used up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a configuration holds, as one whole number in which each variable has its bits."""
+"""Packed configurations: one whole number in which each variable has its bits."""
 
 from __future__ import annotations
 

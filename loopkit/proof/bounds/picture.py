@@ -1,4 +1,4 @@
-"""A machine without its counters: any of them may have room or none whenever it is asked for.
+"""The picture: a machine without counters, where each may have room or none at any time.
 
 Every run goes through this picture as well, and it is small. So what it never does, no run does;
 where something in it is stuck, a run may be, or may never come there.

@@ -1,4 +1,4 @@
-"""What can come of a state for the bits that it reads, as changes of bits."""
+"""Plans of states: the moves for the bits that a state reads, as changes of bits."""
 
 from __future__ import annotations
 

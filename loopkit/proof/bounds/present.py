@@ -1,4 +1,4 @@
-"""The configuration in which a run stands, out of its folded events."""
+"""The present configuration: where a run stands, read from its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What revisions are worth: a price for each counter, so that no move gains more than it costs.
+"""Prices of revisions: one for each counter, so that no move gains more than it costs.
 
 With such prices a run never takes more than what its first state promises and all counters are
 worth. The prices come from a linear program; what states promise is worked out again in fractions,

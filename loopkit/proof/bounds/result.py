@@ -1,4 +1,4 @@
-"""What is known of a machine's runs before one starts."""
+"""Results of the exploration: the bounds of a machine's runs, and its stuck states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a move makes of what a configuration holds."""
+"""Steps: the change that a move makes to a configuration."""
 
 from __future__ import annotations
 

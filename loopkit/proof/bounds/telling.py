@@ -1,4 +1,4 @@
-"""Paths through configurations as they are told: states, facts, inputs and counters."""
+"""Descriptions of paths through configurations: states, facts, inputs and counters."""
 
 from __future__ import annotations
 

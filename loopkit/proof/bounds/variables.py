@@ -1,4 +1,4 @@
-"""What a configuration holds besides its state, as far as something reachable still reads it."""
+"""Variables of a configuration: whatever something reachable still reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the work of each state asks for: its author, or the judges of a report."""
+"""Agent calls of each state: its author's, or those of the judges of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of facts with which a state's work can complete, and what its transitions make of each.
+"""Outcomes: the rows of facts with which a state can complete, and the edge each row takes.
 
 `Anatomy` is a machine as the rows are read from it; `table_of` gives the rows of one state with
 whatever may surround it, `own_table` those that its work alone decides. The checks and the bounds

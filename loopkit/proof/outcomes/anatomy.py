@@ -1,4 +1,4 @@
-"""What of a machine decides the rows of its states: graph, names, guards and rules."""
+"""The parts of a machine that decide the rows of its states: graph, names, guards, rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows told apart as far as conditions ask: regions that are decided in turn instead of a product.
+"""Regions of rows, split only as far as conditions ask, instead of a product.
 
 The rows of a state are all combinations of the alternatives of its dimensions. They start as one
 region. A condition that is not decided for a whole region splits it, by one dimension at a time,

@@ -1,4 +1,4 @@
-"""For each fact that guards compare, the few values that stand for all the others."""
+"""Domains: for each fact that guards compare, the few values that represent all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facts each kind of state can leave for its transitions."""
+"""Facts that each kind of state can leave for its transitions."""
 
 from __future__ import annotations
 

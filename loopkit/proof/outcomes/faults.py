@@ -1,4 +1,4 @@
-"""The errors with which a state's work can end instead of a row of facts."""
+"""Errors with which a state's work can end, instead of a row of facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guards of a machine, parsed as far as they can be."""
+"""Parsed guards of a machine, as far as each can be parsed."""
 
 from __future__ import annotations
 

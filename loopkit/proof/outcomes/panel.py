@@ -1,4 +1,4 @@
-"""What the rules of a validate state can find together, and in which ways a report comes about."""
+"""Panels: the rules of a validate state, and the reports that they can give together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can come of a rule where it judges: whether its findings block, or only warn."""
+"""Severities of a rule's findings: whether they can block, and whether they can only warn."""
 
 from __future__ import annotations
 

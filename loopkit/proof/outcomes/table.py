@@ -1,4 +1,4 @@
-"""The rows of facts with which a state can complete, and what becomes of each."""
+"""Tables: the rows of facts with which a state can complete, and the edge that each takes."""
 
 from __future__ import annotations
 

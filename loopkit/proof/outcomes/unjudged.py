@@ -1,4 +1,4 @@
-"""What comes to the transitions of a validate state without having been judged."""
+"""Artifacts that reach the transitions of a validate state without being judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a machine its cases cover: states, transitions, and caps of revise edges reached.
+"""Coverage of a machine by its cases: states, transitions, caps of revise edges reached.
 
 ```python
 tally = Tally()

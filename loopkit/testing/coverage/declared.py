@@ -1,4 +1,4 @@
-"""The goals of a machine: its states, its transitions, and the cap of each revise edge."""
+"""Declared goals: a machine's states, its transitions, and the cap of each revise edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Played runs → what of each machine they cover, by which cases, and what no run can."""
+"""Measured coverage: played runs → the goals they reach, and the goals no run can."""
 
 from __future__ import annotations
 

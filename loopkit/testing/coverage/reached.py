@@ -1,4 +1,4 @@
-"""What one run reached: the states it entered, the edges it took, the caps that it came to."""
+"""Reached goals: the states that one run entered, the edges it took, the caps it used up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loopkit.engine.state import RunState, apply
 from loopkit.testing.goals import Goal
 
 OF_ROOM = (Started, Decided, Resumed)
-"""What changes caps and counters."""
+"""Events that change caps and counters."""
 
 
 @dataclass

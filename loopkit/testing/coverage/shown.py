@@ -1,4 +1,4 @@
-"""Coverage as a table for people, and as data for programs."""
+"""Coverage as a table for people, and as JSON for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A goal in words, and the line that declares it."""
+"""Names of goals in messages, and the line that declares each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case expects, held against what its run did: one function for each key of `expect:`."""
+"""Expectations compared with a run: one function for each key of `expect:`."""
 
 from __future__ import annotations
 

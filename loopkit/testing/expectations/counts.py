@@ -1,4 +1,4 @@
-"""What the run used: revisions, calls, money."""
+"""Expected counts: revisions, calls, money."""
 
 from __future__ import annotations
 

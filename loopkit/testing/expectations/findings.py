@@ -1,4 +1,4 @@
-"""What reports found."""
+"""Expected findings of reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One expectation that did not come true."""
+"""A miss: one expectation that did not come true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the run went: outcome, path, verdicts, emitted events."""
+"""The expected route: outcome, path, verdicts, emitted events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was written: feedback, prompts and artifacts."""
+"""Expected texts: feedback, prompts and artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every run of a machine, tried on behaviours that hypothesis makes up.
+"""Properties of every run of a machine, tested on behaviours that hypothesis makes up.
 
 ```python
 from hypothesis import given

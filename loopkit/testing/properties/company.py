@@ -1,4 +1,4 @@
-"""Agents, commands and a person who always have something to say, and say it again the same."""
+"""Improvised agents, commands and a person: they always answer, and repeat it exactly."""
 
 from __future__ import annotations
 

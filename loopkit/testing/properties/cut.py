@@ -1,4 +1,4 @@
-"""A process that ends at one append of a run, as if it had been killed there."""
+"""A process that dies at one append of a run, as if it had been killed there."""
 
 from __future__ import annotations
 

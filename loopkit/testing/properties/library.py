@@ -1,4 +1,4 @@
-"""hypothesis, which is not installed with loopkit."""
+"""hypothesis, an optional library that is not installed with loopkit."""
 
 from __future__ import annotations
 

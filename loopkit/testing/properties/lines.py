@@ -1,4 +1,4 @@
-"""Strategies for what is said in a run: replies, reports, results of commands, answers, faults."""
+"""Strategies for replies, reports, results of commands, answers and faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from loopkit.validators.report_form import ReportForm, form_of
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 MOST_USD = 0.05
-"""What a call costs at most."""
+"""The highest cost of a call."""
 MOST_TOKENS = 2000
 MOST_TEXTS = 12
 FAULTS = (

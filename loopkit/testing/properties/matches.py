@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.text.patterns import PatternError, PatternTimeout, occurrences
 
 _LETTERS = "aA1 _-.,:#*`'\"/\\()[]{}\n\t"
-"""What is tried, in this order, where many characters would do."""
+"""Characters tried in this order, where many would match."""
 _CLASSES = {"digit": r"\d", "not_digit": r"\D", "space": r"\s", "not_space": r"\S",
             "word": r"\w", "not_word": r"\W"}  # fmt: skip
 

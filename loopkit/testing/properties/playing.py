@@ -1,4 +1,4 @@
-"""A behaviour played by the real runner: to where the run ends, waits or is suspended."""
+"""Playing a behaviour with the real driver, until the run ends, waits or is suspended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a judge has to say so that its report is read as wanted."""
+"""Reports of a judge, written so that they are read as a wanted verdict and findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that was cut off and taken up again, beside the one that was not."""
+"""A run cut off and resumed, compared with the same run uninterrupted."""
 
 from __future__ import annotations
 

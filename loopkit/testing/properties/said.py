@@ -1,4 +1,4 @@
-"""What was said in a play, and the case that says it again."""
+"""A record of all answers of a play, and the case that gives them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for one run, whatever was said in it."""
+"""The properties of one run: it ends, keeps its limits and bounds, and pays once."""
 
 from __future__ import annotations
 

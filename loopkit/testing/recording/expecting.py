@@ -1,4 +1,4 @@
-"""A trace → what a careful person would expect of the same run."""
+"""Expectations of a recording: what a careful person would expect of the same run."""
 
 from __future__ import annotations
 

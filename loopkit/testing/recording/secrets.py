@@ -1,4 +1,4 @@
-"""What a recording must not show, beside what the journal has taken out already."""
+"""Secrets that a recording must leave out, besides those the journal removed already."""
 
 from __future__ import annotations
 

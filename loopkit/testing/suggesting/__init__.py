@@ -1,4 +1,4 @@
-"""The ways to where no case has driven a machine yet, as cases for a person to write.
+"""Suggested cases for what no case covers yet, for a person to complete.
 
 ```python
 suggestions = suggest(suite, covered)

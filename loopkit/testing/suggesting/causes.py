@@ -1,4 +1,4 @@
-"""Who brings about what comes of a step: for a report, who has to find something in what is judged.
+"""Causes of an outcome: for a report, who has to find something in the artifact.
 
 Of all that may bring a step about, the plainest is taken: no standstill, few findings.
 """

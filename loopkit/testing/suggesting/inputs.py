@@ -1,4 +1,4 @@
-"""The input of a suggested case: what the file says, what guards need, and the rest."""
+"""Inputs of suggested cases: the file's own, then what guards need, then the rest."""
 
 from __future__ import annotations
 

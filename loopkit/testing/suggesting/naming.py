@@ -1,4 +1,4 @@
-"""What suggested cases are called, and what they say that they are for."""
+"""Names and descriptions of suggested cases."""
 
 from __future__ import annotations
 

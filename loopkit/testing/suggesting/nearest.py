@@ -1,4 +1,4 @@
-"""Everything that can be reached, nearest first."""
+"""A search that visits whatever can be reached, nearest first."""
 
 from __future__ import annotations
 

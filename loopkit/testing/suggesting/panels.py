@@ -1,4 +1,4 @@
-"""What the programs and judges of a validate state say on one visit of a way."""
+"""Panels in a suggested case: what each program and judge says on one visit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A way written as a case: faults, exit codes and choices as they are, texts as `todo`."""
+"""Parts of a suggested case: faults, exit codes and choices exact, texts as `todo`."""
 
 from __future__ import annotations
 

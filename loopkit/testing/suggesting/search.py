@@ -1,4 +1,4 @@
-"""For each goal that no case covers, a case that goes there, or why there is none."""
+"""Suggestions: for each uncovered goal a case that reaches it, or why none can."""
 
 from __future__ import annotations
 

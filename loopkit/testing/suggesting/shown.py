@@ -1,4 +1,4 @@
-"""Suggestions as YAML: to be pasted below `cases:`, or as a whole scenario file."""
+"""Suggestions as YAML, to paste below `cases:`, or as a whole scenario file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shortest ways through a machine that come by a goal, out of the graph of configurations."""
+"""Shortest paths to goals, found in the graph of configurations."""
 
 from __future__ import annotations
 

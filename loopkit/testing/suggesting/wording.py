@@ -1,4 +1,4 @@
-"""What a reply still has to satisfy, for the person who writes it."""
+"""Descriptions of a reply to be written: everything that it still has to satisfy."""
 
 from __future__ import annotations
 

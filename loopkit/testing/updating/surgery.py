@@ -1,4 +1,4 @@
-"""New values in the text of a YAML file, and everything around them as it was."""
+"""Edits of YAML text: new values are put in, and everything around them stays as it was."""
 
 from __future__ import annotations
 

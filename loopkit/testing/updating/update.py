@@ -1,4 +1,4 @@
-"""What the runs of a file's cases do now, put where their expectations stand."""
+"""Updates of a scenario file: its expectations replaced by what the runs do now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For each expectation that did not come true, what would."""
+"""New values for the expectations that did not come true."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopkit.testing.sequences import lined_up
 from loopkit.testing.trace import Trace
 
 GUARDED = frozenset({"outcome", "reason", "path"})
-"""What is rewritten only in a case that is named."""
+"""Expectations rewritten only in a case that is named."""
 ALIKE = 0.6
 """From 0 to 1: how much a text has to be like what was expected to take its place."""
 

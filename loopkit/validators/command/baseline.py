@@ -1,4 +1,4 @@
-"""What a program found before anybody changed anything, and how much of a report is named."""
+"""Baselines: findings that a program had before any work become advice; others count."""
 
 from __future__ import annotations
 

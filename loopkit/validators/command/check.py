@@ -1,4 +1,4 @@
-"""A program is run, and what it says is read."""
+"""The check of a `command` rule: runs the program and reads its verdict."""
 
 from __future__ import annotations
 

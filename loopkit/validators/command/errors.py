@@ -1,4 +1,4 @@
-"""`errors:`: which end of a program means which class of error."""
+"""`errors:`: exit codes and outputs of a program → classes of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program that has run says: by its exit code, its report and its words; the strictest."""
+"""The verdict of a finished program: the strictest of exit code, report and words."""
 
 from __future__ import annotations
 

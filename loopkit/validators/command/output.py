@@ -1,4 +1,4 @@
-"""What a program printed, as people read it."""
+"""The output of a program, shortened and cleaned for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers of reports share."""
+"""The base of all report readers: settings, limits, places of findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file in which a program leaves its report."""
+"""The report file that a program writes."""
 
 from __future__ import annotations
 

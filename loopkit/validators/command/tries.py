@@ -1,4 +1,4 @@
-"""A program that came to no verdict is run again, inside the budget of its rule."""
+"""Repeated tries: a program without a verdict is run again, within its rule's budget."""
 
 from __future__ import annotations
 

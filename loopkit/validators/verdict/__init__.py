@@ -1,4 +1,4 @@
-"""A verdict and findings out of what a reviewer writes, instead of a report in JSON."""
+"""Verdicts in text: a verdict and findings out of a review that is not a report in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a reviewer writes its verdict and its findings as text: the patterns, and what words mean."""
+"""The form of a review in text: patterns for verdict and findings, and meanings of words."""
 
 from __future__ import annotations
 

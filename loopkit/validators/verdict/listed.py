@@ -1,4 +1,4 @@
-"""The findings in a text, and which of them belong to the verdict that counts."""
+"""Findings in a text, and those among them that belong to the verdict that counts."""
 
 from __future__ import annotations
 

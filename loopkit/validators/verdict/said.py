@@ -1,4 +1,4 @@
-"""Where a text gives a verdict, and which of several counts."""
+"""Verdicts in a text, and the one of several that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer says itself: without what it quotes, shows as code or repeats of its question."""
+"""A reviewer's own words: without quotes, code, and repeats of the question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a judge is told to write its verdict and its findings as text."""
+"""Instructions for a judge: how to write its verdict and its findings as text."""
 
 from __future__ import annotations
 

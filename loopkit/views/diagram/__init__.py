@@ -1,4 +1,4 @@
-"""Diagrams of a machine, of the way that a run took through it, and of what cases cover.
+"""Diagrams of a machine, of the path that a run took, and of what cases cover.
 
 `drawing` says what is drawn, as data; each format makes a text of it.
 """
@@ -10,6 +10,6 @@ from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
 
 FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid}
-"""What makes the text of each format."""
+"""The writer of each format."""
 
 __all__ = ["FORMATS", "Arrow", "Drawing", "Mark", "Marks", "Node", "drawing", "mermaid"]

@@ -1,4 +1,4 @@
-"""What is marked on a diagram of a machine: what its cases cover."""
+"""Marks on a diagram: the parts of a machine that its cases cover."""
 
 from __future__ import annotations
 

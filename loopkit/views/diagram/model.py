@@ -1,4 +1,4 @@
-"""What a diagram shows, before any format: nodes and arrows with their texts and their order."""
+"""The model of a diagram, for all formats: nodes and arrows, their texts and order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of a machine would do and cost, before it is started; nothing is executed."""
+"""Plans: what a run would do and its maximum cost. Nothing is called."""
 
 from loopkit.views.plan.planned import Asking, Plan, Running, plan_of
 from loopkit.views.plan.shown import shown

@@ -1,4 +1,4 @@
-"""What `check` found, for people and for programs: one writer for each format."""
+"""Problems that `check` found, for people and for programs: one writer for each format."""
 
 from __future__ import annotations
 

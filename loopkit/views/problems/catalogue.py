@@ -1,4 +1,4 @@
-"""What each code means, in a sentence: the same as in `docs/checks.md`, for tools that show it."""
+"""The catalogue of codes: a sentence for each, the same as in `docs/checks.md`, for tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was examined, and what was found in it."""
+"""Examined files, with their problems."""
 
 from __future__ import annotations
 

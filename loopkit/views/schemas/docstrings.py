@@ -1,4 +1,4 @@
-"""The words below the fields of a class, read from its source."""
+"""Docstrings of fields, read from the source of a class."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ HEAD: dict[str, dict[str, str]] = {
     "epoch": {"type": "integer", "description": "Which owner of the run wrote it."},
     "time": {"type": "number", "description": "Unix time at which it was stored."},
 }
-"""What every event says besides its own keys."""
+"""Keys of every event besides its own."""
 DESCRIPTION = (
     "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`; `type` says which "
     "keys it has. Read it openly: a later version may add keys and types, and takes none away."

@@ -19,7 +19,7 @@ FORM_WITHOUT_KEY = frozenset({"choice", "classes", "model"})
 ORDER = ("object", "array", "string", "integer", "number", "")
 """In which order types are told apart; the last one is taken for what was meant."""
 FORWARD = ("guard", "target", "emit")
-"""What a transition that does not revise may have."""
+"""Keys of a transition that does not revise."""
 
 
 def told_once(schema: Schema) -> Schema:
