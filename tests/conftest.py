@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from loopkit.agents.model.client import ready
 from tests.support import Desk
@@ -21,6 +22,24 @@ settings.load_profile("repeatable")
 
 # The many processes that tests start need not compile loopkit anew each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+SHARING = ("crash", "diagram_mermaid", "editors", "readme")
+"""Modules whose tests share what is costly to make."""
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out tests one by one, but to one worker all that share what is costly to make."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, test = nodeid.partition("::")
+        if not module.startswith(tuple(f"tests/test_{name}" for name in SHARING)):
+            return nodeid
+        return f"{module} {test.partition('[')[2]}" if "crash" in module else module
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
