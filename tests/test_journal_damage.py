@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -270,6 +271,26 @@ def test_a_page_that_holds_something_else_hides_no_run_beside_it(
     for argv in COMMANDS:
         code, told = told_of(argv, hurt[0], capsys)
         assert (code, RESTORE in told or "restore it from a copy" in told) == (4, True), argv
+
+
+@pytest.mark.parametrize("column", ["run", "machine", "definition", "created_at"])
+def test_a_run_whose_row_holds_something_else_hides_none_beside_it(
+    waiting: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = started("sound")
+    with closing(sqlite3.connect(JOURNAL, isolation_level=None)) as db:
+        # SQLite itself writes no such row; a page that was cut short reads so.
+        (sql,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'runs'").fetchone()
+        redefine = "UPDATE sqlite_master SET sql = ? WHERE name = 'runs'"
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(redefine, [sql.replace("STRICT", "").replace("NOT NULL", "")])
+        db.execute("PRAGMA writable_schema = RESET")
+        db.execute(f"UPDATE runs SET {column} = NULL WHERE run = ?", [waiting])
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(redefine, [sql])
+    code, rows, told = listed(capsys)
+    assert (code, rows[sound][:12]) == (4, "waiting ask ")
+    assert re.match(r"error: run .* is damaged: row 1 of the runs is not what was", told)
 
 
 @pytest.mark.parametrize("way", ["$.nothing", "$.text"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import importlib
 import os
 import signal
 import sys
-import threading
 from contextlib import suppress
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -76,19 +74,10 @@ def main() -> None:
     code = invoke(sys.argv[1:])
     # While Python takes itself apart an exception would come up anywhere.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _end(code)
-
-
-def _end(code: int) -> NoReturn:
-    """End the process without freeing every object, which takes as long as a small command."""
-    main = threading.main_thread()
-    is_last = all(thread is main or thread.daemon for thread in threading.enumerate())
-    if is_last:
-        atexit._run_exitfuncs()  # noqa: SLF001 - as `multiprocessing` does where it ends so
     for stream in (sys.stdout, sys.stderr):
         _let_go(stream)
-    if is_last:
-        os._exit(code)
+    # What is left is freed without being searched for circles first, which takes 50 ms.
+    gc.freeze()
     sys.exit(code)
 
 

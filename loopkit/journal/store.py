@@ -159,7 +159,12 @@ def _listed(
     definition: str,
     created_at: float,
 ) -> RunRow:
-    head, last, damage = Head(0, 0, created_at), None, None
+    damage: RunDamaged | None = None
+    # SQLite holds columns to their types when they are written, and not when they are read.
+    if None in (run, machine, definition, created_at):
+        damage = RunDamaged(str(run), f"row {run_id} of the runs is not what was written")
+        return RunRow(str(run), "", "", 0.0, 0.0, 0, None, damage)
+    head, last = Head(0, 0, created_at), None
     try:
         head, last = _newest(db, types, run_id, run)
     except RunDamaged as error:
