@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from loopkit.agents.cast import Functions, NotRunnable
+from loopkit.agents.assignment import Functions, NotRunnable
 from loopkit.app import STATE_FOLDER, App
 from loopkit.checks import check as problems_of
 from loopkit.document.problems import Problem, ProblemsFound
@@ -124,7 +124,7 @@ async def arun(
 ) -> Result:
     """The same as `run`, in an event loop."""
     loaded, inputs = _ready(machine, input)
-    async with _opened(state, agents) as app:
+    async with _open_app(state, agents) as app:
         return _result(await app.drive(await app.start(loaded, inputs)))
 
 
@@ -142,7 +142,7 @@ async def start(
     """
     loaded, inputs = _ready(machine, input)
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    async with _opened(state, agents, lambda stored: events.put_nowait(stored.event)) as app:
+    async with _open_app(state, agents, lambda stored: events.put_nowait(stored.event)) as app:
         active = await app.start(loaded, inputs)
         driven = asyncio.ensure_future(app.drive(active))
         driven.add_done_callback(lambda _: events.put_nowait(None))
@@ -170,7 +170,7 @@ def resume(
     async def go_on(app: App) -> ActiveRun:
         return await app.resume(run, limits)
 
-    return _run_to_end(_driven(go_on, state, agents))
+    return _run_to_end(_drive(go_on, state, agents))
 
 
 def answer(
@@ -194,15 +194,15 @@ def answer(
         await app.post_answer(run, given)
         return await app.resume(run)
 
-    return _run_to_end(_driven(go_on, state, agents))
+    return _run_to_end(_drive(go_on, state, agents))
 
 
-async def _driven(
+async def _drive(
     begin: Callable[[App], Coroutine[Any, Any, ActiveRun]],
     state: Folder,
     agents: Functions | None,
 ) -> Result:
-    async with _opened(state, agents) as app:
+    async with _open_app(state, agents) as app:
         return _result(await app.drive(await begin(app)))
 
 
@@ -211,7 +211,7 @@ _IDLE: list[dict[str, Engine]] = []
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_app(
     state: Folder, agents: Functions | None, *listeners: Listener
 ) -> AsyncIterator[App]:
     engines = _IDLE.pop() if _IDLE else {}

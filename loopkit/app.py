@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopkit.agents.cast import Functions, NotRunnable, cast, models_called, refuse_unplayable
+from loopkit.agents.assignment import (
+    Functions,
+    NotRunnable,
+    assign_agents,
+    models_called,
+    refuse_unplayable,
+)
 from loopkit.agents.model import client
 from loopkit.agents.port import Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
@@ -282,7 +288,7 @@ class App:
     async def _active(self, claim: Claim, machine: Machine, scenario: Scenario | None) -> ActiveRun:
         state = await self.state_of(claim.run)
         engine = self.engine(machine, state.definition)
-        agents = cast(machine, scenario, self.functions, self.clock.sleep)
+        agents = assign_agents(machine, scenario, self.functions, self.clock.sleep)
         if models_called(agents):
             client.preload()
         return ActiveRun(

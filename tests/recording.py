@@ -15,7 +15,7 @@ from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import Recording, record, target
-from loopkit.testing.same import difference
+from loopkit.testing.run_comparison import difference
 from tests.support import Desk, Played
 
 

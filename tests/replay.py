@@ -19,7 +19,7 @@ from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
-from loopkit.drive.work.human import AnswerRefused, answered
+from loopkit.drive.work.human import AnswerRefused, complete_work
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, HumanAnswer, Started, Worked
 from loopkit.engine.findings import Finding, Report
@@ -312,7 +312,7 @@ class Replay:
             for filled in self._filled(form):
                 answer = HumanAnswer(choice=choice, comment="because", form=filled)
                 try:
-                    yield Option(answered(self.engine, run, state, answer))
+                    yield Option(complete_work(self.engine, run, state, answer))
                 except AnswerRefused:
                     continue
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from loopkit.engine.findings import Answer
 from loopkit.language import AcyclicRule
 from loopkit.validators.cycles import shortest_cycles
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 NEEDS = {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}
 PAIRS = {"nodes": "nodes", "edges": "edges[]"}
@@ -36,7 +36,9 @@ def nodes(needs: Needs) -> dict[str, Any]:
 async def judge(data: object, paths: Mapping[str, str] = NEEDS) -> Answer:
     rule = AcyclicRule.model_validate({"acyclic": paths})
     setting = Setting(names={}, facts={}, patterns={})
-    return await judge_deterministic("graph", [rule], Subject("plan", "", data, True), setting)
+    return await judge_deterministic(
+        "graph", [rule], JudgedArtifact("plan", "", data, True), setting
+    )
 
 
 async def told(data: object, paths: Mapping[str, str] = NEEDS) -> list[str]:
@@ -169,7 +171,7 @@ async def test_items_of_lists_in_lists_are_nodes_of_one_graph() -> None:
 async def test_data_that_is_none_is_a_finding() -> None:
     rule = AcyclicRule.model_validate({"acyclic": NEEDS, "message": "A circle."})
     setting = Setting(names={}, facts={}, patterns={})
-    answer = await judge_deterministic("graph", [rule], Subject("plan", "[1,"), setting)
+    answer = await judge_deterministic("graph", [rule], JudgedArtifact("plan", "[1,"), setting)
     assert "not JSON" in answer.findings[0].message
 
 

@@ -19,9 +19,9 @@ from loopkit.outside.processes import CommandResult
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.reading import MAX_READ, Reading
 from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 RULES = TypeAdapter(Rules)
 LEVELS = Severities(("critical", "high", "medium", "low"), "high")
@@ -30,7 +30,7 @@ LEVELS = Severities(("critical", "high", "medium", "low"), "high")
 async def judge(rule: dict[str, Any], setting: Setting | None = None) -> Answer:
     rules = RULES.validate_python([rule])
     setting = setting or Setting(names={}, facts={}, patterns={})
-    return await judge_deterministic("lint", rules, Subject("plan", ""), setting)
+    return await judge_deterministic("lint", rules, JudgedArtifact("plan", ""), setting)
 
 
 def setting(

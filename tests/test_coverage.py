@@ -15,7 +15,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.load import load_text
 from loopkit.proof.bounds import Anatomy, explore
 from loopkit.testing import Coverage, Tally, load_suite, play
-from loopkit.testing.coverage import goals_of, impossible_goals, line, words
+from loopkit.testing.coverage import goal_line, goal_text, goals_of, impossible_goals
 from tests.generated import generated
 from tests.replay import Option, Replay, TooLong
 from tests.support import ROOT, Desk
@@ -130,7 +130,7 @@ def test_a_machine_s_goals_are_its_states_its_edges_and_the_caps_of_its_back_edg
         *(("transition", f"check[{index}]") for index in range(3)),
         ("cap", "check[1]"),
     ]
-    told = [f"{line(loaded, goal)} {words(Anatomy.of_machine(loaded.machine).graph, goal)}"
+    told = [f"{goal_line(loaded, goal)} {goal_text(Anatomy.of_machine(loaded.machine).graph, goal)}"
             for goal in goals if goal.kind != "state"]  # fmt: skip
     assert told == [
         "10 draft[0] → check",

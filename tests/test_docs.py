@@ -19,7 +19,7 @@ from loopkit import scenario as s
 from loopkit.agents.scripted import BROKEN, FAULTS
 from loopkit.checks import check
 from loopkit.checks.collisions import RESERVED
-from loopkit.cli import COMMANDS, exits
+from loopkit.cli import COMMANDS, exit_codes
 from loopkit.cli.driving import OUTPUTS
 from loopkit.cli.resume import RAISABLE
 from loopkit.document import read
@@ -342,7 +342,7 @@ def test_each_command_is_documented_with_all_its_options(
 
 def test_the_exit_codes_are_exactly_those_that_commands_give() -> None:
     told = {cells[0] for cells in rows(sections(page("command-line"))["Exit codes"])}
-    known = {str(v) for k, v in vars(exits).items() if k.isupper() and type(v) is int}
+    known = {str(v) for k, v in vars(exit_codes).items() if k.isupper() and type(v) is int}
     assert told == known
 
 

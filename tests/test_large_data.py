@@ -20,9 +20,9 @@ from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.reading import Reading, Unreadable
 from loopkit.validators.command.sarif import read_sarif
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 from tests.hostile.forked import within
 
 DEADLINE_S = 12.0
@@ -35,7 +35,7 @@ MANY = 20_000
 def judged(rule: dict[str, Any], data: object, **names: object) -> Answer:
     rules = TypeAdapter(Rules).validate_python([rule])
     setting = Setting(names=names, facts={}, patterns={})
-    subject = Subject("graph", "", data, is_data=True)
+    subject = JudgedArtifact("graph", "", data, is_data=True)
     return asyncio.run(judge_deterministic("v", rules, subject, setting))
 
 

@@ -21,7 +21,7 @@ from loopkit.language.load import Loaded, load_text
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Anatomy, Bounds, Stuck, explore
-from loopkit.views.plan import plan_of, shown
+from loopkit.views.plan import plan_of, plan_text
 from tests.generated import generated
 from tests.replay import Paths, Replay, price
 
@@ -125,7 +125,7 @@ def test_what_a_total_leaves_open_is_told_as_between_two_numbers() -> None:
     worst = bounds_of(machine, most=1_000).runs.worst
     assert worst.known == 31
     assert worst.total in (31, 32)
-    told = shown(plan_of(machine.machine, {}), {})
+    told = plan_text(plan_of(machine.machine, {}), {})
     assert "between 31 and 32" in told or " 31 " in told
     smaller = loops(3, 1, limits="{total_revisions: 3}")
     searched = bounds_of(smaller, most=1).runs.worst

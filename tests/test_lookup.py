@@ -11,9 +11,9 @@ import pytest
 from loopkit.engine.findings import Answer
 from loopkit.language import LookupRule
 from loopkit.language.load import load
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 from tests.support import Desk
 
 PLAN = {"nodes": [{"id": "a", "skill": "boil"}, {"id": "b", "skill": "brwe"}, {"id": "c"}]}
@@ -32,7 +32,7 @@ states:
 async def judge(lookup: dict[str, Any], data: object = PLAN, **names: Any) -> Answer:
     rule = LookupRule.model_validate({"lookup": lookup})
     setting = Setting(names=names, facts={}, patterns={})
-    subject = Subject("plan", "", data, is_data=True)
+    subject = JudgedArtifact("plan", "", data, is_data=True)
     return await judge_deterministic("known", [rule], subject, setting)
 
 

@@ -19,9 +19,9 @@ from loopkit.language.severities import Severities
 from loopkit.outside.redaction import redactor
 from loopkit.proof.outcomes import Anatomy, faults_of
 from loopkit.testing import load_suite, run_case
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 from tests.support import Desk, scenario
 
 MACHINE = """
@@ -66,7 +66,9 @@ async def judge(
     names = {"input": {"n": 1}, "attempt": 2}
     around = Setting(names=names, facts={}, patterns={}, folder=folder, **(setting or {}))
     is_data = not isinstance(value, str)
-    subject = Subject("plan", "" if is_data else str(value), value if is_data else None, is_data)
+    subject = JudgedArtifact(
+        "plan", "" if is_data else str(value), value if is_data else None, is_data
+    )
     return await judge_deterministic("rules", [rule], subject, around)
 
 
@@ -290,7 +292,7 @@ async def test_a_file_in_the_working_folder_is_no_module_of_the_worker(tmp_path:
     (tmp_path / "rules.py").write_text("import os\ndef check(v, c): return [os.getcwd()]\n")
     rule = PythonRule.model_validate({"python": "rules:check", "folder": str(tmp_path)})
     setting = Setting(names={}, facts={}, patterns={}, folder=work)
-    answer = await judge_deterministic("rules", [rule], Subject("plan", "x"), setting)
+    answer = await judge_deterministic("rules", [rule], JudgedArtifact("plan", "x"), setting)
     assert [finding.message for finding in answer.findings] == [str(work)]
 
 
@@ -321,7 +323,7 @@ async def test_an_installed_package_offers_a_plug_in_by_name(
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     rule = PythonRule.model_validate({"python": "tea-time"})
     setting = Setting(names={}, facts={}, patterns={})
-    answer = await judge_deterministic("tea", [rule], Subject("plan", "Tea."), setting)
+    answer = await judge_deterministic("tea", [rule], JudgedArtifact("plan", "Tea."), setting)
     assert [finding.message for finding in answer.findings] == ["Tea."]
     desk = Desk(tmp_path)
     assert desk.problems(MACHINE.replace('"rules:check"', "tea-time")) == []

@@ -541,7 +541,7 @@ def test_a_watcher_that_was_ended_is_replaced() -> None:
                 os.waitid(os.P_PID, watcher, os.WEXITED)
             add(sleeper.pid)
     # As the end of this process would.
-    groups.forked()
+    groups.after_fork()
     assert [sleeper.wait(20) for sleeper in sleepers] == [-signal.SIGKILL] * 2
 
 

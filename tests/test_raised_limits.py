@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from loopkit.agents.cast import NotRunnable
+from loopkit.agents.assignment import NotRunnable
 from loopkit.cli import invoke
 from loopkit.engine.events import Resumed
 from loopkit.language import Machine

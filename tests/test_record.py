@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.document import read, written
+from loopkit.document import read, to_yaml
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import Event, Held, Replied, Suspended
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import NotRecordable, record, target
-from loopkit.testing.same import difference
+from loopkit.testing.run_comparison import difference
 from tests.recording import Shell, assert_same, no_room, taped
 from tests.support import PASS, ROOT, Desk, fails, scenario
 
@@ -490,7 +490,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(TEXTS | ODD, VALUES, min_size=1, max_size=3), st.sampled_from([0, 4]))
 def test_what_is_written_is_read_as_it_was(value: dict[str, Any], indent: int) -> None:
-    assert read(written(value, indent), "made.yaml").plain() == value
+    assert read(to_yaml(value, indent), "made.yaml").plain() == value
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "machines").glob("*.scenario.yaml")))

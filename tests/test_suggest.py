@@ -12,7 +12,7 @@ import pytest
 
 from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.writing import written
+from loopkit.document.writing import to_yaml
 from loopkit.outside.processes import CommandResult
 from loopkit.scenario import load_scenario
 from loopkit.testing import CaseResult, Machines, Tally, load_suite, play, run_case
@@ -109,7 +109,7 @@ def filled(found: Suggestions, person: Person) -> dict[str, Any]:
 
 def played(found: Suggestions, person: Person) -> tuple[list[CaseResult], Tally]:
     """The results of the filled file beside the machine, and what its cases cover."""
-    found.suite.path.write_text(written(filled(found, person)), encoding="utf-8")
+    found.suite.path.write_text(to_yaml(filled(found, person)), encoding="utf-8")
     suite, tally = load_suite(found.suite.path), Tally()
     results = [
         run_case(suite, name, lambda run, name=name: tally.add(suite, name, run))
@@ -152,7 +152,7 @@ async def test_a_machine_without_a_case_is_covered_when_everything_left_is_writt
         GOOD_PLAN, "No plan at all.", {"external_plan": GOOD_PLAN, "str, optional": GOOD_PLAN}
     )
     plain = person.fill(read(result.stdout, file.name).plain())
-    desk.write("plan_review.scenario.yaml", written(plain))
+    desk.write("plan_review.scenario.yaml", to_yaml(plain))
     after = await loopkit(desk.folder, "test", "--coverage")
     assert (after.exit_code, after.stderr) == (0, "4 cases passed\n")
     assert "plan_review.yaml     9/9        12/12   2/2    100 %" in after.stdout
@@ -311,7 +311,7 @@ async def test_cases_can_be_pasted_below_those_of_the_file(loop: Desk) -> None:
     noted = next(c for c in pasted["cases"].values() if "check[0]" in c.get("description", ""))
     assert list(noted["agents"]) == ["writer"]
     assert noted["input"] == {"short": True}
-    loop.write("loop.scenario.yaml", written(WRITER.fill(pasted)))
+    loop.write("loop.scenario.yaml", to_yaml(WRITER.fill(pasted)))
     again = await loopkit(loop.folder, "test", "--suggest", "loop.yaml")
     assert (again.stdout, again.exit_code) == ("", 0)
     assert again.stderr == "loop.scenario.yaml: every goal has a case\n"
@@ -321,7 +321,7 @@ async def test_all_files_of_a_machine_count_together(loop: Desk) -> None:
     first = await loopkit(loop.folder, "test", "--suggest")
     head = "\n".join(SHARED.splitlines()[:5])
     more = read(f"{head}\ncases:\n{first.stdout}", "more").plain()
-    loop.write("more.scenario.yaml", written(WRITER.fill(more)))
+    loop.write("more.scenario.yaml", to_yaml(WRITER.fill(more)))
     result = await loopkit(loop.folder, "test", "--suggest")
     assert (result.stdout, result.stderr) == ("", "loop.scenario.yaml: every goal has a case\n")
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from loopkit.cli import invoke
-from loopkit.document import written
+from loopkit.document import to_yaml
 from loopkit.drive.work.human import AnswerRefused
 from loopkit.engine.events import Replied
 from loopkit.language.datatypes import (
@@ -77,7 +77,7 @@ def stored(tmp_path: Path) -> Desk:
 
 
 def machine(**parts: Any) -> str:
-    return written({"loopkit": 1, **parts})
+    return to_yaml({"loopkit": 1, **parts})
 
 
 def asking(schema: Any, *ways: Any, **parts: Any) -> str:
@@ -172,7 +172,7 @@ def test_an_answer_may_leave_out_what_is_not_required(desk: Desk) -> None:
 
 def test_what_an_answer_left_out_is_not_judged_as_null_by_a_rule(desk: Desk) -> None:
     judging = json.loads(json.dumps(_judging(HALF)))
-    played = desk.play(written(judging), scenario(agents={"writer": [{"data": {"a": "x"}}]}))
+    played = desk.play(to_yaml(judging), scenario(agents={"writer": [{"data": {"a": "x"}}]}))
     assert played.outcome == "done"
 
 
@@ -712,7 +712,7 @@ def test_a_file_refers_to_files_beside_it_and_a_record_holds_several(desk: Desk)
         "$defs": {"n": {"type": "integer"}},
         "required": ["first", "n"],
     }
-    desk.write("types/pair of nodes.yaml", written(pair))
+    desk.write("types/pair of nodes.yaml", to_yaml(pair))
     notation = {"pair": {"file": "types/pair of nodes.yaml"}, "all": [{"file": "types/node.json"}]}
     guard = {"guard": 'input.pair.first.name == "a" and input.pair.n > 1', "target": "yes"}
     text = showing(notation, "{{ input.all[0].name }}", guard)

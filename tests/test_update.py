@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loopkit.document import read
 from loopkit.testing import load_suite, run_case
-from loopkit.testing.updating.surgery import Surgeon
+from loopkit.testing.updating.yaml_edits import YamlEditor
 from tests.recording import Shell, no_room
 from tests.support import Desk
 
@@ -349,7 +349,7 @@ def test_a_text_reads_back_as_it_was_put_there_whatever_quotes_it_had(
     style: str, value: str
 ) -> None:
     text = f"first: 1\nkey: {style}\nlast: 2\n"
-    [cut] = Surgeon(read(text, "cases.yaml")).cuts(("key",), value)
+    [cut] = YamlEditor(read(text, "cases.yaml")).edits(("key",), value)
     changed = read(text[: cut.start] + cut.text + text[cut.end :], "cases.yaml").plain()
     assert changed["last"] == 2
     # Line breaks at the end of an expected text do not count, so a block keeps its own.

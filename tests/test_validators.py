@@ -18,9 +18,9 @@ from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import DETERMINISTIC, judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 PLANS = Path(__file__).parent / "data" / "plans"
 RULES = TypeAdapter(Rules)
@@ -33,15 +33,15 @@ STRUCTURE = [
 
 
 def plan(name):
-    return Subject("plan", (PLANS / name).read_bytes().decode())
+    return JudgedArtifact("plan", (PLANS / name).read_bytes().decode())
 
 
 def text(content):
-    return Subject("plan", content)
+    return JudgedArtifact("plan", content)
 
 
 def data(value):
-    return Subject("graph", "", value, is_data=True)
+    return JudgedArtifact("graph", "", value, is_data=True)
 
 
 async def judge(rules, subject, setting=SETTING, name="structure") -> Answer:

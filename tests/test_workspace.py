@@ -16,10 +16,10 @@ from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
-    confined,
     mark,
     prepare,
     read_text,
+    resolve_inside,
     written_since,
 )
 
@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
 
 def outside(root: Path, relative: str) -> str:
     with pytest.raises(OutsideWorkspace) as caught:
-        confined(root, relative)
+        resolve_inside(root, relative)
     return str(caught.value)
 
 
@@ -59,7 +59,7 @@ def outside(root: Path, relative: str) -> str:
 def test_a_path_inside_is_made_absolute_and_nothing_is_created(
     root: Path, relative: str, inside: str
 ) -> None:
-    assert confined(root, relative) == root / inside
+    assert resolve_inside(root, relative) == root / inside
     assert list(root.iterdir()) == []
 
 
@@ -106,19 +106,19 @@ def test_a_chain_of_symlinks_that_leads_out_is_refused(root: Path) -> None:
 def test_a_symlink_that_stays_inside_is_followed(root: Path) -> None:
     (root / "docs").mkdir()
     (root / "link").symlink_to("docs")
-    assert confined(root, "link/plan.md") == root / "docs/plan.md"
+    assert resolve_inside(root, "link/plan.md") == root / "docs/plan.md"
 
 
 def test_a_workspace_reached_through_a_symlink_is_resolved(root: Path) -> None:
     (root.parent / "alias").symlink_to("work")
-    assert confined(root.parent / "alias", "plan.md") == root / "plan.md"
+    assert resolve_inside(root.parent / "alias", "plan.md") == root / "plan.md"
 
 
 def test_a_workspace_named_from_the_working_folder_is_made_absolute(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root.parent)
-    assert confined(Path("work"), "plan.md") == root / "plan.md"
+    assert resolve_inside(Path("work"), "plan.md") == root / "plan.md"
 
 
 def test_a_folder_whose_name_only_begins_like_the_workspace_is_outside(root: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_folder_whose_name_only_begins_like_the_workspace_is_outside(root: Pat
 def test_a_symlink_loop_stays_inside_and_cannot_be_read(root: Path) -> None:
     (root / "loop").symlink_to("loop")
     with pytest.raises(UnreadableArtifact, match="can't be read"):
-        read_text(confined(root, "loop"))
+        read_text(resolve_inside(root, "loop"))
 
 
 @settings(
@@ -153,7 +153,7 @@ def test_every_path_is_inside_or_refused(tmp_path: Path, parts: list[str]) -> No
         (root / "in").symlink_to("docs")
         (root / "loop").symlink_to("loop")
     try:
-        path = confined(root, "/".join(parts))
+        path = resolve_inside(root, "/".join(parts))
     except OutsideWorkspace:
         return
     assert path == root or root in path.parents

@@ -37,7 +37,7 @@ class FunctionAgentPort:
         """What the function returns; whatever it raises becomes an AgentError."""
         messages = [{"role": said.role, "content": said.content} for said in request.messages]
         try:
-            said = await self._said(request.prompt, messages)
+            said = await self._call(request.prompt, messages)
         except Exception as error:
             # Somebody else's server is not there: the next try may find it.
             is_transient = isinstance(error, ConnectionError | TimeoutError)
@@ -45,7 +45,7 @@ class FunctionAgentPort:
             raise AgentError("transient" if is_transient else "fatal", message) from error
         return Reply(self._text(said), cost_usd=self._price)
 
-    async def _said(self, prompt: str, messages: Messages) -> object:
+    async def _call(self, prompt: str, messages: Messages) -> object:
         if inspect.iscoroutinefunction(self._function):
             return await self._function(prompt, messages)
         # It may wait for a server, and other runs go on meanwhile.

@@ -15,7 +15,7 @@ from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
-from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, confined, prepare
+from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
 from loopkit.scenario import (
     CRASH,
     Attempts,
@@ -150,7 +150,7 @@ def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
     """Write what a scenario's agent writes, confined to its workspace; raises AgentError."""
     for relative, text in files.items():
         try:
-            path = confined(prepare(folder or Path.cwd()), relative)
+            path = resolve_inside(prepare(folder or Path.cwd()), relative)
             prepare(path.parent)
             path.write_text(text, encoding="utf-8")
         except (OutsideWorkspace, UnusableWorkspace, OSError) as error:

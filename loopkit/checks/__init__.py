@@ -10,7 +10,7 @@ from loopkit.checks.collisions import check_fields, check_ids, check_named_guard
 from loopkit.checks.content import check_content
 from loopkit.checks.errors import check_errors
 from loopkit.checks.exits import check_exits
-from loopkit.checks.explored import explored
+from loopkit.checks.explored import confirm_by_exploring
 from loopkit.checks.feedback import check_feedback
 from loopkit.checks.finding_keys import check_finding_keys
 from loopkit.checks.guards import check_guards, check_named
@@ -124,7 +124,7 @@ def check(loaded: Loaded) -> list[Problem]:
             break
         for problem in (problem for rule in rules for problem in rule(subject)):
             found.setdefault((problem.code, problem.message, problem.span), problem)
-    return sorted(explored(subject, list(found.values())), key=_place)
+    return sorted(confirm_by_exploring(subject, list(found.values())), key=_place)
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import FinalState, HumanState
@@ -58,13 +58,13 @@ def _needed(
     if way is not None:
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
-        remedy = f"nothing {verb} {ways.told(way)}"
+        remedy = f"nothing {verb} {state_paths.on_path(way)}"
         yield subject.source.problem(path, "may-be-missing", message, help=remedy)
 
 
 def way_without(
     subject: Subject, token: Token, state: str, *, on_errors: bool = True
-) -> ways.Way | None:
+) -> state_paths.StatePath | None:
     """A way from the start to a state on which something does not come into being."""
 
     flow = subject.scope.flow
@@ -77,7 +77,7 @@ def way_without(
         return counts and token not in subject.scope.flow.gains(edge)
 
     start = subject.machine.start
-    return ways.shortest(subject.graph, start, lambda name: name == state, follows)
+    return state_paths.shortest_path(subject.graph, start, lambda name: name == state, follows)
 
 
 def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:

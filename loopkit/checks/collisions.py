@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES
+from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES
 from loopkit.document.problems import Problem
 from loopkit.language import AgentState, AuthorState, CommandState, HumanState, Output
 from loopkit.language.datatypes import field_place, parse_record

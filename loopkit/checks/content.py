@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.guard import Guard
@@ -41,13 +41,13 @@ def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
 def _unjudged(subject: Subject, name: str, artifact: str | None) -> str:
     """Which way an answer takes on which nothing judges it."""
     judges = {state for state, judging in subject.judges.items() if judging.validate_ == artifact}
-    way = ways.shortest(
+    way = state_paths.shortest_path(
         subject.graph,
         name,
         lambda state: state in subject.machine.finals,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
-    return f": nothing judges `{artifact}` on the way {ways.shown(way)}" if way else ""
+    return f": nothing judges `{artifact}` on the way {state_paths.arrows(way)}" if way else ""
 
 
 def _own_names_read(subject: Subject, name: str) -> set[str]:

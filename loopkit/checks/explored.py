@@ -18,7 +18,7 @@ LONGEST_WAY = 12
 """Steps of a way that are told; of a longer one the last."""
 
 
-def explored(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
+def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
     """The problems of a machine after a look at all its runs.
 
     Where a run really comes to be stuck, or a person to be left without a choice, the way there is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
@@ -47,7 +47,7 @@ def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
         way = _way_around(subject, edge, author)
         if way is not None:
             message = f"the feedback is for `{author}`, which does not work on every way from there"
-            remedy = f"not on {ways.shown(way)}; revise `{author}` itself"
+            remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
             yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
             return
 
@@ -63,13 +63,13 @@ def _readers(subject: Subject, edge: Edge) -> str:
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 
 
-def _way_around(subject: Subject, edge: Edge, author: str) -> ways.Way | None:
+def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StatePath | None:
     """A forward way from the target of a revise edge to its source that misses the author."""
     if author == edge.target:
         return None
-    return ways.shortest(
+    return state_paths.shortest_path(
         subject.graph,
         edge.target,
         lambda name: name == edge.source,
-        lambda way: ways.is_forward(way) and way.target != author,
+        lambda way: state_paths.is_forward(way) and way.target != author,
     )

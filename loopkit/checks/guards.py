@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from loopkit.checks.elsewhere import remedy_for
+from loopkit.checks.guard_remedies import remedy_for
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.guard import Guard, GuardProblem, GuardType, check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.language import AgentState, FinalState, HumanState, ValidateState
@@ -51,10 +51,12 @@ def _unjudged(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
         rewrites = artifact_of(subject.machine, onward.source) == artifact
         return onward.event != "limit" and not is_judge and not rewrites
 
-    way = ways.shortest(subject.graph, edge.target, is_success, follows)
+    way = state_paths.shortest_path(subject.graph, edge.target, is_success, follows)
     if way is not None:
         message = f"`{artifact}` may be infeasible here, and ends as a success unjudged"
-        remedy = f"on the way {ways.shown((edge.source, *way))}; let `infeasible` lead elsewhere"
+        remedy = (
+            f"on the way {state_paths.arrows((edge.source, *way))}; let `infeasible` lead elsewhere"
+        )
         yield subject.source.problem(
             target_path(edge), "infeasible-success", message, help=remedy, severity="warning"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
@@ -20,11 +20,11 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
     then = subject.machine.limits.then
     if then is None or then not in subject.machine.states:
         return
-    way = ways.shortest(
+    way = state_paths.shortest_path(
         subject.graph, then, lambda name: bool(_billed(subject, name)), lambda _: True
     )
     if way is not None:
-        behind = f" (on the way {ways.shown(way)})" if len(way) > 1 else ""
+        behind = f" (on the way {state_paths.arrows(way)})" if len(way) > 1 else ""
         message = f"behind a limit nothing may cost, but `{way[-1]}` {_billed(subject, way[-1])}"
         remedy = "name a state from which only human, render, run and final states can be reached"
         path = ("limits", "then")

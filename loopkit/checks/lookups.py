@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.sees import unseen
+from loopkit.checks.state_paths import on_path
 from loopkit.checks.subject import Subject
-from loopkit.checks.ways import told
 from loopkit.document import read
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language import AgentState, DataFile, Lookup, LookupRule
@@ -18,7 +18,7 @@ from loopkit.language.template.shapes import member
 from loopkit.machine.flow import Token
 from loopkit.machine.graph import DocPath
 from loopkit.validators.data import NoData, data_in, place
-from loopkit.validators.values import same_as, values_at
+from loopkit.validators.path_values import same_as, values_at
 
 MOST_SHOWN = 12
 """How many fields of what holds no values are named."""
@@ -108,7 +108,7 @@ def _shape_at(name: str, names: Mapping[str, Shape]) -> Shape:
 def _missing(subject: Subject, path: DocPath, name: str, state: str) -> Problem:
     token: Token = ("artifact", name)
     way = way_without(subject, token, state) if name in subject.graph.artifacts else None
-    remedy = f"it is missing {told(way)}" if way is not None else "give it a default"
+    remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
     message = f"`{name}` may be missing at `{state}`"
     return subject.source.problem((*path, "in"), "may-be-missing", message, help=remedy)
 

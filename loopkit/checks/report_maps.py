@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from loopkit.checks.subject import Subject
-from loopkit.checks.words import ambiguous, one_sided
+from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, CommandRule, JudgeRule, ReportMap
 from loopkit.machine.graph import DocPath

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
-from loopkit.checks.texts import OF_COMMANDS, OF_MESSAGES, Use, uses
+from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, Use, uses
 from loopkit.document.problems import Problem, closest
 from loopkit.language import HumanState
 from loopkit.language.template import TemplateError, check, parse
@@ -69,7 +69,7 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
         token = ("facts", name)
     way = way_without(subject, token, state)
     if way is not None:
-        return f"it is missing {ways.told(way)}"
+        return f"it is missing {state_paths.on_path(way)}"
     if field and name in subject.graph.artifacts:
         return (
             "an answer that breaks its schema has no fields; they are sure behind `guard: valid`,"

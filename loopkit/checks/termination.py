@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.language import FinalState
@@ -39,12 +39,12 @@ def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[Probl
 
 def _forward(subject: Subject, state: str) -> list[Edge]:
     ways_out = subject.graph.outgoing.get(state, ())
-    return [e for e in ways_out if ways.is_forward(e) and e.target in subject.machine.states]
+    return [e for e in ways_out if state_paths.is_forward(e) and e.target in subject.machine.states]
 
 
 def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
     cycle = [*trail[trail.index(edge.target) :], edge.target]
-    message = f"the forward edges go in a circle: {ways.shown(cycle)}"
+    message = f"the forward edges go in a circle: {state_paths.arrows(cycle)}"
     if edge.event == "done":
         remedy = f"going back is counted: write `revise: {edge.target}` instead"
     else:
@@ -68,7 +68,11 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
 
 
 def _leads_to(subject: Subject, start: str, goal: str) -> bool:
-    return bool(ways.shortest(subject.graph, start, lambda name: name == goal, ways.is_forward))
+    return bool(
+        state_paths.shortest_path(
+            subject.graph, start, lambda name: name == goal, state_paths.is_forward
+        )
+    )
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:

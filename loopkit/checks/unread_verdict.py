@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks import guards, texts
+from loopkit.checks import guards, template_uses
 from loopkit.checks.mentions import in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
@@ -57,5 +57,5 @@ def _is_shown(subject: Subject) -> bool:
     states = subject.machine.states.values()
     picks = any(isinstance(s, HumanState | FinalState) and s.pick == "best" for s in states)
     shows = any(isinstance(state, HumanState) and "report" in state.show for state in states)
-    used = (in_template(use.text) for use in texts.uses(subject))
+    used = (in_template(use.text) for use in template_uses.uses(subject))
     return picks or shows or any(OF_REPORTS & mentions.names for mentions in used)

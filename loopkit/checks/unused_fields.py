@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from loopkit.checks import texts
+from loopkit.checks import template_uses
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
@@ -100,7 +100,7 @@ class _Said:
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:
-    for use in texts.uses(subject):
+    for use in template_uses.uses(subject):
         yield in_template(use.text)
     guards = (edge.guard for edge in subject.graph.edges)
     of_rules = (placed.rule.guard for placed in subject.rules)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from loopkit.checks.subject import Subject
-from loopkit.checks.words import ambiguous, one_sided
+from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import CommandRule, JudgeRule, Rule, VerdictReading
 from loopkit.language.validators.verdict import GROUPS

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 
 from loopkit import __version__
-from loopkit.cli.exits import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
+from loopkit.cli.exit_codes import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
 
 NEW_OBJECTS = 20_000
 """After how many of them circles among objects are looked for: a command makes few, and ends."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from loopkit.app import App, state_folder
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.inputs import given_inputs
 from loopkit.drive.active import ActiveRun
@@ -30,23 +30,23 @@ def command(
     run: str, choice: str, comment: str, form: tuple[str, ...], edit: Path | None, output: str
 ) -> int:
     """Answer the question that RUN waits for with CHOICE, and go on."""
-    with exits.told():
+    with exit_codes.report_errors():
         delivered = asyncio.run(_deliver(run, choice, comment, form, edit))
     if not delivered:
-        exits.say("the same answer was given before")
-        with exits.told():
+        exit_codes.say("the same answer was given before")
+        with exit_codes.report_errors():
             if asyncio.run(_is_over(run)):
-                return exits.OK
+                return exit_codes.OK
 
     async def start(app: App) -> ActiveRun:
         return await app.resume(run)
 
     try:
         return drive(output, start)
-    except exits.Stop as stop:
+    except exit_codes.Stop as stop:
         if isinstance(stop.__cause__, RunBusy):
-            exits.say(f"{stop.__cause__}; it takes the answer")
-            return exits.OK
+            exit_codes.say(f"{stop.__cause__}; it takes the answer")
+            return exit_codes.OK
         raise
 
 
@@ -85,4 +85,6 @@ def _edited(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise exits.Stop(exits.USAGE, f"error: `{path}` can't be read: {reason}") from error
+        raise exit_codes.Stop(
+            exit_codes.USAGE, f"error: `{path}` can't be read: {reason}"
+        ) from error

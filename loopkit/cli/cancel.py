@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from loopkit.app import App, state_folder
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 
 
 @click.command()
@@ -15,10 +15,10 @@ from loopkit.cli import exits
 @click.option("--reason", default="", help="Why; it is kept with the run.")
 def command(run: str, reason: str) -> int:
     """End RUN for good; what it made stays."""
-    with exits.told():
+    with exit_codes.report_errors():
         told = asyncio.run(_cancel(run, reason))
-    exits.say(told)
-    return exits.OK
+    exit_codes.say(told)
+    return exit_codes.OK
 
 
 async def _cancel(run: str, reason: str) -> str:

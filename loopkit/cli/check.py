@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from loopkit.checks import check
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.machine_files import machine_files
-from loopkit.document import decoded
+from loopkit.document import decode
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.load import Loaded, load, load_text
 from loopkit.text import plural
@@ -35,8 +35,8 @@ def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
     if shown := FORMATS[form](examined):
         click.echo(shown)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
-    exits.say(_summary(examined, failures, strict))
-    return exits.FAILURE if failures else exits.OK
+    exit_codes.say(_summary(examined, failures, strict))
+    return exit_codes.FAILURE if failures else exit_codes.OK
 
 
 def _examined(files: Iterable[Path], skipped: int) -> Examined:
@@ -45,7 +45,7 @@ def _examined(files: Iterable[Path], skipped: int) -> Examined:
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):
             if span is not None and span.file not in texts:
-                texts[span.file] = exits.text_of(span.file)
+                texts[span.file] = exit_codes.text_of(span.file)
     names = tuple(STDIN if _is_stdin(path) else str(path) for path in files)
     return Examined(names, tuple(problems), texts, skipped)
 
@@ -64,7 +64,7 @@ def _is_stdin(path: Path) -> bool:
 def _from_stdin(texts: dict[str, str]) -> Loaded:
     """The machine of standard input, whose text is kept, since it can't be read again."""
     content = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    texts[STDIN] = decoded(content, STDIN)
+    texts[STDIN] = decode(content, STDIN)
     return load_text(texts[STDIN], STDIN, Path.cwd())
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from loopkit.cli import exits
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli import exit_codes
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.writing import write
 from loopkit.language.load import Loaded
 from loopkit.testing import (
@@ -56,7 +56,7 @@ class Wanted:
             click.echo(f"\n{coverage_text(coverage)}\n")
         missing = self.least is not None and coverage.count.percent < self.least
         if missing:
-            exits.say(_too_little(coverage, self.least))
+            exit_codes.say(_too_little(coverage, self.least))
         return not missing
 
 

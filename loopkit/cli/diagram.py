@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from loopkit.cli import exits
-from loopkit.cli.machine import checked
+from loopkit.cli import exit_codes
+from loopkit.cli.machine import load_checked
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.load import Loaded
@@ -47,7 +47,7 @@ def command(
         raise click.UsageError("`--cases` marks a MACHINE, `--run` a run; give one of them")
     if out is not None and committed is not None:
         raise click.UsageError("`-o` writes and `--check` compares; give one of them")
-    with exits.told():
+    with exit_codes.report_errors():
         text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
@@ -57,20 +57,20 @@ def command(
         click.echo(text, nl=False)
     else:
         _write(out, text)
-    return exits.OK
+    return exit_codes.OK
 
 
 def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Drawing:
     """A file's machine, or the stored one of a run and how far the run has come."""
-    loaded = checked(path) if path else None
+    loaded = load_checked(path) if path else None
     if run is None:
         assert loaded is not None
         return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
     import asyncio
 
-    machine, state = asyncio.run(_stored(run))
+    machine, state = asyncio.run(_load_run(run))
     if loaded is not None and loaded.digest != state.definition:
-        exits.say(f"note: {path} is not what run {run} was started with; that is drawn")
+        exit_codes.say(f"note: {path} is not what run {run} was started with; that is drawn")
     return drawing(Graph(machine), state)
 
 
@@ -82,7 +82,7 @@ def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
     return marks_of(loaded, cases)
 
 
-async def _stored(run: str) -> tuple[Machine, RunState]:
+async def _load_run(run: str) -> tuple[Machine, RunState]:
     from loopkit.app import App, state_folder
 
     app = App.open(state_folder())
@@ -97,25 +97,25 @@ def _compared(committed: Path, text: str, again: str) -> int:
     try:
         stale = committed.read_text(encoding="utf-8", errors="replace") != text
     except FileNotFoundError:
-        exits.say(f"{committed} is not there; make it with\n  {again}")
-        return exits.FAILURE
+        exit_codes.say(f"{committed} is not there; make it with\n  {again}")
+        return exit_codes.FAILURE
     except OSError as error:
-        raise exits.Stop(
-            exits.USAGE, f"error: cannot read {committed}: {error.strerror}"
+        raise exit_codes.Stop(
+            exit_codes.USAGE, f"error: cannot read {committed}: {error.strerror}"
         ) from error
     if stale:
-        exits.say(f"{committed} is out of date; draw it again with\n  {again}")
-        return exits.FAILURE
-    exits.say(f"{committed} is up to date")
-    return exits.OK
+        exit_codes.say(f"{committed} is out of date; draw it again with\n  {again}")
+        return exit_codes.FAILURE
+    exit_codes.say(f"{committed} is up to date")
+    return exit_codes.OK
 
 
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise _refused("write", path, error) from error
+        raise _file_failure("write", path, error) from error
 
 
-def _refused(verb: str, path: Path, error: OSError) -> exits.Stop:
-    return exits.Stop(exits.USAGE, f"error: cannot {verb} {path}: {error.strerror}")
+def _file_failure(verb: str, path: Path, error: OSError) -> exit_codes.Stop:
+    return exit_codes.Stop(exit_codes.USAGE, f"error: cannot {verb} {path}: {error.strerror}")

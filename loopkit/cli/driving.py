@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from loopkit.app import App, state_folder
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.watching import OUTPUTS, watcher_for
@@ -43,21 +43,21 @@ def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
     """Open the journal, take a run, advance it as far as it goes; the exit code."""
     try:
         # Around the event loop and not in it, so that its end can be interrupted too.
-        with exits.told(), Interruption() as interruption:
+        with exit_codes.report_errors(), Interruption() as interruption:
             return asyncio.run(_drive(output, start, interruption))
     except BrokenPipeError as error:
         # As with `| head`: no failure of the run, and no end of it either.
         told = (
             "error: nobody reads the output any more; `loopkit runs ls` tells where the run stands"
         )
-        raise exits.Stop(exits.ERROR, told) from error
+        raise exit_codes.Stop(exit_codes.ERROR, told) from error
 
 
 async def _drive(
     output: str, start: Callable[[App], Awaitable[ActiveRun]], interruption: Interruption
 ) -> int:
     watcher = watcher_for(output)
-    person = PersonAtTerminal(watcher.paused, interruption.woken) if at_terminal() else None
+    person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
     app = App.open(state_folder(), listeners=[watcher.tell], person=person)
     try:
         active = await start(app)
@@ -85,13 +85,13 @@ def _ended(state: RunState, output: str, interruption: Interruption) -> int:
 def exit_code(state: RunState) -> int:
     """The exit code of a run in the state in which it stopped."""
     if state.finished is not None:
-        return exits.OK if state.finished.success else exits.FAILURE
+        return exit_codes.OK if state.finished.success else exit_codes.FAILURE
     if state.status == "waiting":
-        return exits.WAITING
+        return exit_codes.WAITING
     if state.suspended is not None:
-        codes = {"limit": exits.LIMIT, "interrupted": exits.SIGINT}
-        return codes.get(state.suspended.reason, exits.ERROR)
-    return exits.FAILURE if state.status == "cancelled" else exits.ERROR
+        codes = {"limit": exit_codes.LIMIT, "interrupted": exit_codes.SIGINT}
+        return codes.get(state.suspended.reason, exit_codes.ERROR)
+    return exit_codes.FAILURE if state.status == "cancelled" else exit_codes.ERROR
 
 
 def outcome_of(state: RunState) -> dict[str, Any]:
@@ -130,13 +130,13 @@ def _print_text(text: str) -> None:
 def _print_end(state: RunState) -> None:
     for name, value in state.finished.result.items() if state.finished else ():
         if isinstance(value, str) and not value.strip():
-            exits.say(f"{name} is empty")
-    exits.say(f"{state.run}: {spent(state.usage)}")
+            exit_codes.say(f"{name} is empty")
+    exit_codes.say(f"{state.run}: {spent(state.usage)}")
     if state.question is not None and state.status == "waiting":
         choices = ", ".join(choice.name for choice in state.question.choices if not choice.closed)
-        exits.say(f"see what is asked: loopkit runs show {state.run}")
-        exits.say(f"answer it:         loopkit answer {state.run} CHOICE   ({choices})")
+        exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
+        exit_codes.say(f"answer it:         loopkit answer {state.run} CHOICE   ({choices})")
     elif state.suspended is not None:
-        exits.say(printable(state.suspended.remedy) or f"go on: loopkit resume {state.run}")
+        exit_codes.say(printable(state.suspended.remedy) or f"go on: loopkit resume {state.run}")
     elif state.status == "running":
-        exits.say(f"stopped; go on: loopkit resume {state.run}")
+        exit_codes.say(f"stopped; go on: loopkit resume {state.run}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inputs import InputFault, InvalidInput, complete_input, partial_input

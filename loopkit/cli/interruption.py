@@ -9,7 +9,7 @@ from socket import socketpair
 from types import FrameType
 from typing import Any
 
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal
 from loopkit.cli.watching import Watcher
 from loopkit.drive.active import ActiveRun
@@ -40,7 +40,7 @@ class Interruption:
             end.setblocking(False)
         signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._received)
+            self._before[number] = signal.signal(number, self._handle_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,9 +61,9 @@ class Interruption:
     @property
     def code(self) -> int:
         """The exit code that tells of the signal."""
-        return exits.SIGTERM if self.signal == signal.SIGTERM else exits.SIGINT
+        return exit_codes.SIGTERM if self.signal == signal.SIGTERM else exit_codes.SIGINT
 
-    def _received(self, number: int, _: FrameType | None) -> None:
+    def _handle_signal(self, number: int, _: FrameType | None) -> None:
         is_second, self.signal = self.signal is not None, number
         if is_second:
             GROUPS.end(self._leave)

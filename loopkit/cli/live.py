@@ -76,7 +76,7 @@ class LiveLines(Watcher):
             self._hide()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         was_live = self._is_live
         self._hide()
         try:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from loopkit.checks import check
-from loopkit.cli.exits import USAGE, Stop, say, shown
+from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
 from loopkit.language.load import Loaded, load, load_text
 
 
@@ -17,13 +17,13 @@ def loaded_from(path: Path) -> Loaded:
     return load(path)
 
 
-def checked(path: Path) -> Loaded:
+def load_checked(path: Path) -> Loaded:
     """A machine without errors; raises Stop or ProblemsFound with all of them."""
     loaded = loaded_from(path)
     problems = check(loaded)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
-        raise Stop(USAGE, shown(errors))
+        raise Stop(USAGE, render_problems(errors))
     if problems:
-        say(shown(problems) + "\n")
+        say(render_problems(problems) + "\n")
     return loaded

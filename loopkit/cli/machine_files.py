@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.exit_codes import USAGE, Stop
 
 MACHINE_KEY = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\{\s*)?([\"']?)loopkit\1\s*:", re.MULTILINE)
 """The key that a machine has at its top level; looked for as text, since the file may be broken."""

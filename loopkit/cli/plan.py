@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from loopkit.cli import exits
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli import exit_codes
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, partial_inputs
-from loopkit.cli.machine import checked
+from loopkit.cli.machine import load_checked
 from loopkit.proof.bounds import Endless, NotDetermined
-from loopkit.views.plan import plan_of, shown
+from loopkit.views.plan import plan_of, plan_text
 
 
 @click.command()
@@ -30,15 +30,15 @@ def command(
     assumed: tuple[str, ...],
 ) -> int:
     """Say what a run of MACHINE would do and cost. Executes nothing and spends nothing."""
-    with exits.told():
-        loaded = checked(machine)
+    with exit_codes.report_errors():
+        loaded = load_checked(machine)
         inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
         try:
             plan = plan_of(loaded.machine, inputs, probabilities(assumed))
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
-    click.echo(shown(plan, inputs))
-    return exits.OK
+    click.echo(plan_text(plan, inputs))
+    return exit_codes.OK
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from loopkit.app import App, state_folder
-from loopkit.cli import exits
-from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
+from loopkit.cli import exit_codes
+from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.drive.active import Stored
 from loopkit.machine.program import Program
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
@@ -40,22 +40,22 @@ class Recorder:
     run: str = ""
     """Its id, once it has begun."""
 
-    def told(self) -> None:
+    def write(self) -> None:
         """Record the run as far as it has come, and say so."""
         if self.target is None or not self.run:
             return
         try:
-            tell(recording(self.target, self.run))
+            print_recording(record_run(self.target, self.run))
         except Stop as stop:
             # The run itself is none the worse for it.
-            exits.say(f"not recorded: {str(stop).removeprefix('error: ')}")
+            exit_codes.say(f"not recorded: {str(stop).removeprefix('error: ')}")
 
 
 def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
     """What `--record` asks for; raises Stop where the file can't take it."""
     if file is None and as_case is not None:
         raise Stop(USAGE, f"error: `--as {as_case}` names a recording: add `--record FILE`")
-    with _refused():
+    with _refuse_unrecordable():
         return Recorder(None if file is None else target(file, machine, as_case))
 
 
@@ -68,40 +68,40 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 )
 def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Write RUN into FILE as a case of a scenario, which replays it offline."""
-    with exits.told(), _refused():
+    with exit_codes.report_errors(), _refuse_unrecordable():
         path = machine or asyncio.run(_machine_of(run))
-        made = recording(target(file, path, as_case), run)
-    tell(made)
+        made = record_run(target(file, path, as_case), run)
+    print_recording(made)
     return OK if made.difference is None else FAILURE
 
 
-def recording(into: Target, run: str) -> Recording:
+def record_run(into: Target, run: str) -> Recording:
     """The run as a case in the file; raises Stop."""
-    with exits.told(), _refused():
-        program, events = asyncio.run(_read(run))
+    with exit_codes.report_errors(), _refuse_unrecordable():
+        program, events = asyncio.run(_load_run(run))
         return record(into, program, events)
 
 
-def tell(made: Recording) -> None:
+def print_recording(made: Recording) -> None:
     """Say what was recorded, and whether it is exact."""
     for note in made.notes:
-        exits.say(f"not played: {note}")
+        exit_codes.say(f"not played: {note}")
     where = f"recorded as case `{made.case}` of {made.path}"
     if made.difference is None:
-        exits.say(f"{where}; its replay comes to the same events")
+        exit_codes.say(f"{where}; its replay comes to the same events")
     else:
-        exits.say(f"{where}; its replay differs in {made.difference}")
+        exit_codes.say(f"{where}; its replay differs in {made.difference}")
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _refuse_unrecordable() -> Iterator[None]:
     try:
         yield
     except NotRecordable as error:
         raise Stop(USAGE, f"error: {error}") from error
 
 
-async def _read(run: str) -> tuple[Program, list[Stored]]:
+async def _load_run(run: str) -> tuple[Program, list[Stored]]:
     app = App.open(state_folder())
     try:
         state = await app.state_of(run)

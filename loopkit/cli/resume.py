@@ -8,7 +8,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli.driving import drive, output_option, usd
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.language import Limits
@@ -25,7 +25,7 @@ RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_re
 @output_option
 def command(run: str, max_cost: float | None, sets: tuple[str, ...], output: str) -> int:
     """Go on with RUN in exactly the state in which it stopped."""
-    limits = raised(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
+    limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
 
     async def start(app: App) -> ActiveRun:
         return await app.resume(run, limits)
@@ -33,7 +33,7 @@ def command(run: str, max_cost: float | None, sets: tuple[str, ...], output: str
     return drive(output, start)
 
 
-def raised(sets: tuple[str, ...]) -> dict[str, Any]:
+def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
     """The limits that `--set limits.k=v` names."""
     limits: dict[str, Any] = {}
     for written in sets:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import click
 
-from loopkit.agents.cast import refuse_misnamed, with_models
+from loopkit.agents.assignment import refuse_misnamed, with_models
 from loopkit.app import App
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, output_option, usd
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, read_inputs
-from loopkit.cli.machine import checked
+from loopkit.cli.machine import load_checked
 from loopkit.cli.record import record_options, recorder
-from loopkit.cli.scripts import scripted
+from loopkit.cli.scripts import load_script
 from loopkit.cli.secrets import warn_of_secrets
 from loopkit.drive.active import ActiveRun
 from loopkit.language.load import with_machine
@@ -53,12 +53,12 @@ def command(
     output: str,
 ) -> int:
     """Run MACHINE until it ends, waits for a person, or is suspended."""
-    with exits.told():
-        loaded = checked(machine)
+    with exit_codes.report_errors():
+        loaded = load_checked(machine)
         if models or prices:
             other = with_models(loaded.machine, by_agent("--model", models), _amounts(prices))
             loaded = with_machine(loaded, other)
-        played = scripted(script, case)
+        played = load_script(script, case)
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
@@ -72,7 +72,7 @@ def command(
         return active
 
     code = drive(output, start)
-    recording.told()
+    recording.write()
     return code
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from loopkit.app import App, state_folder
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.record import command as record
 from loopkit.cli.watching import event_line
 from loopkit.drive.archive import stored_event
@@ -47,16 +47,16 @@ def ls(machine: str | None, limit: int) -> int:
 
     found = _with_app(rows)
     if not found:
-        exits.say(f"no runs of `{machine}`" if machine else "no runs yet")
-        return exits.OK
+        exit_codes.say(f"no runs of `{machine}`" if machine else "no runs yet")
+        return exit_codes.OK
     faults: list[RunUnreadable] = []
     table = [("run", "status", "where", "updated"), *(_row(row, faults) for row in found)]
     widths = [max(len(cells[i]) for cells in table) for i in range(4)]
     for cells in table:
         click.echo("  ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)).rstrip())
     for fault in faults:
-        exits.say(f"error: {fault}")
-    return exits.ERROR if faults else exits.OK
+        exit_codes.say(f"error: {fault}")
+    return exit_codes.ERROR if faults else exit_codes.OK
 
 
 @command.command()
@@ -74,7 +74,7 @@ def show(run: str) -> int:
         click.echo(line)
     if asked:
         click.echo(f"\n{asked}")
-    return exits.OK
+    return exit_codes.OK
 
 
 @command.command()
@@ -99,7 +99,7 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
             await asyncio.sleep(FOLLOW_SECONDS)
 
     _with_app(printed)
-    return exits.OK
+    return exit_codes.OK
 
 
 def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
@@ -110,7 +110,7 @@ def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
         finally:
             await app.close()
 
-    with exits.told():
+    with exit_codes.report_errors():
         return asyncio.run(called())
 
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from loopkit.cli.exits import OK
+from loopkit.cli.exit_codes import OK
 from loopkit.views.schemas import SCHEMAS
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from loopkit.app import Script
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.scenario import load_scenario
 
 
-def scripted(script: Path | None, case: str | None) -> Script | None:
+def load_script(script: Path | None, case: str | None) -> Script | None:
     """The scenario of a file, or the one of its cases that is named; raises Stop, ProblemsFound."""
     if script is not None:
         return Script(*load_scenario(script, case))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopkit.cli.exits import say
+from loopkit.cli.exit_codes import say
 from loopkit.language import Machine
 from loopkit.outside.redaction import ordinary_values, secret_finder
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
-from loopkit.cli import exits
-from loopkit.cli.exits import OK, USAGE, Stop
+from loopkit.cli import exit_codes
+from loopkit.cli.exit_codes import OK, USAGE, Stop
 from loopkit.document.problems import ProblemsFound
 from loopkit.machine.graph import Graph
 from loopkit.testing import SUFFIX, Goal, Machines, Suite, load_suite, play, scenario_files
-from loopkit.testing.coverage import Reached, line, reached, words
+from loopkit.testing.coverage import Reached, goal_line, goal_text, reached
 from loopkit.testing.suggesting import Suggestions, as_cases, as_file, empty_suite, suggest
 from loopkit.text import plural
 
@@ -33,7 +33,7 @@ def refuse_with(others: Mapping[str, object]) -> None:
         raise Stop(USAGE, f"error: `--suggest` tests nothing: leave out {', '.join(given)}")
 
 
-def suggested(paths: Iterable[Path]) -> int:
+def print_suggestions(paths: Iterable[Path]) -> int:
     """Print the cases for all machines of scenario files and machine files."""
     suites = _by_machine(_suites(paths or (Path(),)))
     if not suites:
@@ -49,7 +49,7 @@ def _suites(paths: Iterable[Path]) -> Iterator[Suite]:
         try:
             yield from _suites_of(path, machines)
         except ProblemsFound as found:
-            raise Stop(USAGE, exits.shown(found.problems)) from found
+            raise Stop(USAGE, exit_codes.render_problems(found.problems)) from found
 
 
 def _suites_of(path: Path, machines: Machines) -> Iterator[Suite]:
@@ -83,12 +83,12 @@ def _tell(found: Suggestions) -> None:
         told = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
     else:
         told = "no case" if found.failed else "every goal has a case"
-    exits.say(f"{path}: {told}")
+    exit_codes.say(f"{path}: {told}")
     for goal, reason in found.failed:
-        exits.say(f"{_place(found, goal)}: {reason}")
+        exit_codes.say(f"{_place(found, goal)}: {reason}")
 
 
 def _place(found: Suggestions, goal: Goal) -> str:
     loaded = found.suite.machine
-    named = words(Graph(loaded.machine), goal)
-    return f"{loaded.source.document.file}:{line(loaded, goal)}: no case for {named}"
+    named = goal_text(Graph(loaded.machine), goal)
+    return f"{loaded.source.document.file}:{goal_line(loaded, goal)}: no case for {named}"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.cli.coverage import Wanted, coverage_options
-from loopkit.cli.exits import FAILURE, OK, USAGE, Stop
-from loopkit.cli.suggest import refuse_with, suggest_option, suggested
+from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
+from loopkit.cli.suggest import print_suggestions, refuse_with, suggest_option
 from loopkit.cli.update import Updating, update_options
 from loopkit.cli.writing import write
 from loopkit.document.problems import ProblemsFound
@@ -81,7 +81,7 @@ def command(
     if is_suggesting:
         refuse_with({"-k": expression, "--junitxml": junit_file, "--update": update or update_cases,
                      "--coverage": tally is not None})  # fmt: skip
-        return suggested(paths)
+        return print_suggestions(paths)
     files, is_selected = _files(paths or (Path(),)), _selection(expression)
     Updating(update, update_cases).begin(files, is_selected)
     tested = _tested(files, is_selected, tally)
@@ -90,7 +90,7 @@ def command(
     if not tested.results and not tested.broken:
         raise Stop(USAGE, f"error: `-k {expression}` names no case")
     is_enough = tally is None or wanted.is_enough(tally)
-    exits.say(_summary(tested))
+    exit_codes.say(_summary(tested))
     if tested.broken:
         return USAGE
     return FAILURE if tested.failed or not is_enough else OK
@@ -117,16 +117,16 @@ def _tested(files: Iterable[Path], is_selected: Selection, tally: Tally | None) 
         try:
             suite = load_suite(file, machines)
         except ProblemsFound as found:
-            tested.broken[str(file)] = exits.shown(found.problems)
+            tested.broken[str(file)] = exit_codes.render_problems(found.problems)
             click.echo(f"{file}: can't be used\n\n{tested.broken[str(file)]}\n")
             continue
-        for result in _played(suite, is_selected, tally):
+        for result in _play_cases(suite, is_selected, tally):
             tested.results.append(result)
             _tell(result)
     return tested
 
 
-def _played(suite: Suite, is_selected: Selection, tally: Tally | None) -> Iterator[CaseResult]:
+def _play_cases(suite: Suite, is_selected: Selection, tally: Tally | None) -> Iterator[CaseResult]:
     for name in suite.names:
         if is_selected(f"{suite.path.name} {name}"):
             if tally is None:

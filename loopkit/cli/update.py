@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from loopkit.cli import exits
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli import exit_codes
+from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.document import NotWritable
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.testing import Machines, Selection, Suite, load_suite
@@ -77,16 +77,16 @@ def _usable(files: Iterable[Path]) -> Iterator[Suite]:
 
 
 def _change(made: Update) -> None:
-    if made.cuts:
+    if made.edits:
         try:
             made.write()
         except (NotWritable, NotWritten) as error:
             raise Stop(USAGE, f"error: {error}") from error
         click.echo(made.diff)
     for case, keys in made.kept.items():
-        exits.say(f"{case}: {_kept(made, case, keys)}: --update-case {shlex.quote(case)}")
+        exit_codes.say(f"{case}: {_kept(made, case, keys)}: --update-case {shlex.quote(case)}")
     for told in made.left:
-        exits.say(f"not updated: {told}")
+        exit_codes.say(f"not updated: {told}")
 
 
 def _kept(made: Update, case: str, keys: Iterable[str]) -> str:

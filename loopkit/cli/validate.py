@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from loopkit.app import App, Script
-from loopkit.cli import exits
+from loopkit.cli.exit_codes import ERROR, FAILURE, OK, USAGE, Stop, report_errors
 from loopkit.cli.inputs import input_options, partial_inputs
-from loopkit.cli.machine import checked
-from loopkit.cli.scripts import scripted
+from loopkit.cli.machine import load_checked
+from loopkit.cli.scripts import load_script
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.standalone import VERDICT_STATE, judging_machine
 from loopkit.engine.findings import Report
@@ -41,24 +41,24 @@ def command(
     as_json: bool,
 ) -> int:
     """Judge FILE with VALIDATOR of MACHINE, by the same code that a run uses."""
-    with exits.told():
-        loaded = checked(machine)
+    with report_errors():
+        loaded = load_checked(machine)
         known = loaded.machine.validators
         if validator not in known:
             hint = did_you_mean(validator, known) or "the machine has none"
-            raise exits.Stop(exits.USAGE, f"error: unknown validator `{validator}`; {hint}")
+            raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
         inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
-        played = scripted(script, case)
-        report = asyncio.run(_judged(loaded, validator, _read(file), inputs, played))
+        played = load_script(script, case)
+        report = asyncio.run(_judge(loaded, validator, _read(file), inputs, played))
     if as_json:
         click.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:
         for line in report_lines(report, validator):
             click.echo(line)
-    return exits.OK if report.valid else exits.FAILURE if report.verdict == "fail" else exits.ERROR
+    return OK if report.valid else FAILURE if report.verdict == "fail" else ERROR
 
 
-async def _judged(
+async def _judge(
     loaded: Loaded, validator: str, text: str, inputs: dict[str, Any], script: Script | None
 ) -> Report:
     app = App.open(None)
@@ -71,7 +71,7 @@ async def _judged(
     report = state.reports.get(VERDICT_STATE)
     if report is None:
         message = state.suspended.message if state.suspended else "the validator gave no report"
-        raise exits.Stop(exits.ERROR, f"error: {message}")
+        raise Stop(ERROR, f"error: {message}")
     return report
 
 
@@ -79,6 +79,6 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise exits.Stop(exits.USAGE, f"error: `{path}` can't be read: {error.strerror}") from error
+        raise Stop(USAGE, f"error: `{path}` can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise exits.Stop(exits.USAGE, f"error: `{path}` is not UTF-8 text") from error
+        raise Stop(USAGE, f"error: `{path}` is not UTF-8 text") from error

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from loopkit.cli import exits
+from loopkit.cli import exit_codes
 from loopkit.drive.active import Stored
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress, progress_of
@@ -53,7 +53,7 @@ class Watcher:
         yield
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """While the terminal belongs to the person who is asked."""
         yield
 
@@ -76,7 +76,7 @@ class PlainLines(Watcher):
 
     def tell(self, stored: Stored) -> None:
         for line in lines(self._progress, stored):
-            exits.say(line.text)
+            exit_codes.say(line.text)
         self._progress = self._progress.after(stored)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopkit.cli.exits import USAGE, Stop
+from loopkit.cli.exit_codes import USAGE, Stop
 
 
 def write(path: Path, data: bytes) -> None:

@@ -9,10 +9,10 @@ from loopkit.document.document import (
     looks_like_unquoted_colon,
 )
 from loopkit.document.mistakes import MAX_BYTES, MAX_LEVELS, MAX_VALUES
-from loopkit.document.reading import decoded, read, read_file
+from loopkit.document.reading import decode, read, read_file
 from loopkit.document.replacing import NotWritable, refuse_unwritable, replace_file
 from loopkit.document.scalars import Scalar
-from loopkit.document.writing import inline, written
+from loopkit.document.writing import inline, to_yaml
 
 __all__ = [
     "MAX_BYTES",
@@ -25,12 +25,12 @@ __all__ = [
     "Path",
     "Scalar",
     "Style",
-    "decoded",
+    "decode",
     "inline",
     "looks_like_unquoted_colon",
     "read",
     "read_file",
     "refuse_unwritable",
     "replace_file",
-    "written",
+    "to_yaml",
 ]

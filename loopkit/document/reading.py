@@ -49,10 +49,10 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
         raise ProblemsFound([problem]) from error
     if len(content) > MAX_BYTES:
         raise ProblemsFound([mistakes.too_large(_start_of(file))])
-    return read(decoded(content, file), file)
+    return read(decode(content, file), file)
 
 
-def decoded(content: bytes, file: str) -> str:
+def decode(content: bytes, file: str) -> str:
     """Return UTF-8 content as text; raises `ProblemsFound` at the first byte that is none."""
     try:
         return content.decode("utf-8")

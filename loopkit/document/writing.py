@@ -20,7 +20,7 @@ _UNFIT_FOR_BLOCK = re.compile(
 )
 
 
-def written(value: Mapping[str, Any], indent: int = 0) -> str:
+def to_yaml(value: Mapping[str, Any], indent: int = 0) -> str:
     """A mapping as lines of YAML, each behind `indent` blanks; reading it gives the same value."""
     pad = " " * indent
     return "".join(f"{pad}{line}\n" if line else "\n" for line in _mapping(value, indent))

@@ -72,7 +72,7 @@ class ActiveRun:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _staged: list[tuple[Event, str]] = field(default_factory=list)
     """Events with their stored form."""
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _append_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from looking at the limits to the intent that reserves in them."""
 
@@ -127,7 +127,7 @@ class ActiveRun:
 
     async def append(self, *events: Event, consumes: Sequence[str] = ()) -> None:
         """Make events durable, together with those staged before."""
-        async with self._turn:
+        async with self._append_lock:
             self.stage(*events)
             batch, self._staged = self._staged, []
             if not batch and not consumes:

@@ -27,7 +27,7 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
-from loopkit.engine.macrostep import Macrostep, suspended
+from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.journal import JournalError
 from loopkit.language import (
     AgentState,
@@ -60,9 +60,9 @@ async def advance(active: ActiveRun) -> None:
 
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state:
-        if not await _prepared(active):
+        if not await _take_baselines(active):
             return None
-        active.take(begun(active))
+        active.take(first_macrostep(active))
         if not calls_at_once(active):
             await active.append()
     await settle_open_calls(active)
@@ -81,7 +81,7 @@ async def _advance(active: ActiveRun) -> None:
     return None
 
 
-async def _prepared(active: ActiveRun) -> bool:
+async def _take_baselines(active: ActiveRun) -> bool:
     """Whether everything is known that has to be before the first work."""
     with suppress(Stopped):
         if await take_baselines(active):
@@ -156,29 +156,29 @@ async def turn(active: ActiveRun) -> None:
 def take_in(active: ActiveRun, work: Worked) -> None:
     """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
     try:
-        active.take(stepped(active, work))
+        active.take(next_macrostep(active, work))
     except JournalError as error:
         lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
-        active.take(suspended(active.state, lost))
+        active.take(suspend(active.state, lost))
 
 
-def begun(active: ActiveRun) -> Macrostep:
+def first_macrostep(active: ActiveRun) -> Macrostep:
     """What makes the initial state active, or a suspension before it."""
     try:
         return active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
         start = active.program.machine.start
-        return suspended(active.state, _unfilled(active, error).replace(state=start))
+        return suspend(active.state, _unfilled(active, error).replace(state=start))
 
 
-def stepped(active: ActiveRun, work: Worked) -> Macrostep:
+def next_macrostep(active: ActiveRun, work: Worked) -> Macrostep:
     """The macrostep, or a suspension where its texts can't be filled in or no edge is enabled."""
     try:
         return active.engine.step(active.state, work, active.clock.now())
     except TemplateError as error:
-        return suspended(active.state, _unfilled(active, error))
+        return suspend(active.state, _unfilled(active, error))
     except NoEdge as error:
-        return suspended(active.state, _unworked(active, "fatal", str(error), CHANGE_IT))
+        return suspend(active.state, _unworked(active, "fatal", str(error), CHANGE_IT))
 
 
 def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:

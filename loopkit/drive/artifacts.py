@@ -14,7 +14,7 @@ from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JS
 from loopkit.text.json_text import NoJson, extract_json
 
 
-def authored(
+def make_artifact(
     reply: Replied,
     agent: Agent,
     output: Output,

@@ -33,7 +33,7 @@ class Breakers:
         self._cooldown_s = cooldown_s
         self._circuits: dict[str, _Circuit] = {}
 
-    def wait(self, provider: str, now: float) -> float:
+    def seconds_to_wait(self, provider: str, now: float) -> float:
         """Seconds until a call may be sent; 0 admits this one, which then has to be told of."""
         circuit = self._circuits.get(provider)
         if circuit is None or circuit.failures < self._threshold:
@@ -50,18 +50,18 @@ class Breakers:
         circuit = self._circuits.get(provider)
         return circuit.failures if circuit else 0
 
-    def failed(self, provider: str, now: float) -> None:
+    def record_failure(self, provider: str, now: float) -> None:
         """A call failed in a way that says something about the provider."""
         circuit = self._circuits.setdefault(provider, _Circuit())
         circuit.failures += 1
         circuit.open_until = now + self._cooldown_s
         circuit.is_probed = False
 
-    def answered(self, provider: str) -> None:
+    def record_answer(self, provider: str) -> None:
         """The provider answered, if only to refuse."""
         self._circuits.pop(provider, None)
 
-    def dropped(self, provider: str) -> None:
+    def release_probe(self, provider: str) -> None:
         """A call was given up without an answer, by nobody's fault."""
         circuit = self._circuits.get(provider)
         if circuit is not None:

@@ -43,7 +43,7 @@ async def no_files() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CallSeries:
     """What all calls for one piece of work have in common."""
 
     task: str
@@ -67,27 +67,29 @@ class Work:
     """Which of a judge's opinions this is, where it is asked for several."""
 
 
-def exchanges_of(active: ActiveRun, work: Work) -> tuple[Exchange, ...]:
+def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
     """The committed exchanges of a piece of work."""
     task = active.state.tasks.get(work.task)
     return task.exchanges if task else ()
 
 
-def usable_reply(active: ActiveRun, work: Work) -> Replied | None:
+def usable_reply(active: ActiveRun, work: CallSeries) -> Replied | None:
     """The reply that an earlier life of the run got and stored, if it is still to be used."""
     task = active.state.tasks.get(work.task)
     unused = task.exchanges[task.renewed :] if task else ()
     return unused[-1].reply if unused else None
 
 
-async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = False) -> Replied:
+async def call(
+    active: ActiveRun, work: CallSeries, request: Request, *, hold: bool = False
+) -> Replied:
     """The reply to a request, after as many tries as the retry budget has left.
 
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
     """
     task = active.state.tasks.get(work.task)
-    await _ready(active, work, task)
+    await _take_up_tries(active, work, task)
 
     while True:
         try:
@@ -102,7 +104,7 @@ async def call(active: ActiveRun, work: Work, request: Request, *, hold: bool = 
         return replied
 
 
-async def _wait_for_next_try(active: ActiveRun, work: Work, failure: TryFailed) -> None:
+async def _wait_for_next_try(active: ActiveRun, work: CallSeries, failure: TryFailed) -> None:
     """Write a failure down and wait; raises CallFailed where no try follows within reach."""
     retry, error, now = work.retry, failure.error, active.clock.now()
     failures = active.state.tasks[work.task].tries + 1
@@ -123,7 +125,7 @@ async def _wait_for_next_try(active: ActiveRun, work: Work, failure: TryFailed) 
     ) from failure
 
 
-async def _ready(active: ActiveRun, work: Work, task: Task | None) -> None:
+async def _take_up_tries(active: ActiveRun, work: CallSeries, task: Task | None) -> None:
     """Take up what an earlier life of the run tried; raises CallFailed where no try is left."""
     if work.task in active.state.refused:
         raise CallFailed("fatal", f"the call to `{work.agent}` is in doubt and is not made again")
@@ -145,32 +147,32 @@ def _after(message: str, tries: int) -> str:
     return f"{message} ({tries} tries)" if tries > 1 else message
 
 
-async def _try(active: ActiveRun, work: Work, request: Request) -> Replied:
+async def _try(active: ActiveRun, work: CallSeries, request: Request) -> Replied:
     """One try; raises TryFailed, CallFailed and LimitReached."""
-    await _admitted(active, work)
+    await _wait_for_breaker(active, work)
     try:
         await work.ready()
         intent, deadline_s = await _intend(active, work, request)
-        request = _counted(active, work, request, key=intent.key, deadline_s=deadline_s)
+        request = _number_call(active, work, request, key=intent.key, deadline_s=deadline_s)
         replied = await _make(active, work, request, deadline_s)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
-            active.breakers.failed(work.provider, active.clock.monotonic())
+            active.breakers.record_failure(work.provider, active.clock.monotonic())
         else:
-            active.breakers.answered(work.provider)
+            active.breakers.record_answer(work.provider)
         raise
     except BaseException:
-        active.breakers.dropped(work.provider)
+        active.breakers.release_probe(work.provider)
         raise
-    active.breakers.answered(work.provider)
+    active.breakers.record_answer(work.provider)
     return replied
 
 
-async def _admitted(active: ActiveRun, work: Work) -> None:
+async def _wait_for_breaker(active: ActiveRun, work: CallSeries) -> None:
     """Wait while the provider is left alone; raises CallFailed where that takes too long."""
     if not work.provider:
         return
-    while (wait_s := active.breakers.wait(work.provider, active.clock.monotonic())) > 0:
+    while (wait_s := active.breakers.seconds_to_wait(work.provider, active.clock.monotonic())) > 0:
         until = active.clock.now() + wait_s
         failures = active.breakers.failures(work.provider)
         reason = f"`{work.provider}` failed {failures} times in a row"
@@ -188,12 +190,12 @@ async def _admitted(active: ActiveRun, work: Work) -> None:
         await active.pause(wait_s)
 
 
-async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Intended, float]:
+async def _intend(active: ActiveRun, work: CallSeries, request: Request) -> tuple[Intended, float]:
     """Reserve the call's maximum and write down that it is about to be made."""
     async with active.reserving:
         task = active.state.tasks.get(work.task)
         try:
-            reserved = work.quote(_counted(active, work, request))
+            reserved = work.quote(_number_call(active, work, request))
         except AgentError as error:
             raise CallFailed(error.error_class, error.message) from error
         try:
@@ -223,7 +225,7 @@ async def _intend(active: ActiveRun, work: Work, request: Request) -> tuple[Inte
     return intent, deadline_s
 
 
-def _counted(active: ActiveRun, work: Work, request: Request, **sent: Any) -> Request:
+def _number_call(active: ActiveRun, work: CallSeries, request: Request, **sent: Any) -> Request:
     """The request with the place of this call among all of the agent's, and what was `sent`."""
     known, asked, asked_at = active.state.tasks, active.state.asked, active.state.asked_at
     task = known.get(work.task)
@@ -238,7 +240,9 @@ def _counted(active: ActiveRun, work: Work, request: Request, **sent: Any) -> Re
     )
 
 
-async def _make(active: ActiveRun, work: Work, request: Request, deadline_s: float) -> Replied:
+async def _make(
+    active: ActiveRun, work: CallSeries, request: Request, deadline_s: float
+) -> Replied:
     started = active.clock.monotonic()
     try:
         async with asyncio.timeout(deadline_s):
@@ -304,7 +308,9 @@ def _session(named: str | None) -> str | None:
     return None if named is None or len(named) > LONGEST_NAME else storable(named)
 
 
-def _failed(active: ActiveRun, work: Work, failure: TryFailed, retry_at: float | None) -> Failed:
+def _failed(
+    active: ActiveRun, work: CallSeries, failure: TryFailed, retry_at: float | None
+) -> Failed:
     error = failure.error
     tokens, cost_usd = error.tokens, error.cost_usd
     if error.charged:
@@ -319,7 +325,7 @@ def _failed(active: ActiveRun, work: Work, failure: TryFailed, retry_at: float |
     )
 
 
-def _usage(work: Work, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
+def _usage(work: CallSeries, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
     calls = 0 if work.role == "run" else 1
     return Usage(agent_calls=calls, tokens=tokens, cost_usd=cost_usd, time_s=spent_s)
 

@@ -11,7 +11,7 @@ from loopkit.drive.limits import LimitReached, time_left
 
 
 @asynccontextmanager
-async def time_limited(active: ActiveRun) -> AsyncIterator[None]:
+async def limit_time(active: ActiveRun) -> AsyncIterator[None]:
     """While rules judge: whatever runs when the time is over is ended; raises LimitReached.
 
     A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.

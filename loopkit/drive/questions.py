@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.work.human import AnswerRefused, answered
+from loopkit.drive.work.human import AnswerRefused, complete_work
 from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState
@@ -30,7 +30,7 @@ def answered_step(engine: Engine, run: RunState, answer: HumanAnswer, now: float
     if not isinstance(state, HumanState):
         raise AnswerRefused(f"`{question.state}` asks nobody")
     try:
-        return engine.step(run, answered(engine, run, state, answer), now)
+        return engine.step(run, complete_work(engine, run, state, answer), now)
     except TemplateError as error:
         message = f"`{answer.choice}` leads to a template that could not be filled in: {error}"
         raise AnswerRefused(message) from error

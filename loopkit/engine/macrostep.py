@@ -24,8 +24,14 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.ledger import best_round
-from loopkit.engine.names import attempt_of, open_findings, plain_answer, plain_artifact, render
 from loopkit.engine.state import RunState, apply
+from loopkit.engine.template_values import (
+    attempt_of,
+    open_findings,
+    plain_answer,
+    plain_artifact,
+    render,
+)
 from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
 from loopkit.language.datatypes import facts_of, parse_record, single_values
 from loopkit.language.guard.kleene import truth
@@ -81,7 +87,7 @@ class Engine:
         candidates = self.program.graph.on(run.state, work.outcome)
         bits = tuple(self.is_enabled(step.run, edge, facts) for edge in candidates)
         if work.outcome != "done" and not any(bits):
-            return suspended(run, work)
+            return suspend(run, work)
         edge = self._decider.decide(run.state, work.outcome, bits)
         if restored := self._restored(run, edge):
             work = work.replace(restored=restored)
@@ -306,7 +312,7 @@ class Engine:
             edit=state.edit,
         )
 
-    def shown(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
+    def question_contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
         """What the active human state shows: the latest of all, or the best round."""
         state = self.program.machine.states[run.state]
         if not isinstance(state, HumanState):
@@ -332,7 +338,7 @@ class Engine:
         )
 
 
-def suspended(run: RunState, work: Worked) -> Macrostep:
+def suspend(run: RunState, work: Worked) -> Macrostep:
     """What comes of work that nothing catches: the run stops where it is."""
     step = Macrostep(run)
     step.add(suspension(work))
@@ -357,4 +363,4 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, str) else value
 
 
-__all__ = ["Engine", "Macrostep", "NoEdge", "suspended", "suspension"]
+__all__ = ["Engine", "Macrostep", "NoEdge", "suspend", "suspension"]

@@ -24,7 +24,7 @@ def connect(path: Path, place: str) -> sqlite3.Connection:
     meanwhile. Raises `sqlite3.Error`, and `JournalUnusable` for
     a database of another program or of a newer version, which it leaves untouched.
     """
-    return _opened(path, place, _configure, _migrate)
+    return _open(path, place, _configure, _migrate)
 
 
 def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
@@ -36,7 +36,7 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
     for way in ("mode=ro", "immutable=1"):
         with suppress(sqlite3.Error, OSError):
             if way == "mode=ro" or not _has_log(path):
-                return _opened(f"{path.as_uri()}?{way}", place, _migrate)
+                return _open(f"{path.as_uri()}?{way}", place, _migrate)
     return None
 
 
@@ -45,7 +45,7 @@ def _has_log(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def _opened(
+def _open(
     path: Path | str, place: str, *steps: Callable[[sqlite3.Connection], None]
 ) -> sqlite3.Connection:
     db = _connected(path)

@@ -10,13 +10,13 @@ from types import MappingProxyType
 _HEADING = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
-def named(text: str) -> Mapping[str, str]:
+def parse_queries(text: str) -> Mapping[str, str]:
     """The parts of `text` by the name in the comment line above each."""
     _preamble, *parts = _HEADING.split(text)
     return MappingProxyType(dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True)))
 
 
-SQL = named(Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"))
+SQL = parse_queries(Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"))
 
 MIGRATIONS: Sequence[Sequence[str]] = (SQL["migration_1"].split(";"),)
 """The statements that lead from each schema version to the next, from an empty file on."""

@@ -47,7 +47,7 @@ class SqliteClaim:
         self._observer = observer
         self._tenure = tenure
         self._seq = seq
-        self._turn = asyncio.Lock()
+        self._append_lock = asyncio.Lock()
         self._released = False
 
     @property
@@ -68,14 +68,14 @@ class SqliteClaim:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
         refuse_messages(consumes)
-        async with self._turn:
+        async with self._append_lock:
             return await self._append(records, consumes, releases)
 
     async def inbox(self) -> list[InboxMessage]:
         return await self._writer.read(lambda db: store.inbox(db, self._tenure))
 
     async def release(self) -> None:
-        async with self._turn:
+        async with self._append_lock:
             # A journal that was closed has let go of all its claims.
             if self._released or self._writer.closed:
                 return
@@ -137,7 +137,7 @@ class SqliteJournal:
         """
         place = str(folder)
         try:
-            connection, presence = _opened(folder, place)
+            connection, presence = _open(folder, place)
             fault = None
         except JournalUnusable as error:
             connection, presence = _opened_to_read(folder, place, error)
@@ -228,7 +228,7 @@ class SqliteJournal:
         return SqliteClaim(self._writer, self._observer, *outcome.result())
 
 
-def _opened(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
+def _open(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
     try:
         return _opened_folder(folder.absolute(), place)
     except (sqlite3.Error, OSError) as error:

@@ -1,6 +1,6 @@
 """Scopes: the names that templates and guards may use at each point of a machine, with types.
 
-`names` gives the same names their values at run time.
+`engine.template_values` gives the same names their values at run time.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Groups:
         self._telling = threading.Lock()
         self._watcher: int | None = None
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Let go of the parent's watcher, which would wait for this process too."""
         if self._watcher is not None:
             os.close(self._watcher)
@@ -111,4 +111,4 @@ def _start_watcher() -> int:
 
 
 GROUPS = Groups()
-os.register_at_fork(after_in_child=GROUPS.forked)
+os.register_at_fork(after_in_child=GROUPS.after_fork)

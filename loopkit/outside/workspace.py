@@ -35,7 +35,7 @@ class FileMark:
 _ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)
 
 
-def confined(root: Path, relative: str) -> Path:
+def resolve_inside(root: Path, relative: str) -> Path:
     """The absolute path of `relative` in the workspace `root`, with every symlink resolved.
 
     Nothing has to exist and nothing is created. Raises `OutsideWorkspace` for an empty, absolute

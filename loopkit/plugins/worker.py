@@ -32,7 +32,7 @@ class NoVerdict(Exception):
     """Why what the plug-in is, or gave, is no verdict."""
 
 
-def answered(request: Mapping[str, Any]) -> dict[str, object]:
+def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
     """What the plug-in finds, or why it does not come to that."""
     try:
         if request["folder"] is not None:
@@ -121,7 +121,7 @@ def main() -> None:
     # What the plug-in prints goes to stderr: no print can be taken for the answer.
     answers = os.dup(1)
     os.dup2(2, 1)
-    answer = answered(json.load(sys.stdin))
+    answer = answer_request(json.load(sys.stdin))
     with os.fdopen(answers, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
     for printed in (sys.stdout, sys.stderr):

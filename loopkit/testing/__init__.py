@@ -13,10 +13,10 @@ from loopkit.testing.coverage import (
     MachineCoverage,
     Measured,
     Tally,
+    coverage_text,
     goals_of,
 )
 from loopkit.testing.coverage import data as coverage_data
-from loopkit.testing.coverage import shown as coverage_text
 from loopkit.testing.files import scenario_files
 from loopkit.testing.goals import Goal
 from loopkit.testing.judging import judge, run_case
@@ -25,7 +25,7 @@ from loopkit.testing.playing import Run, play
 from loopkit.testing.recording import NotRecordable, Recording, record
 from loopkit.testing.recording import target as recording_target
 from loopkit.testing.results import CaseResult, Failure
-from loopkit.testing.same import Difference, difference
+from loopkit.testing.run_comparison import Difference, difference
 from loopkit.testing.selection import NotAnExpression, Selection, selection
 from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite
 from loopkit.testing.trace import Trace, trace

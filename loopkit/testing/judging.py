@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from loopkit.language.load import DocPath
-from loopkit.testing.expectations import missed
+from loopkit.testing.expectations import misses
 from loopkit.testing.expectations.route import ended
 from loopkit.testing.leftovers import leftovers
 from loopkit.testing.playing import Run, play
@@ -59,7 +59,7 @@ def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
         shown = (f"it {ended(run)}, by", f"path: [{', '.join(run.path)}]")
         yield _failure(suite, place, "expects-nothing", message, help=remedy, shown=shown, key=True)
         return
-    for miss in missed(run, expect):
+    for miss in misses(run, expect):
         path = (*at, "expect", *miss.at)
         code = f"expected-{str(miss.at[0]).replace('_', '-')}"
         yield _failure(suite, path, code, miss.message, shown=miss.shown)

@@ -66,7 +66,7 @@ class Playbill:
         return tuple(dict.fromkeys([*(e.target for e in self._back), *(e.id for e in self._back)]))
 
     @cached_property
-    def told(self) -> tuple[str, ...]:
+    def feedback_receivers(self) -> tuple[str, ...]:
         """The states that can get feedback."""
         return tuple(dict.fromkeys([*self.graph.authors, *(e.target for e in self._back)]))
 

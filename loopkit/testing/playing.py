@@ -76,11 +76,11 @@ class Stage:
             engines = self.suite.machines.engines
             app = App(journal, folder=folder, clock=clock, engines=engines)
             try:
-                self.run = await self._played(app)
+                self.run = await self._play(app)
             finally:
                 await app.close()
 
-    async def _played(self, app: App) -> Run:
+    async def _play(self, app: App) -> Run:
         resolved = _complete(self.suite.written.resolved(self.case), self.suite)
         script = Script(read_resolved(resolved), resolved, digest_of(resolved))
         case = self.suite.case(self.case)

@@ -15,8 +15,8 @@ from loopkit.language.load import DocPath, Loaded, Source, load
 from loopkit.machine.graph import Graph
 from loopkit.scenario import Case, LoadedScenario, load_file, unwritten
 from loopkit.testing.inputs import inputs_of, unwritten_inputs
-from loopkit.testing.names import unknown_names
 from loopkit.testing.playbill import Playbill
+from loopkit.testing.unknown_names import unknown_names
 
 SUFFIX = ".scenario.yaml"
 """How the names of scenario files with cases end."""

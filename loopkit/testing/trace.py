@@ -23,7 +23,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FeedbackGiven:
     """Feedback that a state gets for its next attempt."""
 
     to: str
@@ -50,7 +50,7 @@ class Trace:
     state: RunState
     path: list[str] = field(default_factory=list)
     judged: list[Judged] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[FeedbackGiven] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     emitted: list[str] = field(default_factory=list)
     revisions: Counter[str] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class Trace:
         return self.state.finished.outcome if self.state.finished else self.state.status
 
     @property
-    def said(self) -> str:
+    def closing_words(self) -> str:
         """The open question with its closed choices, or why the run is suspended."""
         question = self.state.question
         if self.state.status == "waiting" and question is not None:
@@ -105,7 +105,7 @@ def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
                 made.revisions.update((event.edge, event.target))
             for feedback in event.feedback:
                 attempt = run.attempts.get(feedback.to, 0) + 1
-                made.told.append(Told(feedback.to, attempt, feedback.text))
+                made.told.append(FeedbackGiven(feedback.to, attempt, feedback.text))
         case Emitted():
             made.emitted.append(event.name)
         case Intended(role="author" | "judge"):

@@ -12,9 +12,17 @@ from loopkit.language.guard.paths import ITEMS
 from loopkit.validators.cycles import shortest_cycles
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.path_values import (
+    MAX_HINTS,
+    Same,
+    choices,
+    same_as,
+    unknown,
+    value_text,
+    values_at,
+)
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
-from loopkit.validators.values import MAX_HINTS, Same, choices, same_as, unknown, values_at, word
 
 MAX_TOLD = 50
 """How many nodes of a circle are named."""
@@ -41,7 +49,7 @@ class Graph:
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, location: str, what: str, message: str, value: object) -> None:
-        steady = f"{what} {word(value)}"
+        steady = f"{what} {value_text(value)}"
         self.faults.append(Fault(f"{location}: {message}", steady, location, value=value))
 
     @property
@@ -49,7 +57,9 @@ class Graph:
         return len(self.faults) >= MAX_FAULTS
 
 
-async def check_acyclic(rule: AcyclicRule, subject: Subject, _setting: Setting) -> list[Fault]:
+async def check_acyclic(
+    rule: AcyclicRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
     """A fault for each id that is taken, each edge to no node, and a cycle of each knot of nodes.
 
     Nodes that all lead to each other are one knot. What is missing is no id and no edge: that it
@@ -70,10 +80,10 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
     for location, value in values_at(paths.nodes, data):
         node = same_as(value)
         if node is None:
-            message = f"`{word(value)}` is no id; a text or a number names a node"
+            message = f"`{value_text(value)}` is no id; a text or a number names a node"
             graph.fault(location, "no id", message, value)
         elif node in graph.places:
-            message = f"`{word(value)}` is taken already, at {graph.places[node]}"
+            message = f"`{value_text(value)}` is taken already, at {graph.places[node]}"
             graph.fault(location, "taken", message, value)
         else:
             graph.places[node] = location
@@ -120,7 +130,7 @@ def _pair(graph: Graph, location: str, value: object) -> Iterator[Edge]:
                 if first in value and second in value:
                     yield Edge(location, value[first], value[second])
                     return
-    graph.fault(location, "no edge", f"`{word(value)}` is no edge; {PAIR}", value)
+    graph.fault(location, "no edge", f"`{value_text(value)}` is no edge; {PAIR}", value)
 
 
 def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
@@ -130,7 +140,7 @@ def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
         return
     for value, node in ((edge.start, start), (edge.end, end)):
         if node not in graph.leads and not graph.is_full:
-            message = f"there is no node `{word(value)}`"
+            message = f"there is no node `{value_text(value)}`"
             known = words if len(graph.faults) < MAX_HINTS else ()
             graph.fault(edge.location, "no node", unknown(message, value, known), value)
 
@@ -138,7 +148,7 @@ def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
 def _cycles(graph: Graph) -> Iterator[Fault]:
     for cycle in shortest_cycles(graph.leads, MAX_FAULTS):
         ids = [value for _, value in cycle]
-        told = " → ".join(word(value) for value in (*ids[:MAX_TOLD], ids[0]))
+        told = " → ".join(value_text(value) for value in (*ids[:MAX_TOLD], ids[0]))
         if len(ids) > MAX_TOLD:
             told += f", through {len(ids) - MAX_TOLD:,} more behind the first {MAX_TOLD}"
         yield Fault(f"the nodes lead in a circle: {told}", f"circle {told}", value=ids)

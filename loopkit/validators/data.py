@@ -10,7 +10,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.language import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
 from loopkit.text.markdown import code_blocks
-from loopkit.validators.subject import Subject
+from loopkit.validators.judged_artifact import JudgedArtifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class NoData:
     reason: str
 
 
-def data_of(subject: Subject, *, tolerant: bool) -> object | NoData:
+def data_of(subject: JudgedArtifact, *, tolerant: bool) -> object | NoData:
     """The data of the artifact.
 
     A text has to be JSON, or else YAML with a mapping at the root, within the limits of a machine
@@ -38,7 +38,7 @@ def data_of(subject: Subject, *, tolerant: bool) -> object | NoData:
 @lru_cache(maxsize=64)
 def data_in(file: DataFile) -> object | NoData:
     """The data of a file, JSON or YAML."""
-    return data_of(Subject(file.file, file.text), tolerant=False)
+    return data_of(JudgedArtifact(file.file, file.text), tolerant=False)
 
 
 def place(lookup: Lookup) -> str:

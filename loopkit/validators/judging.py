@@ -38,11 +38,11 @@ from loopkit.validators.answer import (
     not_applicable,
 )
 from loopkit.validators.fault import CannotJudge, Fault, Found
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
-RuleCheck = Callable[[Any, Subject, Setting], Awaitable[Sequence[Fault] | Found]]
+RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Fault] | Found]]
 
 DETERMINISTIC: Mapping[type, str] = MappingProxyType(
     {
@@ -63,7 +63,7 @@ DETERMINISTIC: Mapping[type, str] = MappingProxyType(
 
 
 async def judge_deterministic(
-    name: str, rules: Sequence[Rule], subject: Subject, setting: Setting
+    name: str, rules: Sequence[Rule], subject: JudgedArtifact, setting: Setting
 ) -> Answer:
     """The answer of the validator `name`, from those of its rules that need no model.
 
@@ -74,14 +74,14 @@ async def judge_deterministic(
     or a command can contain.
     """
     answers = [
-        await _judge_by(rule, place, name, subject, setting) for place, rule in placed(rules)
+        await _judge_by(rule, place, name, subject, setting) for place, rule in with_places(rules)
     ]
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return combined(name, answers)
 
 
-def placed(rules: Sequence[Rule]) -> list[tuple[str, Rule]]:
+def with_places(rules: Sequence[Rule]) -> list[tuple[str, Rule]]:
     """The rules of a validator that need no model, each with the name of its place."""
     numbered = enumerate(rules)
     return [(f"{_kind(r)}[{i}]", r) for i, r in numbered if not isinstance(r, JudgeRule)]
@@ -96,7 +96,7 @@ def check_of(noun: type) -> RuleCheck:
 
 
 async def _judge_by(
-    rule: Rule, place: str, validator: str, subject: Subject, setting: Setting
+    rule: Rule, place: str, validator: str, subject: JudgedArtifact, setting: Setting
 ) -> Answer:
     setting = replace(setting, validator=validator, place=place)
     try:

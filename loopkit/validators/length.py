@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from loopkit.language import MaxCharsRule, MinCharsRule
 from loopkit.validators.fault import Fault, amount, counted
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def check_min_chars(rule: MinCharsRule, subject: Subject, _setting: Setting) -> list[Fault]:
+async def check_min_chars(
+    rule: MinCharsRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
     number = len(subject.content.strip())
     if number >= rule.min_chars:
         return []
@@ -17,7 +19,9 @@ async def check_min_chars(rule: MinCharsRule, subject: Subject, _setting: Settin
     return [Fault(message, "too short", value=number)]
 
 
-async def check_max_chars(rule: MaxCharsRule, subject: Subject, _setting: Setting) -> list[Fault]:
+async def check_max_chars(
+    rule: MaxCharsRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
     number = len(subject.content.strip())
     if number <= rule.max_chars:
         return []

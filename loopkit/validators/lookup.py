@@ -9,12 +9,19 @@ from loopkit.language import DataFile, Lookup, LookupRule
 from loopkit.language.guard import parse_path, select
 from loopkit.validators.data import NoData, data_in, data_of, place
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.path_values import (
+    MAX_HINTS,
+    choices,
+    same_as,
+    unknown,
+    value_text,
+    values_at,
+)
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
-from loopkit.validators.values import MAX_HINTS, choices, same_as, unknown, values_at, word
 
 
-async def check_lookup(rule: LookupRule, subject: Subject, setting: Setting) -> list[Fault]:
+async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
     """One fault for each value that is not known, at its location.
 
     What is missing is no value: that it has to be there is for `schema` to say. Where the known
@@ -56,13 +63,13 @@ def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Faul
     for index, (location, value) in enumerate(values_at(lookup.path, data)):
         if same_as(value) not in kinds:
             hints -= 1
-            message = f"`{word(value)}` is not known in {place(lookup)}"
+            message = f"`{value_text(value)}` is not known in {place(lookup)}"
             told = unknown(
                 f"{location}: {message}" if location else message,
                 value,
                 words if hints >= 0 else (),
             )
-            steady = f"unknown {word(value)}"
+            steady = f"unknown {value_text(value)}"
             yield Fault(told, steady, location, value=value, item=value, index=index)
 
 
@@ -76,7 +83,7 @@ def _source(name: str | DataFile, setting: Setting) -> object:
     if value is None:
         raise CannotJudge(f"`{name}` is not there, so nothing can be looked up in it")
     if isinstance(value, str) and not name.startswith("input."):
-        return _usable(name, data_of(Subject(name, value), tolerant=True))
+        return _usable(name, data_of(JudgedArtifact(name, value), tolerant=True))
     return value
 
 

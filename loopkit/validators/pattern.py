@@ -8,11 +8,13 @@ from loopkit.language import MatchesRule, NotMatchesRule
 from loopkit.text.markdown import without_code
 from loopkit.text.patterns import occurrences
 from loopkit.validators.fault import MAX_FAULTS, Fault, amount, counted
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def check_matches(rule: MatchesRule, subject: Subject, setting: Setting) -> list[Fault]:
+async def check_matches(
+    rule: MatchesRule, subject: JudgedArtifact, setting: Setting
+) -> list[Fault]:
     text = _searched(subject, outside_code=rule.outside_code)
     # With no upper limit there is no need to count on.
     enough = rule.count.min if rule.count.max is None else None
@@ -28,7 +30,7 @@ async def check_matches(rule: MatchesRule, subject: Subject, setting: Setting) -
 
 
 async def check_not_matches(
-    rule: NotMatchesRule, subject: Subject, setting: Setting
+    rule: NotMatchesRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
     text = _searched(subject, outside_code=rule.outside_code)
     faults: list[Fault] = []
@@ -43,11 +45,11 @@ async def check_not_matches(
     return faults
 
 
-def _searched(subject: Subject, *, outside_code: bool) -> str:
+def _searched(subject: JudgedArtifact, *, outside_code: bool) -> str:
     return without_code(subject.content) if outside_code else subject.content
 
 
-def _too_few(rule: MatchesRule, number: int, subject: Subject, setting: Setting) -> str:
+def _too_few(rule: MatchesRule, number: int, subject: JudgedArtifact, setting: Setting) -> str:
     where = "text outside code" if rule.outside_code else "text"
     if number or rule.count.min > 1:
         times, least = counted(number, "time"), amount(rule.count.min)

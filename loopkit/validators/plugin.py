@@ -23,8 +23,8 @@ from loopkit.plugins import Finding
 from loopkit.text import one_line
 from loopkit.validators.command import tail
 from loopkit.validators.fault import CannotJudge, Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 WORKER = ("-P", "-B", "-X", "utf8", "-m", "loopkit.plugins.worker")
 """Without the working folder among the modules, where an agent may write, and without bytecode."""
@@ -42,7 +42,7 @@ class _Found(BaseModel):
     error: str = ""
 
 
-async def check_python(rule: PythonRule, subject: Subject, setting: Setting) -> list[Fault]:
+async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
     """A fault for each finding of the plug-in.
 
     Whatever else comes of it is no verdict: raises CannotJudge, transient after a timeout.
@@ -70,7 +70,7 @@ def _environment(rule: PythonRule) -> dict[str, str]:
     return command_environment(rule.env, {"PYTHONPATH": path, "PYTHONHASHSEED": "0"})
 
 
-def _request(rule: PythonRule, subject: Subject, setting: Setting) -> dict[str, Any]:
+def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dict[str, Any]:
     return {
         "python": rule.python,
         "folder": rule.folder,

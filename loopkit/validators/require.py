@@ -11,11 +11,13 @@ from loopkit.language.guard.requirement import Known
 from loopkit.machine.known import over
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def check_require(rule: RequireRule, subject: Subject, setting: Setting) -> list[Fault]:
+async def check_require(
+    rule: RequireRule, subject: JudgedArtifact, setting: Setting
+) -> list[Fault]:
     """One fault for the artifact, or with `each` for every item that does not meet the condition.
 
     A path that leads to no item passes: to require that there are some is a rule of its own

@@ -7,11 +7,11 @@ from loopkit.language.datatypes import NotationError, conform, parse_type
 from loopkit.language.json_schema import NotJudged
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def check_schema(rule: SchemaRule, subject: Subject, _setting: Setting) -> list[Fault]:
+async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Setting) -> list[Fault]:
     """One fault for each part of the data that is wrong, at its location."""
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):

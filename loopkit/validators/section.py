@@ -6,11 +6,13 @@ from loopkit.language import SectionRule
 from loopkit.text import one_line
 from loopkit.text.markdown import has_section, section, title, title_has_text
 from loopkit.validators.fault import Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def check_section(rule: SectionRule, subject: Subject, _setting: Setting) -> list[Fault]:
+async def check_section(
+    rule: SectionRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
     message = _missing(rule, subject.content)
     return [Fault(message, f"section {rule.section}")] if message else []
 

@@ -30,7 +30,7 @@ def review(engine: Engine, run: RunState) -> str:
     question = run.question
     if question is None:
         return ""
-    artifacts, report = engine.shown(run)
+    artifacts, report = engine.question_contents(run)
     parts = [
         *_artifacts(run, artifacts),
         *_judged(run, report),

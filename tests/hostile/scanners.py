@@ -21,7 +21,7 @@ from loopkit.agents.command import read_stream_json
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.retry_after import retry_after_s
 from loopkit.checks.mentions import in_template
-from loopkit.document import written
+from loopkit.document import to_yaml
 from loopkit.drive.fields import extract
 from loopkit.engine.events import Artifact
 from loopkit.engine.identity import finding_id
@@ -134,7 +134,7 @@ SCANNERS: dict[str, Callable[[str], object]] = {
     "error": lambda text: as_agent_error(RuntimeError(f"litellm.APIError: {text}")),
     "refused": refused_by_server,
     "retry_after": lambda text: retry_after_s(headers(text)),
-    "written": lambda text: written({"a": text}),
+    "written": lambda text: to_yaml({"a": text}),
     "mentions": lambda text: in_template(f"{{{{ {text} }}}}{text}"),
     "template": parse_template,
     "guard": parse_guard,

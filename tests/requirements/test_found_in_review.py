@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.cast import NotRunnable, refuse_misnamed
+from loopkit.agents.assignment import NotRunnable, refuse_misnamed
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun

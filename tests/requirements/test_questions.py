@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.cast import NotRunnable
+from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.work.human import AnswerRefused
 from tests.support import Desk, Played, scenario
 

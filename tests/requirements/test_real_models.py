@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.cast import NotRunnable, with_models
+from loopkit.agents.assignment import NotRunnable, with_models
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import Failed, Held, Intended, Replied
 from loopkit.language.load import load

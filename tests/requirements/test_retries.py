@@ -189,8 +189,8 @@ def test_a_call_that_was_aborted_while_it_tried_a_provider_keeps_nobody_waiting(
 
 def test_a_probe_that_nobody_answered_for_lets_the_next_one_try() -> None:
     breakers = Breakers(threshold=1, cooldown_s=10)
-    breakers.failed("p", now=0)
-    assert breakers.wait("p", now=11) == 0
-    assert breakers.wait("p", now=11) == PROBE_S
-    breakers.dropped("p")
-    assert breakers.wait("p", now=11) == 0
+    breakers.record_failure("p", now=0)
+    assert breakers.seconds_to_wait("p", now=11) == 0
+    assert breakers.seconds_to_wait("p", now=11) == PROBE_S
+    breakers.release_probe("p")
+    assert breakers.seconds_to_wait("p", now=11) == 0

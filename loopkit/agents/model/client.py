@@ -74,7 +74,7 @@ def _imported() -> ModuleType:
         import litellm  # noqa: PLC0415 - it costs more than a second
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
-        from loopkit.agents.model.guarded import guard  # noqa: PLC0415 - so does its HTTP client
+        from loopkit.agents.model.http_guard import guard_transports  # noqa: PLC0415 - so does its HTTP client
     finally:
         if was_collecting:
             gc.enable()
@@ -84,7 +84,7 @@ def _imported() -> ModuleType:
     # It quotes what a server sent, as it is.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     litellm.suppress_debug_info = True
-    guard(AsyncHTTPHandler)
+    guard_transports(AsyncHTTPHandler)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
     return litellm

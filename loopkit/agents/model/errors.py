@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from loopkit.agents.model.evidence import Evidence, evidence
+from loopkit.agents.model.failure_cause import FailureCause, cause_of
 from loopkit.agents.model.retry_after import retry_after_s
 from loopkit.agents.port import AgentError
 
@@ -39,12 +39,12 @@ def as_agent_error(error: Exception) -> AgentError:
     `charged` is set where the provider may have billed the call all the same. A named wait is
     kept for every class: a run that is suspended goes on after it.
     """
-    seen = evidence(error)
+    seen = cause_of(error)
     found = next((found for rule in RULES if (found := rule(seen)) is not None), None)
     return found or AgentError("fatal", f"the model could not be called: {seen.said}")
 
 
-def _no_key(seen: Evidence) -> AgentError | None:
+def _no_key(seen: FailureCause) -> AgentError | None:
     if seen.has_come_back or not _KEYLESS.search(seen.texts):
         return None
     named = _VARIABLE.search(seen.texts)
@@ -52,7 +52,7 @@ def _no_key(seen: Evidence) -> AgentError | None:
     return AgentError("fatal", f"no API key: set {variable} (or `api_key_env:` of the agent)")
 
 
-def _no_quota(seen: Evidence) -> AgentError | None:
+def _no_quota(seen: FailureCause) -> AgentError | None:
     if "BudgetExceededError" in seen.kinds:
         return AgentError("fatal", f"LiteLLM's own budget is used up: {seen.said}")
     is_broke = seen.codes & QUOTA or "credit balance is too low" in seen.said
@@ -63,13 +63,13 @@ def _no_quota(seen: Evidence) -> AgentError | None:
     return AgentError("fatal", message, retry_after_s=retry_after_s(seen.headers))
 
 
-def _other_shape(seen: Evidence) -> AgentError | None:
+def _other_shape(seen: FailureCause) -> AgentError | None:
     if "JSONSchemaValidationError" not in seen.kinds:
         return None
     return AgentError("content", "the answer does not fit the agent's `schema:`", charged=True)
 
 
-def _too_long(seen: Evidence) -> AgentError | None:
+def _too_long(seen: FailureCause) -> AgentError | None:
     by_kind = "ContextWindowExceededError" in seen.kinds
     if not by_kind and seen.answered != 413 and not seen.codes & TOO_LONG:
         return None
@@ -77,14 +77,14 @@ def _too_long(seen: Evidence) -> AgentError | None:
     return AgentError("fatal", _told("the prompt is too long for the model", seen, remedy))
 
 
-def _policy(seen: Evidence) -> AgentError | None:
+def _policy(seen: FailureCause) -> AgentError | None:
     if "ContentPolicyViolationError" not in seen.kinds and not seen.codes & POLICY:
         return None
     cause, remedy = "the provider's content policy refuses this", "change the prompt or the model"
     return AgentError("fatal", _told(cause, seen, remedy))
 
 
-def _no_address(seen: Evidence) -> AgentError | None:
+def _no_address(seen: FailureCause) -> AgentError | None:
     if seen.names("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError"):
         return AgentError("fatal", "`base_url:` is no address: write http://… or https://…")
     if not seen.has_come_back and (wrong := _WRONG_ADDRESS.search(seen.texts)):
@@ -96,7 +96,7 @@ def _no_address(seen: Evidence) -> AgentError | None:
     return None
 
 
-def _not_taken(seen: Evidence) -> AgentError | None:
+def _not_taken(seen: FailureCause) -> AgentError | None:
     """What our own guard refused."""
     if seen.names("SentElsewhere"):
         cause = f"{_place(seen)} sends the call on to another host, and neither prompt nor key go"
@@ -107,7 +107,7 @@ def _not_taken(seen: Evidence) -> AgentError | None:
     return None
 
 
-def _not_reached(seen: Evidence) -> AgentError | None:
+def _not_reached(seen: FailureCause) -> AgentError | None:
     if seen.names("ClientProxyConnectionError", "ProxyError"):
         remedy = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
         return AgentError("transient", f"the proxy of the environment does not answer: {remedy}")
@@ -121,27 +121,27 @@ def _not_reached(seen: Evidence) -> AgentError | None:
     return None
 
 
-def _late(seen: Evidence) -> AgentError | None:
+def _late(seen: FailureCause) -> AgentError | None:
     if seen.answered or not seen.names("TimeoutException", "APITimeoutError", "TimeoutError"):
         return None
     return AgentError("transient", f"no answer in time from {_place(seen)}", charged=True)
 
 
-def _lost(seen: Evidence) -> AgentError | None:
+def _lost(seen: FailureCause) -> AgentError | None:
     if "RequestError" not in seen.kinds:
         return None
     message = f"the connection to {_place(seen)} broke before the answer was complete"
     return AgentError("transient", message, charged=True)
 
 
-def _web_page(seen: Evidence) -> AgentError | None:
+def _web_page(seen: FailureCause) -> AgentError | None:
     if not seen.is_web_page:
         return None
     cause = "the answer is not from a model server (HTML instead of JSON)"
     return AgentError("fatal", f"{cause}: check `base_url:`")
 
 
-def _misconfigured(seen: Evidence) -> AgentError | None:
+def _misconfigured(seen: FailureCause) -> AgentError | None:
     if "LLM Provider NOT provided" in seen.texts or "LiteLLMUnknownProvider" in seen.kinds:
         model = getattr(seen.error, "model", "")
         remedy = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
@@ -155,7 +155,7 @@ def _misconfigured(seen: Evidence) -> AgentError | None:
     return None
 
 
-def _refused(seen: Evidence) -> AgentError | None:
+def _refused(seen: FailureCause) -> AgentError | None:
     """By the status that the server answered, or that LiteLLM gave to a call it did not make."""
     status = seen.status
     if status is None or (seen.answered is None and not 400 <= status < 500):
@@ -189,7 +189,7 @@ _REFUSED = {
 }
 
 
-def _unreadable(seen: Evidence) -> AgentError | None:
+def _unreadable(seen: FailureCause) -> AgentError | None:
     is_failure = (seen.status or 0) >= 500 or "APIResponseValidationError" in seen.kinds
     if not is_failure and not seen.has_come_back:
         return None
@@ -198,23 +198,23 @@ def _unreadable(seen: Evidence) -> AgentError | None:
     return AgentError("transient", _told(cause, seen), charged=True)
 
 
-def _told(cause: str, seen: Evidence, remedy: str = "") -> str:
+def _told(cause: str, seen: FailureCause, remedy: str = "") -> str:
     """Cause, the words of the other side where there are any, and what to do."""
     message = f"{cause}: {seen.said}" if seen.said else cause
     return f"{message}; {remedy}" if remedy else message
 
 
-def _own_variable(seen: Evidence) -> str:
+def _own_variable(seen: FailureCause) -> str:
     provider = getattr(seen.error, "llm_provider", None)
     is_name = isinstance(provider, str) and provider.isidentifier()
     return f", or {str(provider).upper()}_API_KEY" if is_name else ""
 
 
-def _place(seen: Evidence) -> str:
+def _place(seen: FailureCause) -> str:
     return seen.origin or "the provider"
 
 
-RULES: tuple[Callable[[Evidence], AgentError | None], ...] = (
+RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (
     _not_taken, _other_shape, _no_key, _no_quota, _too_long, _policy, _no_address, _not_reached,
     _late, _lost, _web_page, _misconfigured, _refused, _unreadable,
 )  # fmt: skip

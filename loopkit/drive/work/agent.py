@@ -5,15 +5,15 @@ from __future__ import annotations
 from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.artifacts import authored, faulty
-from loopkit.drive.calls import Work, call, conversation, no_files, usable_reply
+from loopkit.drive.artifacts import faulty, make_artifact
+from loopkit.drive.calls import CallSeries, call, conversation, no_files, usable_reply
 from loopkit.drive.ladder import model_for, provider_of
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
-from loopkit.drive.work.place import files_reader, output_reader, workspace
+from loopkit.drive.work.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
-from loopkit.engine.names import previous, render, template_names
 from loopkit.engine.state import Exchange
+from loopkit.engine.template_values import previous, render, template_names
 from loopkit.language import (
     Agent,
     AgentState,
@@ -35,7 +35,7 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     patterns = active.program.machine.patterns
     try:
         reply = await _reply(active, name, state, agent, output)
-        artifact = authored(reply, agent, output, name, attempt, patterns)
+        artifact = make_artifact(reply, agent, output, name, attempt, patterns)
     except CallFailed as failed:
         if failed.error_class != "content":
             raise
@@ -74,7 +74,7 @@ async def _reply(
     model = model_for(active, agent, name)
     is_program = isinstance(agent, CommandAgent) and not isinstance(port, FunctionAgentPort)
     leaves_files = is_program and active.program.graph.judged
-    work = Work(
+    work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
         agent=state.agent,
         place=name,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.deadline import time_limited
+from loopkit.drive.deadline import limit_time
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.work.judging_commands import with_commands
-from loopkit.drive.work.place import workspace
+from loopkit.drive.work.state_files import workspace
 from loopkit.engine.events import Baselined, Event, Outcome, Ran, Suspended, Worked
 from loopkit.engine.macrostep import suspension
 from loopkit.language import CommandRule, JudgeRule, ValidateState
@@ -21,7 +21,7 @@ from loopkit.language.template import TemplateError
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.command import baseline_of
 from loopkit.validators.fault import CannotJudge
-from loopkit.validators.judging import placed
+from loopkit.validators.judging import with_places
 from loopkit.validators.setting import Setting
 
 REMEDY = "mend it and resume the run: nothing has been done yet"
@@ -47,7 +47,7 @@ async def take_baselines(active: ActiveRun) -> bool:
     for due in list(_due(active)):
         if active.stopping:
             return False
-        event = await _taken(active, due)
+        event = await _run_baseline(active, due)
         await active.append(event)
         if not isinstance(event, Baselined):
             return False
@@ -62,7 +62,7 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
         for validator, rules in program.validators_of(state).items():
             fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
             known = active.state.baselines.get((name, validator), {})
-            for place, rule in placed(fixed):
+            for place, rule in with_places(fixed):
                 is_due = isinstance(rule, CommandRule) and rule.baseline and place not in known
                 if is_due and _may_apply(active, rule.guard):
                     assert isinstance(rule, CommandRule)
@@ -77,12 +77,12 @@ def _may_apply(active: ActiveRun, guard: str | None) -> bool:
     return truth(expand(parse(guard), active.program.named_guards).tree, facts) is not False
 
 
-async def _taken(active: ActiveRun, due: _Due) -> Event:
+async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     """What the command found, or the suspension where it came to no verdict."""
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:
-        async with time_limited(active):
+        async with limit_time(active):
             found = await baseline_of(due.rule, _setting(active, due, ran))
     except LimitReached as reached:
         remedy = raising(active.state.run, reached)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import Work, call, no_files, usable_reply
+from loopkit.drive.calls import CallSeries, call, no_files, usable_reply
 from loopkit.drive.fields import body, extract
-from loopkit.drive.work.place import files_reader, output_reader, workspace
+from loopkit.drive.work.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Usage, Worked
-from loopkit.engine.names import render
+from loopkit.engine.template_values import render
 from loopkit.language import CommandState, Output, Retry
 from loopkit.machine.codes import MISSING
 from loopkit.machine.graph import output_of
@@ -78,7 +78,7 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
             workspace=result.workspace,
         )
 
-    work = Work(
+    work = CallSeries(
         task=f"{name}:{run.visit}:run",
         agent=name,
         place=name,

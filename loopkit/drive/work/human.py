@@ -17,9 +17,9 @@ class AnswerRefused(Exception):
     """An answer that the question does not take; the message says why and what it takes."""
 
 
-def answered(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
+def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
     """The completed work of the active human state; raises AnswerRefused."""
-    answer = accepted(engine, run, state, answer)
+    answer = check_answer(engine, run, state, answer)
     return Worked(
         state=run.state,
         visit=run.visit,
@@ -30,7 +30,9 @@ def answered(engine: Engine, run: RunState, state: HumanState, answer: HumanAnsw
     )
 
 
-def accepted(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> HumanAnswer:
+def check_answer(
+    engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
+) -> HumanAnswer:
     """The answer with its form complete; raises AnswerRefused."""
     choice = next((c for c in engine.closed_choices(run) if c.name == answer.choice), None)
     if choice is None:

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import Work, call, conversation, exchanges_of
+from loopkit.drive.calls import CallSeries, call, conversation, exchanges_of
 from loopkit.drive.ladder import model_for, provider_of
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.work.place import workspace
+from loopkit.drive.work.state_files import workspace
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.language import Agent, CommandAgent, JudgeRule, ModelAgent
@@ -67,9 +67,9 @@ class Judge:
         return model_for(self.active, self.agent, self.author)
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> CallSeries:
         port = self.active.agents[self.rule.judge]
-        return Work(
+        return CallSeries(
             task=self._task,
             agent=self.rule.judge,
             place=self.validator,

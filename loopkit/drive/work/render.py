@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.fields import body, extract
 from loopkit.engine.events import Artifact, Worked
-from loopkit.engine.names import render, value_of
+from loopkit.engine.template_values import render, value_of
 from loopkit.language import RenderState
 from loopkit.machine.graph import output_of
 

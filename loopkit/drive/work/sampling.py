@@ -11,16 +11,18 @@ from loopkit.drive.work.judge import Judge, opinion
 from loopkit.engine.findings import Answer
 from loopkit.engine.ledger.opinions import confirmed, voted
 from loopkit.validators.judge import judge_prompt
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def ask_all(judges: Sequence[Judge], subject: Subject, setting: Setting) -> list[Answer]:
+async def ask_all(
+    judges: Sequence[Judge], subject: JudgedArtifact, setting: Setting
+) -> list[Answer]:
     """The answers of all judges, asked concurrently; raises LimitReached."""
     return await _together(ask(judge, subject, setting) for judge in judges)
 
 
-async def ask(judge: Judge, subject: Subject, setting: Setting) -> Answer:
+async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
     """One judge's answer: that of its samples together, and confirmed where its rule wants that.
 
     Each sample, and the second opinion, is a conversation of its own.

@@ -6,22 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.deadline import time_limited
+from loopkit.drive.deadline import limit_time
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.work.judge import Judge
 from loopkit.drive.work.judging_commands import result_index, with_commands
-from loopkit.drive.work.place import workspace
 from loopkit.drive.work.sampling import ask_all
+from loopkit.drive.work.state_files import workspace
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, Outcome, Ran, Worked
 from loopkit.engine.findings import Answer, Finding, Report
 from loopkit.engine.identity import OF_ARTIFACT, finding_id
-from loopkit.engine.names import AllNames, attempt_of
 from loopkit.engine.state import Round
+from loopkit.engine.template_values import AllNames, attempt_of
 from loopkit.language import JudgeRule, Rule, ValidateState
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
@@ -84,10 +84,10 @@ async def _panel(
     def settled(answers: Iterable[Answer]) -> tuple[Answer, ...]:
         return tuple(ledger.settled(answers, earlier, state, levels))
 
-    subject = Subject(artifact.name, artifact.text, artifact.data, artifact.is_data)
+    subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     setting = _setting(active, state)
     answers: list[Answer] = []
-    async with time_limited(active):
+    async with limit_time(active):
         for validator, fixed in _fixed(active, state):
             own = _own(active, name, validator, setting, ran)
             answers += settled([await judge_deterministic(validator, fixed, subject, own)])

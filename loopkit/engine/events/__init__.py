@@ -11,6 +11,15 @@ import json
 
 from loopkit.engine.events.calls import Failed, Held, InDoubt, Intended, Replied, Settled
 from loopkit.engine.events.event import EVENT_VERSION, Event, Outcome, Policy, Role
+from loopkit.engine.events.payloads import (
+    Artifact,
+    Choice,
+    Feedback,
+    HumanAnswer,
+    Ran,
+    RefusedCall,
+    Usage,
+)
 from loopkit.engine.events.runs import (
     Cancelled,
     Claimed,
@@ -21,15 +30,6 @@ from loopkit.engine.events.runs import (
     Suspended,
 )
 from loopkit.engine.events.steps import Baselined, Decided, Emitted, Entered, Waiting, Worked
-from loopkit.engine.events.values import (
-    Artifact,
-    Choice,
-    Feedback,
-    HumanAnswer,
-    Ran,
-    RefusedCall,
-    Usage,
-)
 from loopkit.engine.records import read_record
 from loopkit.text import one_line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from loopkit.engine.events.event import Event, Policy, Role
-from loopkit.engine.events.values import Usage
+from loopkit.engine.events.payloads import Usage
 from loopkit.engine.findings import ErrorClass
 
 

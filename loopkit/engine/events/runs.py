@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.values import Ran, RefusedCall
+from loopkit.engine.events.payloads import Ran, RefusedCall
 
 
 class Started(Event, frozen=True, kw_only=True):

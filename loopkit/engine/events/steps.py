@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from loopkit.engine.events.event import Event, Outcome
-from loopkit.engine.events.values import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall
+from loopkit.engine.events.payloads import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall
 from loopkit.engine.findings import Report
 
 

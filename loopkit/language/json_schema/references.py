@@ -14,8 +14,8 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from loopkit.language.json_schema.excerpts import excerpt
 from loopkit.language.json_schema.judging import NotJudged, judging
-from loopkit.language.json_schema.words import shown
 
 ROOM = 40
 """How many calls a lookup needs at most.
@@ -56,7 +56,7 @@ def _have_room(calls: int) -> None:
 
 
 def shown_reference(reference: str) -> str:
-    return shown(reference)[1:-1]
+    return excerpt(reference)[1:-1]
 
 
 def resolver_of(schema: Mapping[str, Any]) -> Resolver:

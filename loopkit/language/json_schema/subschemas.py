@@ -7,9 +7,9 @@ from typing import Any
 
 from jsonschema import ValidationError
 
+from loopkit.language.json_schema.excerpts import excerpt, join_excerpts
 from loopkit.language.json_schema.references import looked_up
-from loopkit.language.json_schema.values import Errors, Keyword, Validator, is_found
-from loopkit.language.json_schema.words import listed, shown
+from loopkit.language.json_schema.value_keywords import Errors, Keyword, Validator, is_found
 
 Object = Mapping[str, Any]
 Schema = bool | Mapping[str, Any]
@@ -26,7 +26,7 @@ def errors_in(
 ) -> Errors:
     """What a value, at a step of its own, breaks in an inner schema."""
     if schema is False:
-        error = ValidationError(f"{shown(instance)} is not allowed here")
+        error = ValidationError(f"{excerpt(instance)} is not allowed here")
         if path is not None:
             error.path.appendleft(path)
         return iter((error,))
@@ -84,7 +84,7 @@ def _additional(instance: Object, holder: Object) -> Iterator[str]:
 
 def unexpected(extras: Sequence[object]) -> str:
     """`'a', 'b' were unexpected`, the first few of them."""
-    return f"{listed(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
+    return f"{join_excerpts(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
 
 
 def _property_names(validator: Validator, schema: Schema, instance: Any, _: Object) -> Errors:
@@ -113,7 +113,7 @@ def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) 
         return
     first = len(holder.get("prefixItems", ()))
     if schema is False and len(instance) > first:
-        extra = listed(instance[first : first + 6])
+        extra = join_excerpts(instance[first : first + 6])
         yield ValidationError(f"Expected at most {first} items but found more: {extra}")
     elif schema is not False:
         for index in range(first, len(instance)):
@@ -131,7 +131,7 @@ def _contains(validator: Validator, schema: Schema, instance: Any, holder: Objec
         wanted = "does not contain items matching the given schema"
         if found:
             wanted = f"has {found:,} items matching the given schema (expected at least {least})"
-        yield ValidationError(f"{shown(instance)} {wanted}")
+        yield ValidationError(f"{excerpt(instance)} {wanted}")
 
 
 def _all_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
@@ -149,16 +149,18 @@ def _one_of(validator: Validator, schemas: Sequence[Schema], instance: object, _
     if not fitting:
         yield _under_none(instance)
     elif len(fitting) > 1:
-        yield ValidationError(f"{shown(instance)} is valid under each of {listed(fitting, 2)}")
+        yield ValidationError(
+            f"{excerpt(instance)} is valid under each of {join_excerpts(fitting, 2)}"
+        )
 
 
 def _under_none(instance: object) -> ValidationError:
-    return ValidationError(f"{shown(instance)} is not valid under any of the given schemas")
+    return ValidationError(f"{excerpt(instance)} is not valid under any of the given schemas")
 
 
 def _not(validator: Validator, schema: Schema, instance: object, _: Any) -> Errors:
     if is_valid(validator, instance, schema):
-        yield ValidationError(f"{shown(instance)} should not be valid under {shown(schema)}")
+        yield ValidationError(f"{excerpt(instance)} should not be valid under {excerpt(schema)}")
 
 
 def _if(validator: Validator, schema: Schema, instance: object, holder: Object) -> Errors:

@@ -10,7 +10,7 @@ from jsonschema import ValidationError
 from loopkit.language.json_schema.judging import judging
 from loopkit.language.json_schema.references import looked_up
 from loopkit.language.json_schema.subschemas import Object, Schema, is_valid, unexpected
-from loopkit.language.json_schema.values import Errors, Keyword, Validator, is_found
+from loopkit.language.json_schema.value_keywords import Errors, Keyword, Validator, is_found
 
 
 def _properties(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:

@@ -14,7 +14,7 @@ from loopkit.language.json_schema.judging import TIME_FOR_EACH_S, judging, judgi
 from loopkit.language.json_schema.references import metaschema_resolver, resolver_of
 from loopkit.language.json_schema.subschemas import SUBSCHEMA_KEYWORDS, errors_in
 from loopkit.language.json_schema.unevaluated import UNEVALUATED_KEYWORDS
-from loopkit.language.json_schema.values import VALUE_KEYWORDS, Keyword
+from loopkit.language.json_schema.value_keywords import VALUE_KEYWORDS, Keyword
 
 
 def errors(value: object, schema: Mapping[str, Any], most: int | None) -> list[ValidationError]:

@@ -6,9 +6,9 @@ plain data only, calls nothing, and ends within about a second.
 
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.filters import untrusted
+from loopkit.language.template.plain_data import FieldedText, Record, to_text
 from loopkit.language.template.rendering import Template, check, parse
 from loopkit.language.template.shapes import Anything, Fields, Items, Scalar, Shape
-from loopkit.language.template.values import FieldedText, Record, printed
 
 __all__ = [
     "Anything",
@@ -22,6 +22,6 @@ __all__ = [
     "TemplateError",
     "check",
     "parse",
-    "printed",
+    "to_text",
     "untrusted",
 ]

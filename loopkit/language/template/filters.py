@@ -15,8 +15,8 @@ from jinja2.runtime import Context
 from jinja2.tests import TESTS as _JINJAS_TESTS
 
 from loopkit.language.template.errors import Refusal
-from loopkit.language.template.meter import MAX_WORK, NODE, glance, spend, weigh
-from loopkit.language.template.values import as_json, printed
+from loopkit.language.template.meter import MAX_WORK, NODE, deep_units, shallow_units, spend
+from loopkit.language.template.plain_data import as_json, to_text
 from loopkit.text import or_empty
 
 Function = Callable[..., Any]
@@ -46,7 +46,7 @@ def metered(function: Function, cost: Cost) -> Function:
         result = function(*args, **options)
         if isinstance(result, Iterator):
             result = list(islice(result, MAX_WORK // NODE))
-        spend(2 * glance(result))
+        spend(2 * shallow_units(result))
         return result
 
     return call
@@ -71,7 +71,7 @@ def mark_of(text: str, digits: int = 12) -> str:
 
 
 def _replaced(text: str, old: object, new: object, count: int = -1) -> str:
-    before, after = printed(old), printed(new)
+    before, after = to_text(old), to_text(new)
     spend(2 * text.count(before) * len(after))
     return text.replace(before, after, count)
 
@@ -107,7 +107,7 @@ def _formatted(text: str, *values: object) -> str:
     if "%" in _DIRECTIVE.sub("", text):
         raise Refusal("`format` takes directives such as %s, %d and %.2f", code="template-data")
     return text % tuple(
-        value if isinstance(value, (int, float)) else printed(value) for value in values
+        value if isinstance(value, (int, float)) else to_text(value) for value in values
     )
 
 
@@ -118,8 +118,8 @@ def _joined(
     separator: object = "",
     attribute: str | None = None,
 ) -> str:
-    between = printed(separator)
-    texts = [printed(value) for value in _members(environment, values, attribute)]
+    between = to_text(separator)
+    texts = [to_text(value) for value in _members(environment, values, attribute)]
     spend(2 * len(between) * len(texts))
     return between.join(texts)
 
@@ -173,7 +173,7 @@ def of_text(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(value: object, *args: object, **options: object) -> object:
-        return function(printed(value), *args, **options)
+        return function(to_text(value), *args, **options)
 
     return call
 
@@ -183,24 +183,24 @@ def _nothing(_: object) -> int:
 
 
 def _read(value: object) -> int:
-    return 2 * glance(value)
+    return 2 * shallow_units(value)
 
 
 def _read_slowly(value: object) -> int:
-    return 8 * glance(value)
+    return 8 * shallow_units(value)
 
 
 def _listed(value: object) -> int:
     """Each character of a text becomes an item of a list."""
-    return NODE * len(value) if isinstance(value, str) else 2 * glance(value)
+    return NODE * len(value) if isinstance(value, str) else 2 * shallow_units(value)
 
 
 def _sorted(value: object) -> int:
-    return _listed(value) + 4 * weigh(value)
+    return _listed(value) + 4 * deep_units(value)
 
 
 def _compared(value: object) -> int:
-    return 4 * weigh(value)
+    return 4 * deep_units(value)
 
 
 _TEXT_FILTERS: Mapping[str, Function] = {

@@ -57,7 +57,7 @@ def step(parts: int) -> bool:
     return True
 
 
-def glance(value: object) -> int:
+def shallow_units(value: object) -> int:
     """Return the units for reading `value` without what its items hold."""
     if isinstance(value, str):
         return len(value)
@@ -66,7 +66,7 @@ def glance(value: object) -> int:
     return NODE
 
 
-def weigh(value: object) -> int:
+def deep_units(value: object) -> int:
     """Return the units for reading all of `value`, which may hold one thing exponentially often.
 
     Stops when there are more than the rendering has left.

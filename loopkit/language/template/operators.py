@@ -9,8 +9,8 @@ from typing import Any
 
 from loopkit.language.template.errors import Refusal
 from loopkit.language.template.filters import metered
-from loopkit.language.template.meter import glance, spend, step, weigh
-from loopkit.language.template.values import printed
+from loopkit.language.template.meter import deep_units, shallow_units, spend, step
+from loopkit.language.template.plain_data import to_text
 
 MAX_RANGE = 1_000
 _LARGEST = 2**63
@@ -46,7 +46,7 @@ def _multiplied(left: Any, right: Any) -> Any:
 
 
 def _concatenated(values: list[object]) -> str:
-    return "".join(map(printed, values))
+    return "".join(map(to_text, values))
 
 
 _COMPARISONS: Mapping[object, Callable[[Any, Any], bool]] = {
@@ -86,20 +86,20 @@ def _itself(value: object) -> object:
 
 
 def _read_twice(value: object) -> int:
-    return 2 * weigh(value)
+    return 2 * deep_units(value)
 
 
 OPERATORS: Mapping[str, Callable[..., Any]] = {
-    "+": metered(_added, glance),
-    "-": metered(_numbers_only("-", operator.sub), glance),
-    "*": metered(_multiplied, glance),
-    "/": metered(_numbers_only("/", operator.truediv), glance),
-    "//": metered(_numbers_only("//", operator.floordiv), glance),
-    "%": metered(_numbers_only("%", operator.mod), glance),
-    "~": metered(_concatenated, weigh),
-    "compare": metered(_holds, weigh),
-    "[:]": metered(_sliced, glance),
-    "range()": metered(_range, glance),
+    "+": metered(_added, shallow_units),
+    "-": metered(_numbers_only("-", operator.sub), shallow_units),
+    "*": metered(_multiplied, shallow_units),
+    "/": metered(_numbers_only("/", operator.truediv), shallow_units),
+    "//": metered(_numbers_only("//", operator.floordiv), shallow_units),
+    "%": metered(_numbers_only("%", operator.mod), shallow_units),
+    "~": metered(_concatenated, deep_units),
+    "compare": metered(_holds, deep_units),
+    "[:]": metered(_sliced, shallow_units),
+    "range()": metered(_range, shallow_units),
     # A list written in a template may hold another one many times, in many levels.
     "new": metered(_itself, _read_twice),
     "step": step,

@@ -12,7 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from loopkit.language.template.filters import FILTERS, TESTS
 from loopkit.language.template.meter import spend
 from loopkit.language.template.operators import OPERATORS
-from loopkit.language.template.values import FieldedText, Record, printed
+from loopkit.language.template.plain_data import FieldedText, Record, to_text
 
 _SHOWN = 100
 
@@ -68,7 +68,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def _no_member(self, key: object) -> Undefined:
         kind = "item" if isinstance(key, int) else "field"
-        shown = printed(key)[:_SHOWN]
+        shown = to_text(key)[:_SHOWN]
         return self.undefined(f"there is no {kind} `{shown}`")
 
 
@@ -85,7 +85,7 @@ def _fields_of(holder: object) -> Mapping[Any, object]:
 # Taking the context keeps Jinja from printing constants while it compiles.
 @pass_context
 def _finalize(_: Context, value: object) -> str:
-    text = printed(value)
+    text = to_text(value)
     spend(2 * len(text))
     return text
 

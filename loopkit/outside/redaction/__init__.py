@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from loopkit.outside.redaction.forms import SHORTEST, forms_of, squeezed
-from loopkit.outside.redaction.names import SECRET_NAME
 from loopkit.outside.redaction.occurrences import Occurrences
-from loopkit.outside.redaction.values import credentials_in, key_in
+from loopkit.outside.redaction.secret_names import SECRET_NAME
+from loopkit.outside.redaction.secret_values import credentials_in, key_in
 
 __all__ = [
     "SECRET_NAME",

@@ -5,16 +5,17 @@ attempts, facts that a later guard reads, inputs. `explore` goes through all tha
 over exactly the rows of facts that the states can produce.
 """
 
+from loopkit.proof.bounds.agent_calls import AgentCalls, Price
 from loopkit.proof.bounds.assumptions import NotDetermined
 from loopkit.proof.bounds.exploring import MOST_CONFIGURATIONS, explore
 from loopkit.proof.bounds.extremes import Endless
 from loopkit.proof.bounds.present import present_of
 from loopkit.proof.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.work import Price, Work
 from loopkit.proof.outcomes import Anatomy
 
 __all__ = [
     "MOST_CONFIGURATIONS",
+    "AgentCalls",
     "Anatomy",
     "Bounds",
     "Endless",
@@ -25,7 +26,6 @@ __all__ = [
     "Range",
     "Stuck",
     "Taken",
-    "Work",
     "explore",
     "present_of",
 ]

@@ -16,13 +16,13 @@ from fractions import Fraction
 from heapq import heappop, heappush
 
 from loopkit.language.guard.kleene import truth
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.assumptions import BLOCKED, Assumption, NotDetermined
 from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.extremes import weight_of
 from loopkit.proof.bounds.linear import Contradiction, Equations
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
-from loopkit.proof.bounds.work import Asked
 from loopkit.proof.outcomes.table import of_verdict
 
 OPEN_INPUT = "the runs depend on the input, which has to be given"

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from loopkit.language.guard import Guard
 from loopkit.machine.program import flat_facts
+from loopkit.proof.bounds.agent_calls import Asking, Price
 from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
@@ -17,7 +18,6 @@ from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.bounds.variables import Variables
-from loopkit.proof.bounds.work import Asking, Price
 from loopkit.proof.outcomes import Anatomy
 
 MOST_CONFIGURATIONS = 500_000

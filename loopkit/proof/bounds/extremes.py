@@ -8,9 +8,9 @@ from typing import Literal
 
 from loopkit.language import FinalState
 from loopkit.machine.graph import Graph
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import END, Explored
 from loopkit.proof.bounds.moves import Case, Move
-from loopkit.proof.bounds.work import Asked
 
 Measure = Literal["runs", "calls", "cost"]
 Number = int | float

@@ -10,10 +10,10 @@ from loopkit.language import AgentState, CommandState, FinalState, ValidateState
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.machine.graph import Edge, EdgeEvent
+from loopkit.proof.bounds.agent_calls import Asking, Spread
 from loopkit.proof.bounds.contexts import LIMITED, PROGRESS, number, readings
 from loopkit.proof.bounds.regions import alike
 from loopkit.proof.bounds.variables import OF_PROGRESS, Values, Variable, Variables, owner_of
-from loopkit.proof.bounds.work import Asking, Spread
 from loopkit.proof.outcomes import ROOM, Row, Table, faults_of, own_table
 from loopkit.proof.outcomes.table import of_verdict
 
@@ -51,7 +51,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class StateMoves:
     """Everything that can come of a state's work in one context."""
 
     moves: tuple[Move, ...]
@@ -80,13 +80,13 @@ class Moves:
         self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
         self._tables: dict[str, Table] = {}
         self._stand_ins: dict[Variable, Callable[[object], object]] = {}
-        self._known: dict[tuple[str, tuple[object, ...]], Ways] = {}
+        self._known: dict[tuple[str, tuple[object, ...]], StateMoves] = {}
         named = {v for read in variables.read.values() for v in read if v.kind == "fact"}
         self._left: dict[str, list[Variable]] = {name: [] for name in self._graph.states}
         for variable in sorted(named):
             self._left[owner_of(variable.name)].append(variable)
 
-    def of(self, name: str, values: Values) -> Ways:
+    def of(self, name: str, values: Values) -> StateMoves:
         """The ways out of a state in a configuration whose variables have these values."""
         parts = self._readings[name]
         key = (name, tuple([reading(values) for _, reading in parts]))
@@ -114,7 +114,7 @@ class Moves:
         for chosen in product(*flags):
             yield {ROOM + counter: flag for counter, flag in zip(free, chosen, strict=True)}
 
-    def _within(self, name: str, context: Row) -> Ways:
+    def _within(self, name: str, context: Row) -> StateMoves:
         """The ways out of a state in a context; what this does not name may be anything."""
         table = self._table(name)
         grouped: dict[Way, list[Case]] = {}
@@ -133,15 +133,15 @@ class Moves:
             if stuck is None and not is_left:
                 stuck = own
         if table.is_human and not grouped and stuck is None:
-            return Ways((), next(table.rows(context), {}), is_surely_stuck=True)
+            return StateMoves((), next(table.rows(context), {}), is_surely_stuck=True)
         for caught, broken in self._errors(name, context):
             grouped.setdefault(caught, []).extend(broken)
         moves = tuple(_move(way, cases) for way, cases in grouped.items())
         closed = frozenset(self._closed(name, moves, context))
         if stuck is None:
-            return Ways(moves, closed=closed)
+            return StateMoves(moves, closed=closed)
         surely = table.is_stuck(self._full(name, table, stuck, context))
-        return Ways(moves, stuck, surely, closed)
+        return StateMoves(moves, stuck, surely, closed)
 
     def _closed(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
         events = {move.event for move in moves}
@@ -249,7 +249,7 @@ def _move(way: Way, cases: list[Case]) -> Move:
     return Move(*way, tuple(cases), least)
 
 
-def _joined(every: Sequence[Ways]) -> Ways:
+def _joined(every: Sequence[StateMoves]) -> StateMoves:
     """What can come of a state's work in one of several contexts."""
     if len(every) == 1:
         return every[0]
@@ -259,6 +259,6 @@ def _joined(every: Sequence[Ways]) -> Ways:
         alike.setdefault(_way(move), {}).update({case.spread: case for case in move.cases})
     moves = tuple(_move(way, list(cases.values())) for way, cases in alike.items())
     stuck = next((w for w in every if w.stuck is not None and w.is_surely_stuck), None)
-    stuck = stuck or next((w for w in every if w.stuck is not None), Ways(()))
+    stuck = stuck or next((w for w in every if w.stuck is not None), StateMoves(()))
     closed = frozenset[str]().union(*(ways.closed for ways in every))
-    return Ways(moves, stuck.stuck, stuck.is_surely_stuck, closed)
+    return StateMoves(moves, stuck.stuck, stuck.is_surely_stuck, closed)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from loopkit.language import FinalState
 from loopkit.machine.graph import TOTAL, Edge
 from loopkit.proof.bounds.contexts import number
-from loopkit.proof.bounds.moves import Move, Moves, Ways, merged
+from loopkit.proof.bounds.moves import Move, Moves, StateMoves, merged
 from loopkit.proof.bounds.packing import Packing, live
 from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.splitting import Splitting
@@ -37,7 +37,7 @@ class Plan:
     moves: tuple[Move, ...] = ()
     changes: tuple[Change, ...] = ()
     """One for each move."""
-    ways: Ways = Ways(())
+    ways: StateMoves = StateMoves(())
 
 
 class Plans:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from loopkit.machine.graph import EdgeEvent
-from loopkit.proof.bounds.work import Asked
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes import Row
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import Configuration, Dead, Present
 from loopkit.proof.bounds.contexts import number
 from loopkit.proof.bounds.extremes import Aim, Number, Path, weight_of
@@ -12,7 +13,6 @@ from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.result import Extreme, Stuck, Taken
-from loopkit.proof.bounds.work import Asked
 from loopkit.proof.outcomes import Row
 
 

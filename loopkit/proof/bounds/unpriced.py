@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loopkit.proof.bounds.work import Asking
+from loopkit.proof.bounds.agent_calls import Asking
 
 
 def unpriced(asking: Asking, states: Iterable[str]) -> tuple[tuple[str, str], ...]:

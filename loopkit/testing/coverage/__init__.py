@@ -4,11 +4,13 @@
 tally = Tally()
 for name in suite.names:
     run_case(suite, name, lambda run, name=name: tally.add(suite, name, run))
-print(shown(tally.coverage()))
+print(coverage_text(tally.coverage()))
 ```
 """
 
+from loopkit.testing.coverage.coverage_report import coverage_text, data, percent
 from loopkit.testing.coverage.declared import goals_of
+from loopkit.testing.coverage.goal_words import goal_line, goal_text
 from loopkit.testing.coverage.measured import (
     Count,
     Coverage,
@@ -19,8 +21,6 @@ from loopkit.testing.coverage.measured import (
     impossible_goals,
 )
 from loopkit.testing.coverage.reached import Reached, reached
-from loopkit.testing.coverage.shown import data, percent, shown
-from loopkit.testing.coverage.words import line, words
 
 __all__ = [
     "Count",
@@ -30,12 +30,12 @@ __all__ = [
     "Reached",
     "Status",
     "Tally",
+    "coverage_text",
     "data",
+    "goal_line",
+    "goal_text",
     "goals_of",
     "impossible_goals",
-    "line",
     "percent",
     "reached",
-    "shown",
-    "words",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from loopkit.scenario import Expect
-from loopkit.testing.expectations import counts, findings, route, texts
+from loopkit.testing.expectations import counts, findings, route, written_texts
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Trace
 
@@ -14,17 +14,17 @@ EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
     route.outcome,
     route.verdicts,
     findings.findings,
-    texts.feedback,
-    texts.prompts,
+    written_texts.feedback,
+    written_texts.prompts,
     counts.revisions,
     counts.calls,
     counts.cost,
     route.events,
-    texts.artifacts,
+    written_texts.artifacts,
 )
 
 
-def missed(run: Trace, expect: Expect) -> Iterator[Miss]:
+def misses(run: Trace, expect: Expect) -> Iterator[Miss]:
     """Everything that did not come true, in the order in which the reference has the keys."""
     for judge in EXPECTATIONS:
         yield from judge(run, expect)

@@ -22,9 +22,9 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
         message = f"expected the run to be suspended as `{expect.reason}`, and it {ended(run)}"
         yield Miss(("reason",), message)
     for index, piece in enumerate(expect.says):
-        if piece.rstrip("\n") not in run.said:
+        if piece.rstrip("\n") not in run.closing_words:
             message = f"expected to read {one_line(piece)!r}, and the run {ended(run)}"
-            yield Miss(("says", index), message, tuple(run.said.splitlines()[:10]))
+            yield Miss(("says", index), message, tuple(run.closing_words.splitlines()[:10]))
 
 
 def path(run: Trace, expect: Expect) -> Iterator[Miss]:

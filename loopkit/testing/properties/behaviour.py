@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from loopkit.document import written
+from loopkit.document import to_yaml
 from loopkit.engine.macrostep import Engine
 from loopkit.language.datatypes import conform, parse_record
 from loopkit.language.load import Loaded
@@ -167,7 +167,7 @@ class Behaviour:
     def _case(self, said: Said) -> str:
         given = {"input": dict(self._inputs)} if self._inputs else {}
         case = {**given, **said.parts(self._stage.bill)}
-        return f"{written({'made up': case}, 2)}    expect:\n"
+        return f"{to_yaml({'made up': case}, 2)}    expect:\n"
 
 
 def behaviours(machine: str | Path) -> st.SearchStrategy[Behaviour]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from loopkit.agents.port import Request
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.names import render
 from loopkit.engine.state import RunState
+from loopkit.engine.template_values import render
 from loopkit.language import (
     AuthorState,
     CommandRule,

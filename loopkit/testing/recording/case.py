@@ -12,7 +12,7 @@ from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.testing.recording.calls import plain_call
 from loopkit.testing.recording.expecting import expected
-from loopkit.testing.recording.tape import Attempt, Tape, taped
+from loopkit.testing.recording.tape import Attempt, Tape, read_tape
 from loopkit.testing.trace import trace
 
 
@@ -20,7 +20,7 @@ class NotRecordable(Exception):
     """A run that no case can play; the message says why and what to do."""
 
 
-def recorded(
+def make_case(
     program: Program, events: Sequence[Stored], redact: Redact
 ) -> tuple[dict[str, Any], list[str]]:
     """The case of a run, and what of the run it can't play; raises NotRecordable.
@@ -29,7 +29,7 @@ def recorded(
     """
     state = fold(stored.event for stored in events)
     refuse_unrecordable(state)
-    tape = taped(program, events)
+    tape = read_tape(program, events)
     done = trace(program.machine, state, [stored.event for stored in events])
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopkit.engine.findings import Finding
 from loopkit.language import Machine
-from loopkit.testing.trace import Judged, Told, Trace
+from loopkit.testing.trace import FeedbackGiven, Judged, Trace
 from loopkit.text import printable
 
 PIECE_CHARS = 80
@@ -70,13 +70,13 @@ def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
             yield {"to": told.to, "attempt": told.attempt, "contains": pieces}
 
 
-def _repeated(run: Trace, told: Told) -> Iterator[str]:
+def _repeated(run: Trace, told: FeedbackGiven) -> Iterator[str]:
     """What the feedback repeats of the reports before it."""
     said = (finding.message for judged in _before(run, told) for finding in judged.report.findings)
     return (short for text in said if (short := piece(text)) and short in told.text)
 
 
-def _before(run: Trace, told: Told) -> list[Judged]:
+def _before(run: Trace, told: FeedbackGiven) -> list[Judged]:
     return [judged for judged in run.judged if judged.attempt < told.attempt][-2:]
 
 

@@ -16,10 +16,10 @@ from loopkit.engine.state import fold
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.testing.playing import play
-from loopkit.testing.recording.case import NotRecordable, recorded
+from loopkit.testing.recording.case import NotRecordable, make_case
 from loopkit.testing.recording.secrets import recording_redactor
 from loopkit.testing.recording.target import Target
-from loopkit.testing.same import Difference, difference
+from loopkit.testing.run_comparison import Difference, difference
 from loopkit.testing.suites import SUFFIX, load_suite
 from loopkit.text import one_line
 
@@ -44,7 +44,7 @@ def record(target: Target, program: Program, events: Sequence[Stored]) -> Record
     redact = recording_redactor(program.machine)
     state = fold(stored.event for stored in events)
     name = target.name or state.run
-    case, notes = recorded(program, events, redact)
+    case, notes = make_case(program, events, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
     parted = _difference(target.path, text, name, events, redact)

@@ -22,8 +22,8 @@ from loopkit.engine.events import (
     Suspended,
     Worked,
 )
-from loopkit.engine.names import render
 from loopkit.engine.state import RunState, apply
+from loopkit.engine.template_values import render
 from loopkit.language import (
     AgentState,
     CommandRule,
@@ -241,7 +241,7 @@ def _by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
     return [ran[start : start + size] for start in range(0, len(ran), size)]
 
 
-def taped(program: Program, events: Iterable[Stored]) -> Tape:
+def read_tape(program: Program, events: Iterable[Stored]) -> Tape:
     """What everyone did in the run with these events."""
     stored = list(events)
     tape, before = Tape(program, limited=_limited(program, stored)), RunState()

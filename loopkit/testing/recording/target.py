@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from loopkit.document import NotWritable, read, refuse_unwritable, written
+from loopkit.document import NotWritable, read, refuse_unwritable, to_yaml
 from loopkit.scenario import PARTS, LoadedScenario, load_file
 from loopkit.scenario.cases import CaseName
 from loopkit.testing.recording.case import NotRecordable
@@ -33,7 +33,7 @@ class Target:
         """The whole file with the case in it, the other cases as they are."""
         if self.known is None:
             head = {"scenario": 1, "machine": self._machine(), "cases": {name: case}}
-            *above, cases = written(head).split("cases:\n", 1)
+            *above, cases = to_yaml(head).split("cases:\n", 1)
             return "".join(above) + "cases:\n" + _commented(comments, 2) + cases
         return _beside(self.known, name, self._alone(case), comments)
 
@@ -107,7 +107,7 @@ def _beside(known: LoadedScenario, name: str, case: dict[str, Any], comments: li
     rows = document.text.splitlines(keepends=True)
     before, after = "".join(rows[: last.end_line]), "".join(rows[last.end_line :])
     ending = "\r\n" if "\r\n" in document.text else "\n"
-    added = _commented(comments, column - 1) + written({name: case}, column - 1)
+    added = _commented(comments, column - 1) + to_yaml({name: case}, column - 1)
     gap = "" if before.endswith("\n") else ending
     text = before + gap + ending + added.replace("\n", ending) + after
     _refuse_changed(known, text, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopkit.document.writing import inline, written
+from loopkit.document.writing import inline, to_yaml
 from loopkit.testing.suggesting.search import Suggestion, Suggestions
 
 
@@ -16,9 +16,9 @@ def as_cases(suggestions: Suggestions) -> str:
 def as_file(suggestions: Suggestions) -> str:
     """A scenario file with these cases, for the folder of its machine."""
     machine = Path(suggestions.suite.machine.source.document.file).name
-    head = written({"scenario": 1, "machine": machine})
+    head = to_yaml({"scenario": 1, "machine": machine})
     return f"{head}\ncases:\n{as_cases(suggestions)}"
 
 
 def _case(suggestion: Suggestion) -> str:
-    return f"  {inline(suggestion.name)}:\n{written(suggestion.case, 4)}"
+    return f"  {inline(suggestion.name)}:\n{to_yaml(suggestion.case, 4)}"

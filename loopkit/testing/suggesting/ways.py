@@ -8,13 +8,13 @@ from math import inf
 
 from loopkit.language import AgentState, CommandState, FinalState, RenderState
 from loopkit.machine.graph import Edge
+from loopkit.proof.bounds.agent_calls import Asking
 from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
 from loopkit.proof.bounds.contexts import room_of
 from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.regions import Region, alike
 from loopkit.proof.bounds.variables import Variables
-from loopkit.proof.bounds.work import Asking
 from loopkit.proof.outcomes import Anatomy
 from loopkit.testing.coverage import Reached
 from loopkit.testing.goals import Goal

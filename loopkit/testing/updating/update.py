@@ -14,8 +14,8 @@ from loopkit.scenario import Expect
 from loopkit.testing.playing import play
 from loopkit.testing.suites import Suite
 from loopkit.testing.trace import Trace, trace
-from loopkit.testing.updating.surgery import Cut, NotWritten, Surgeon, operated
-from loopkit.testing.updating.values import GUARDED, changes
+from loopkit.testing.updating.new_values import GUARDED, changes
+from loopkit.testing.updating.yaml_edits import Edit, NotWritten, YamlEditor, apply_edits
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Update:
     """What would change in a scenario file."""
 
     suite: Suite
-    cuts: list[Cut] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     kept: dict[str, list[str]] = field(default_factory=dict)
     """By case: what differs and is left as it is, because the case was not named."""
     left: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Update:
     def text(self) -> str:
         """The file as it would be; only what these cases expect is another."""
         document = self.suite.source.document
-        return operated(document.text, self.cuts)
+        return apply_edits(document.text, self.edits)
 
     @property
     def diff(self) -> str:
@@ -57,13 +57,13 @@ class Update:
 def update(suite: Suite, cases: Collection[str], named: Collection[str]) -> Update:
     """What the cases expect and their runs do not do any more; of `named` ones, all of it."""
     made = Update(suite)
-    surgeon = Surgeon(suite.source.document)
+    editor = YamlEditor(suite.source.document)
     for case in cases:
-        _update_case(made, surgeon, case, is_named=case in named)
+        _update_case(made, editor, case, is_named=case in named)
     return made
 
 
-def _update_case(made: Update, surgeon: Surgeon, case: str, *, is_named: bool) -> None:
+def _update_case(made: Update, editor: YamlEditor, case: str, *, is_named: bool) -> None:
     suite, at = made.suite, ("cases", case, "expect")
     if left := suite.unwritten[case]:
         made.left.append(f"{case}: {left[0].message}")
@@ -76,11 +76,11 @@ def _update_case(made: Update, surgeon: Surgeon, case: str, *, is_named: bool) -
     expect = suite.case(case).expect
     if expect is None or expect.is_empty:
         with _left(made, case):
-            _fill(made, surgeon, case, done, is_named=is_named)
+            _fill(made, editor, case, done, is_named=is_named)
         return
     for path, value in _allowed(made, case, done, expect, is_named=is_named):
         with _left(made, case):
-            _put(made, surgeon, (*at, *path), value)
+            _put(made, editor, (*at, *path), value)
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _left(made: Update, case: str) -> Iterator[None]:
             made.left.append(told)
 
 
-def _fill(made: Update, surgeon: Surgeon, case: str, done: Trace, *, is_named: bool) -> None:
+def _fill(made: Update, editor: YamlEditor, case: str, done: Trace, *, is_named: bool) -> None:
     """Outcome and path for an `expect:` with nothing in it."""
     if not is_named:
         made.kept[case] = ["outcome", "path"]
@@ -104,7 +104,7 @@ def _fill(made: Update, surgeon: Surgeon, case: str, done: Trace, *, is_named: b
             "it has no `expect:`; write the key, and its outcome and path are filled in"
         )
     value = {"outcome": done.outcome, "path": list(done.path)}
-    made.cuts.append(surgeon.filled(("cases", case, "expect"), value))
+    made.edits.append(editor.fill_mapping(("cases", case, "expect"), value))
 
 
 def _allowed(
@@ -118,11 +118,11 @@ def _allowed(
             yield path, value
 
 
-def _put(made: Update, surgeon: Surgeon, path: DocPath, value: Any) -> None:
+def _put(made: Update, editor: YamlEditor, path: DocPath, value: Any) -> None:
     if path in made.suite.source.included:
         file = made.suite.source.included[path].file
         raise NotWritten(f"`{'.'.join(map(str, path[2:]))}` stands in `{file}`; change it there")
-    made.cuts += surgeon.cuts(path, value)
+    made.edits += editor.edits(path, value)
 
 
 def _without_expectations(plain: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list
     return finding_ids(setting.validator, defects)
 
 
-def marked(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[Fault]:
+def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[Fault]:
     """The faults, those of the baseline as advice; raises CannotJudge where there is none."""
     if not rule.baseline:
         return list(faults)
@@ -41,7 +41,7 @@ def _as_known(fault: Fault, advisory: str) -> Fault:
     return replace(fault, message=message, severity=advisory, is_known=True)
 
 
-def named(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
+def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
     """At most so many faults as one rule names, worst first, and how many more there are."""
     if len(faults) <= MAX_FAULTS:
         return list(faults)

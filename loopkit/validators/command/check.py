@@ -13,26 +13,26 @@ from loopkit.outside.processes import (
     CommandTimeout,
     command_environment,
 )
-from loopkit.validators.command.baseline import ids_of, marked, named
+from loopkit.validators.command.baseline import cap_faults, ids_of, mark_known
 from loopkit.validators.command.errors import error_class_of
-from loopkit.validators.command.judged import Start, folder_of, judged
 from loopkit.validators.command.output import no_verdict, saying
+from loopkit.validators.command.program_verdict import Start, folder_of, read_result
 from loopkit.validators.command.report_file import ReportFile
-from loopkit.validators.command.tries import Unfinished, tried
+from loopkit.validators.command.tries import Unfinished, run_until_verdict
 from loopkit.validators.fault import CannotJudge, Found
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from loopkit.validators.subject import Subject
 
 
-async def check_command(rule: CommandRule, subject: Subject, setting: Setting) -> Found:
+async def check_command(rule: CommandRule, subject: JudgedArtifact, setting: Setting) -> Found:
     """What the program finds wrong with the artifact, which it gets on stdin.
 
     `artifact` is in its templates. Raises CannotJudge where it comes to no verdict, and
     TemplateError.
     """
     found = await _found(rule, subject.names(setting.names), subject.content, setting)
-    faults = marked(rule, found.faults, setting)
-    return Found(named(faults, setting.severities), found.reason)
+    faults = mark_known(rule, found.faults, setting)
+    return Found(cap_faults(faults, setting.severities), found.reason)
 
 
 async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
@@ -54,7 +54,7 @@ async def _found(
         file=_file(rule, names, setting),
         setting=setting,
     )
-    return await tried(rule.retry, partial(_once, start), setting.pause)
+    return await run_until_verdict(rule.retry, partial(_once, start), setting.pause)
 
 
 def _file(rule: CommandRule, names: Mapping[str, object], setting: Setting) -> ReportFile | None:
@@ -80,7 +80,7 @@ async def _once(start: Start) -> Found:
     if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
         error = Unfinished if result.exit_code < 0 else CannotJudge
         raise error(no_verdict(program, result, rule))
-    return judged(start, result)
+    return read_result(start, result)
 
 
 async def _result(start: Start) -> CommandResult:

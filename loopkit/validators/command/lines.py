@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from loopkit.text import printable
-from loopkit.validators.command.reading import Reading, counted_in, local, placed
+from loopkit.validators.command.reading import Reading, counted_in, fault_at, local
 from loopkit.validators.fault import Fault
 
 LINE_CHARS = 4_000
@@ -39,7 +39,7 @@ def _fault(line: str, reading: Reading) -> Fault | None:
     word = said[1].lower() if said else ""
     if word in ADVICE:
         return None
-    return placed(
+    return fault_at(
         said[3] if said else match[4],
         local(match[1], reading.folder),
         int(match[2]),

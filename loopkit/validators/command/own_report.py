@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopkit.language import ReportMap
-from loopkit.validators.command.reading import Reading, Unreadable, counted_in, placed, shortened
+from loopkit.validators.command.reading import Reading, Unreadable, counted_in, fault_at, shortened
 from loopkit.validators.fault import Fault
 from loopkit.validators.judgement import Misread, read_judgement
 from loopkit.validators.report_form import ReportForm
@@ -24,7 +24,7 @@ def read_report(text: str, reading: Reading) -> list[Fault]:
         raise Unreadable(f"it cannot be used: {shortened(read.reason)}")
     return counted_in(
         [
-            placed(
+            fault_at(
                 finding.message,
                 shortened(finding.location),
                 finding.line,

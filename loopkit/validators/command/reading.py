@@ -57,7 +57,7 @@ def shortened(text: str) -> str:
     return plain if len(plain) <= MESSAGE_CHARS else f"{plain[: MESSAGE_CHARS - 1]}…"
 
 
-def placed(
+def fault_at(
     message: str,
     file: str,
     line: int | None,

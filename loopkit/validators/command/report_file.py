@@ -9,9 +9,9 @@ from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
-    confined,
     prepare,
     read_text,
+    resolve_inside,
 )
 from loopkit.validators.command.reading import Unreadable
 from loopkit.validators.fault import CannotJudge
@@ -31,7 +31,7 @@ class ReportFile:
         Raises CannotJudge where the name leads out of the workspace or is no file.
         """
         try:
-            path = confined(self.folder, self.name)
+            path = resolve_inside(self.folder, self.name)
             prepare(path.parent)
             path.unlink(missing_ok=True)
         except (OutsideWorkspace, UnusableWorkspace) as error:
@@ -47,7 +47,7 @@ class ReportFile:
         """What the program wrote; raises Unreadable, with the rest of a sentence."""
         try:
             # Once more, because the program may have put a link there that leads out.
-            path = confined(self.folder, self.name)
+            path = resolve_inside(self.folder, self.name)
             if not path.exists():
                 raise Unreadable(
                     "this run of the program did not write it, and one that was there before "

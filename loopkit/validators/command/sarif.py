@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from loopkit.language.severities import Severities
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.validators.command.reading import Reading, Unreadable, counted_in, local, placed
+from loopkit.validators.command.reading import Reading, Unreadable, counted_in, fault_at, local
 from loopkit.validators.fault import Fault
 from loopkit.validators.report_findings import MAX_LINE
 
@@ -70,7 +70,7 @@ def _fault(result: Record, rules: _Rules, reading: Reading) -> Fault | None:
     file, line, column = _place(result, reading)
     code = _text(result.get("ruleId")) or _text(rule.get("id"))
     severity = _severity(level, reading.levels)
-    return placed(_message(result, rule, code), file, line, column, code=code, severity=severity)
+    return fault_at(_message(result, rule, code), file, line, column, code=code, severity=severity)
 
 
 def _rule_of(result: Record, rules: _Rules) -> Record:

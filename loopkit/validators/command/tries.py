@@ -15,7 +15,7 @@ class Unfinished(CannotJudge):
     """The program was cut off, or left no report that can be read: another run may do better."""
 
 
-async def tried(
+async def run_until_verdict(
     retry: Retry,
     once: Callable[[], Awaitable[Result]],
     pause: Callable[[float], Awaitable[None]],

@@ -9,9 +9,9 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from loopkit.views.diagram.labels import TIE
 from loopkit.views.diagram.marks import OF_STATES, Mark
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
-from loopkit.views.diagram.texts import TIE
 
 NODE_WIDTH = 32
 ARROW_WIDTH = 26

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from loopkit.engine.state import RunState
 from loopkit.language import FinalState, State, state_kind
 from loopkit.machine.graph import ERROR_EVENTS, Edge, Graph
+from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
 from loopkit.views.diagram.marks import Mark, Marks
-from loopkit.views.diagram.texts import edge_texts, error_texts, limit_texts, state_texts
 
 LIMIT = "(limit)"
 """The node from which `limits.then` is reached; no state can have this name."""

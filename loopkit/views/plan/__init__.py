@@ -1,6 +1,6 @@
 """Plans: what a run would do and its maximum cost. Nothing is called."""
 
+from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import Asking, Plan, Running, plan_of
-from loopkit.views.plan.shown import shown
 
-__all__ = ["Asking", "Plan", "Running", "plan_of", "shown"]
+__all__ = ["Asking", "Plan", "Running", "plan_of", "plan_text"]

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from loopkit.agents.model.pricing import dearest_call
-from loopkit.engine.names import render
 from loopkit.engine.state import RunState
+from loopkit.engine.template_values import render
 from loopkit.language import (
     Agent,
     AgentState,

@@ -13,8 +13,8 @@ from typing import Any
 from jsonschema import ValidationError
 
 from loopkit.language.json_schema.equality import canonical
+from loopkit.language.json_schema.excerpts import LIMIT, excerpt, join_excerpts
 from loopkit.language.json_schema.judging import NotJudged, judging
-from loopkit.language.json_schema.words import LIMIT, listed, shown
 from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern
 
 Errors = Iterator[ValidationError]
@@ -36,12 +36,12 @@ def is_found(pattern: str, text: str) -> bool:
 
 def _const(_: Validator, const: object, instance: object, __: Any) -> Errors:
     if not _is_one_of(instance, [const], const):
-        yield ValidationError(f"{shown(const)} was expected")
+        yield ValidationError(f"{excerpt(const)} was expected")
 
 
 def _enum(_: Validator, values: Sequence[object], instance: object, __: Any) -> Errors:
     if not _is_one_of(instance, values, values):
-        yield ValidationError(f"{shown(instance)} is not one of {shown(values, 2 * LIMIT)}")
+        yield ValidationError(f"{excerpt(instance)} is not one of {excerpt(values, 2 * LIMIT)}")
 
 
 def _is_one_of(instance: object, values: Sequence[object], owner: object) -> bool:
@@ -54,12 +54,12 @@ def _is_one_of(instance: object, values: Sequence[object], owner: object) -> boo
 def _type(validator: Validator, types: str | Sequence[str], instance: object, _: Any) -> Errors:
     types = [types] if isinstance(types, str) else types
     if not any(validator.is_type(instance, kind) for kind in types):
-        yield ValidationError(f"{shown(instance)} is not of type {listed(types)}")
+        yield ValidationError(f"{excerpt(instance)} is not of type {join_excerpts(types)}")
 
 
 def _pattern(validator: Validator, pattern: str, instance: str, _: Any) -> Errors:
     if validator.is_type(instance, "string") and not is_found(pattern, instance):
-        yield ValidationError(f"{shown(instance)} does not match {shown(pattern)}")
+        yield ValidationError(f"{excerpt(instance)} does not match {excerpt(pattern)}")
 
 
 def _multiple_of(validator: Validator, unit: float, instance: float, _: Any) -> Errors:
@@ -79,7 +79,7 @@ def _unique_items(validator: Validator, wanted: bool, instance: Any, _: Any) -> 
     for item in instance:
         judging().look_at_clock()
         if (text := canonical(item)) in seen:
-            yield ValidationError(f"{shown(instance)} has {shown(item)} twice")
+            yield ValidationError(f"{excerpt(instance)} has {excerpt(item)} twice")
             return
         seen.add(text)
 
@@ -88,7 +88,9 @@ def _at_least(kind: str, what: str) -> Keyword:
     def keyword(validator: Validator, least: int, instance: Any, _: Any) -> Errors:
         if validator.is_type(instance, kind) and len(instance) < least:
             said = "should be non-empty" if least == 1 else what
-            yield ValidationError(f"{shown(instance)} {said}{_measured(instance, least, 'least')}")
+            yield ValidationError(
+                f"{excerpt(instance)} {said}{_measured(instance, least, 'least')}"
+            )
 
     return keyword
 
@@ -97,7 +99,7 @@ def _at_most(kind: str, what: str) -> Keyword:
     def keyword(validator: Validator, most: int, instance: Any, _: Any) -> Errors:
         if validator.is_type(instance, kind) and len(instance) > most:
             said = "is expected to be empty" if most == 0 else what
-            yield ValidationError(f"{shown(instance)} {said}{_measured(instance, most, 'most')}")
+            yield ValidationError(f"{excerpt(instance)} {said}{_measured(instance, most, 'most')}")
 
     return keyword
 

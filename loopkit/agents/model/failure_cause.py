@@ -30,7 +30,7 @@ _PAGE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FailureCause:
     """What an exception and its causes say."""
 
     error: Exception
@@ -70,7 +70,7 @@ class Evidence:
         return not self.kinds.isdisjoint(kinds)
 
 
-def evidence(error: Exception) -> Evidence:
+def cause_of(error: Exception) -> FailureCause:
     """Everything that an exception shows, read without importing what raised it."""
     chain = tuple(_chain(error))
     refusal = next((link for link in chain if _is_kind(link, "HTTPStatusError")), None)
@@ -79,7 +79,7 @@ def evidence(error: Exception) -> Evidence:
     core = core_of(text)
     said = unwrapped(str(error)) if response is None else words(core) or text
     requests = tuple(_requests(chain))
-    return Evidence(
+    return FailureCause(
         error,
         kinds=frozenset(kind.__name__ for link in chain for kind in type(link).__mro__),
         said=one_line(_without_keys(said, requests), WIDTH).rstrip(". "),

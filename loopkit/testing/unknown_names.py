@@ -71,7 +71,7 @@ def _expected(at: DocPath, expect: Expect, bill: Playbill) -> Iterator[Unknown]:
     for key, field, kind, known in (
         ("findings", "state", "validate state", judges),
         ("findings", "validator", "validator", (*bill.validators, "artifact")),
-        ("feedback", "to", "addressee", bill.told),
+        ("feedback", "to", "addressee", bill.feedback_receivers),
         ("prompts", "agent", "agent", agents),
         ("prompts", "state", "state", states),
         ("prompts", "validator", "validator", bill.validators),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from loopkit.machine.graph import Edge, Graph
 
-Way = tuple[str, ...]
+StatePath = tuple[str, ...]
 
 
-def shown(way: Iterable[str]) -> str:
+def arrows(way: Iterable[str]) -> str:
     """`draft → validate → approval`; of a long way only its ends."""
     states = list(way)
     if len(states) > 9:
@@ -17,14 +17,14 @@ def shown(way: Iterable[str]) -> str:
     return " → ".join(states)
 
 
-def told(way: Way) -> str:
+def on_path(way: StatePath) -> str:
     """`on the way draft → validate`, for the end of a sentence."""
-    return f"on the way {shown(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
+    return f"on the way {arrows(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
 
 
-def shortest(
+def shortest_path(
     graph: Graph, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
-) -> Way | None:
+) -> StatePath | None:
     """The states of a shortest way from `start` to one that is a goal, over edges that follow."""
     before: dict[str, str | None] = {start: None}
     front = [start]
@@ -38,7 +38,7 @@ def shortest(
     return None
 
 
-def _way_to(name: str, before: Mapping[str, str | None]) -> Way:
+def _way_to(name: str, before: Mapping[str, str | None]) -> StatePath:
     way = [name]
     while (earlier := before[way[-1]]) is not None:
         way.append(earlier)

@@ -29,7 +29,7 @@ Functions = Mapping[str, AgentFunction]
 """By the name of the agent that each plays."""
 
 
-def cast(
+def assign_agents(
     machine: Machine,
     scenario: Scenario | None,
     functions: Functions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopkit.checks import ways
+from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import did_you_mean
@@ -61,7 +61,7 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
     way = way_without(subject, ("facts", state), here)
-    return f"`{state}` does not work {ways.told(way)}" if way else ""
+    return f"`{state}` does not work {state_paths.on_path(way)}" if way else ""
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:

@@ -21,7 +21,7 @@ The place is the state's name for an author, the validator's for a judge (`by[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class AgentCalls:
     """One agent asked for one thing, on one visit of a state."""
 
     agent: str
@@ -32,7 +32,7 @@ class Work:
     """What one call costs at most."""
 
 
-Asked = tuple[Work, ...]
+Asked = tuple[AgentCalls, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ FAULTY = Spread((), (), "faulty")
 @dataclass(frozen=True, slots=True)
 class _Judge:
     rule: JudgeRule
-    work: Work
+    work: AgentCalls
     """One sample, or the second opinion: each is asked anew."""
     may_block: bool
     confirms: bool
@@ -179,8 +179,8 @@ class Asking:
                     blocks = may_block(rule, levels)
                     yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
 
-    def _work(self, agent: str, place: str, calls: int) -> Work:
-        return Work(agent, place, calls, self._price(agent, place))
+    def _work(self, agent: str, place: str, calls: int) -> AgentCalls:
+        return AgentCalls(agent, place, calls, self._price(agent, place))
 
 
 def _spread(
@@ -199,11 +199,11 @@ def _spread(
     return Spread(tuple(least), tuple(most), how)
 
 
-def _calls(work: Work) -> float:
+def _calls(work: AgentCalls) -> float:
     return work.most_calls
 
 
-def _cost(work: Work) -> float:
+def _cost(work: AgentCalls) -> float:
     return work.most_calls * (work.call_usd or 0)
 
 

@@ -11,7 +11,7 @@ from loopkit.text.markdown import with_line_feeds
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class JudgedArtifact:
     """The version of an artifact that is judged."""
 
     artifact: str

@@ -9,16 +9,16 @@ from pathlib import Path
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
 from loopkit.drive.retries import CallFailed
-from loopkit.engine.names import render
+from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
 from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
-    confined,
     mark,
     prepare,
     read_text,
+    resolve_inside,
     written_since,
 )
 from loopkit.outside.worktree import files_digest
@@ -31,7 +31,9 @@ def workspace(active: ActiveRun, own: Workspace | None) -> Path:
         return active.folder
     relative = render(active.program, active.state, written.path).strip()
     try:
-        return prepare(active.folder if relative == "." else confined(active.folder, relative))
+        return prepare(
+            active.folder if relative == "." else resolve_inside(active.folder, relative)
+        )
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
 
@@ -42,7 +44,7 @@ def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[
         return Written
     relative = render(active.program, active.state, output.file).strip()
     try:
-        path = confined(folder, relative)
+        path = resolve_inside(folder, relative)
         prepare(path.parent)
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
@@ -53,7 +55,7 @@ def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[
             return Written(fault=f"{relative} was not written in this attempt")
         try:
             # Once more, because the attempt may have put a link there that leads out.
-            return Written(read_text(confined(folder, relative)))
+            return Written(read_text(resolve_inside(folder, relative)))
         except (OutsideWorkspace, UnreadableArtifact) as error:
             return Written(fault=str(error))
 
@@ -67,7 +69,7 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     """
     written = None
     if output.file is not None:
-        written = confined(folder, render(active.program, active.state, output.file).strip())
+        written = resolve_inside(folder, render(active.program, active.state, output.file).strip())
 
     async def read() -> str:
         return await asyncio.to_thread(files_digest, folder, written)

@@ -57,7 +57,7 @@ def same_as(value: object) -> Same | None:
             return None
 
 
-def word(value: object) -> str:
+def value_text(value: object) -> str:
     """A value as it is written in a sentence."""
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
@@ -67,7 +67,7 @@ def choices(known: Iterable[object]) -> list[str]:
     words: list[str] = []
     left = CHOICES_CHARS
     for value in known:
-        words.append(word(value))
+        words.append(value_text(value))
         left -= len(words[-1])
         if left < 0:
             break
@@ -76,5 +76,5 @@ def choices(known: Iterable[object]) -> list[str]:
 
 def unknown(message: str, value: object, known: Sequence[str]) -> str:
     """The message about a value that is none of the known ones, with what may have been meant."""
-    remedy = did_you_mean(word(value), known)
+    remedy = did_you_mean(value_text(value), known)
     return f"{message}; {remedy}" if remedy else message

@@ -39,7 +39,7 @@ class AnswerTooLong(Refused):
     """A server answers with more than can be kept."""
 
 
-def guard(handler: Any) -> None:
+def guard_transports(handler: Any) -> None:
     """Let every transport that LiteLLM makes for its clients be watched."""
     # Its clients are made deep inside of it, each in another way; all get their transport here.
     make = handler._create_async_transport  # noqa: SLF001
@@ -47,13 +47,13 @@ def guard(handler: Any) -> None:
     def made(*args: Any, **more: Any) -> Any:
         transport = make(*args, **more)
         if transport is not None:
-            transport.handle_async_request = guarded(transport.handle_async_request)
+            transport.handle_async_request = guard_send(transport.handle_async_request)
         return transport
 
     handler._create_async_transport = staticmethod(made)  # noqa: SLF001
 
 
-def guarded(send: Send) -> Send:
+def guard_send(send: Send) -> Send:
     """Sending one request; raises SentElsewhere, and its answer AnswerTooLong while it is read."""
 
     async def sent(request: httpx.Request) -> httpx.Response:

@@ -15,7 +15,7 @@ LONGEST_PROMPT = 4_000
 """Characters of a first prompt that are shown."""
 
 
-def shown(plan: Plan, inputs: Mapping[str, object]) -> str:
+def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
     """The whole plan, for a person to read before the run is paid."""
     parts = [
         "\n".join(_head(plan)),

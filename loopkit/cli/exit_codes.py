@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Turns what a user can cause into a message and an exit code."""
     try:
         yield
@@ -49,7 +49,7 @@ def told() -> Iterator[None]:
 def _stop_for(error: Exception) -> Stop | None:
     """How a command ends that raised this; none where it is no user who caused it."""
     # What has gone wrong is loaded already, what else could have may not be.
-    from loopkit.agents.cast import NotRunnable
+    from loopkit.agents.assignment import NotRunnable
     from loopkit.agents.scripted import Crashed
     from loopkit.document.problems import ProblemsFound
     from loopkit.drive.work.human import AnswerRefused
@@ -58,7 +58,7 @@ def _stop_for(error: Exception) -> Stop | None:
 
     match error:
         case ProblemsFound():
-            return Stop(USAGE, shown(error.problems))
+            return Stop(USAGE, render_problems(error.problems))
         case NotRunnable() | AnswerRefused() | UnknownRun():
             return Stop(USAGE, f"error: {error}")
         case NotJudged():
@@ -71,7 +71,7 @@ def _stop_for(error: Exception) -> Stop | None:
     return None
 
 
-def shown(problems: Sequence[Problem]) -> str:
+def render_problems(problems: Sequence[Problem]) -> str:
     """Problems as text, each with its place, its line and a caret."""
     from loopkit.document.problems import render
 

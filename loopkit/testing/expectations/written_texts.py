@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.language.load import DocPath
 from loopkit.scenario import Expect, ExpectedArtifact, ExpectedFeedback, ExpectedPrompt
 from loopkit.testing.expectations.miss import Miss
-from loopkit.testing.trace import Asked, Told, Trace
+from loopkit.testing.trace import Asked, FeedbackGiven, Trace
 from loopkit.text import composed, one_line
 
 SHOWN_LINES = 30
@@ -58,7 +58,7 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
 
 
-def _is_told(told: Told, wanted: ExpectedFeedback) -> bool:
+def _is_told(told: FeedbackGiven, wanted: ExpectedFeedback) -> bool:
     is_state = wanted.to is None or told.to == wanted.to
     return is_state and (wanted.attempt is None or told.attempt == wanted.attempt)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
+from loopkit.testing.coverage.goal_words import goal_line, goal_text
 from loopkit.testing.coverage.measured import Count, Coverage, MachineCoverage, Measured
-from loopkit.testing.coverage.words import line, words
 from loopkit.testing.goals import GoalKind
 from loopkit.text import printable
 
@@ -23,7 +23,7 @@ VERSION = 1
 """Of the form of the data."""
 
 
-def shown(coverage: Coverage) -> str:
+def coverage_text(coverage: Coverage) -> str:
     """A table with one row for each machine, and a line for everything that is not covered."""
     rows = [("machine", *(name for _, name in KINDS), "covered")]
     rows += [_row(machine.file, machine) for machine in coverage.machines]
@@ -66,7 +66,7 @@ def _lined_up(rows: list[tuple[str, ...]]) -> Iterator[str]:
 def _missed(machine: MachineCoverage) -> Iterator[str]:
     graph = Graph(machine.loaded.machine)
     for goal in machine.missed:
-        yield f"{machine.file}:{line(machine.loaded, goal)}: {words(graph, goal)}"
+        yield f"{machine.file}:{goal_line(machine.loaded, goal)}: {goal_text(graph, goal)}"
 
 
 def _machine(machine: MachineCoverage) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def _goals(graph: Graph, loaded: Loaded, measured: Iterable[Measured]) -> Iterat
             "name": one.goal.name,
             "status": one.status,
             "cases": list(one.cases),
-            "text": words(graph, one.goal),
+            "text": goal_text(graph, one.goal),
             "edges": list(one.goal.edges),
-            "line": line(loaded, one.goal),
+            "line": goal_line(loaded, one.goal),
         }
 
 

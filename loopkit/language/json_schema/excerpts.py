@@ -9,7 +9,7 @@ LIMIT = 120
 """How many characters of a value are shown."""
 
 
-def shown(value: object, limit: int = LIMIT) -> str:
+def excerpt(value: object, limit: int = LIMIT) -> str:
     """A value as Python writes it, cut; takes no longer for a large one."""
     text = ""
     for piece in _pieces(value, limit):
@@ -19,10 +19,10 @@ def shown(value: object, limit: int = LIMIT) -> str:
     return text
 
 
-def listed(values: Iterable[object], most: int = 5) -> str:
+def join_excerpts(values: Iterable[object], most: int = 5) -> str:
     """The first values, with commas between them."""
     first = list(islice(values, most + 1))
-    words = [shown(value) for value in first[:most]]
+    words = [excerpt(value) for value in first[:most]]
     return ", ".join([*words, "…"] if len(first) > most else words)
 
 
@@ -33,7 +33,7 @@ def _pieces(value: object, limit: int) -> Iterator[str]:
         case Mapping():
             yield "{"
             for index, (key, inner) in enumerate(value.items()):
-                yield f"{', ' if index else ''}{shown(key)}: "
+                yield f"{', ' if index else ''}{excerpt(key)}: "
                 yield from _pieces(inner, limit)
             yield "}"
         case list() | tuple():

@@ -8,7 +8,7 @@ from loopkit.testing.goals import Goal
 from loopkit.text import one_line
 
 
-def words(graph: Graph, goal: Goal) -> str:
+def goal_text(graph: Graph, goal: Goal) -> str:
     """`state escalated`, `validate[1] → escalated (cap_reached or stalled)`, `cap of …`."""
     if goal.kind == "state":
         return f"state {goal.name}"
@@ -20,7 +20,7 @@ def words(graph: Graph, goal: Goal) -> str:
     return f"{way} ({when})" if when else way
 
 
-def line(loaded: Loaded, goal: Goal) -> int:
+def goal_line(loaded: Loaded, goal: Goal) -> int:
     """The line of the machine's file that declares the goal, from 1."""
     span = loaded.source.problem(goal.at, "", "", key=True).span
     assert span is not None

@@ -11,7 +11,7 @@ from typing import Any
 from loopkit.engine.findings import Finding
 from loopkit.language.load import DocPath
 from loopkit.scenario import GAP, Expect, ExpectedFeedback, ExpectedFinding, ExpectedPrompt
-from loopkit.testing.expectations import missed
+from loopkit.testing.expectations import misses
 from loopkit.testing.recording.expecting import upwards
 from loopkit.testing.sequences import lined_up
 from loopkit.testing.trace import Trace
@@ -32,7 +32,7 @@ def changes(run: Trace, expect: Expect) -> Iterator[Change]:
 
 
 def _places(run: Trace, expect: Expect) -> Iterator[DocPath]:
-    for miss in missed(run, expect):
+    for miss in misses(run, expect):
         # Lists of names are rewritten as a whole, wherever both part.
         whole = {"path": 1, "events": 1, "verdicts": 2}.get(str(miss.at[0]))
         yield miss.at[:whole]
@@ -49,7 +49,7 @@ def _reason(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
 
 
 def _says(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    yield from _piece(at, expect.says[int(at[1])], run.said)
+    yield from _piece(at, expect.says[int(at[1])], run.closing_words)
 
 
 def _path(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:

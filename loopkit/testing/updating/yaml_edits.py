@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from loopkit.document import Document, Node, inline, written
+from loopkit.document import Document, Node, inline, to_yaml
 from loopkit.language.load import DocPath
 from loopkit.scenario.expecting import GAPS
 
@@ -21,7 +21,7 @@ class NotWritten(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Edit:
     """A piece of the text, by its offsets, and what takes its place."""
 
     start: int
@@ -29,8 +29,8 @@ class Cut:
     text: str
 
 
-class Surgeon:
-    """Makes the cuts for new values in one document."""
+class YamlEditor:
+    """Makes the edits for new values in one document."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -39,7 +39,7 @@ class Surgeon:
         for row in self._rows:
             self._starts.append(self._starts[-1] + len(row))
 
-    def cuts(self, path: DocPath, value: Any) -> Iterator[Cut]:
+    def edits(self, path: DocPath, value: Any) -> Iterator[Edit]:
         """What puts a value at a path; raises NotWritten."""
         path = self._written(path)
         node = self._document.node(path)
@@ -54,7 +54,7 @@ class Surgeon:
         else:
             yield self._whole(node, value)
 
-    def filled(self, path: DocPath, value: dict[str, Any]) -> Cut:
+    def fill_mapping(self, path: DocPath, value: dict[str, Any]) -> Edit:
         """What gives a key without a value, or with an empty one, a mapping; raises NotWritten."""
         node, key = self._document.node(path), self._document.span(path, key=True)
         holder = self._document.node(path[:-1])
@@ -66,9 +66,9 @@ class Surgeon:
         written_out = self._text(node).strip()
         end = self._offsets(node)[1] if written_out else start
         if holder.style == "flow":
-            return Cut(start, end, f" {inline(value)}")
-        body = written(value, key.column + 1).rstrip("\n")
-        return Cut(start, end, "\n" + body)
+            return Edit(start, end, f" {inline(value)}")
+        body = to_yaml(value, key.column + 1).rstrip("\n")
+        return Edit(start, end, "\n" + body)
 
     def _written(self, path: DocPath) -> DocPath:
         """The path without the index of a list that is written as its only item."""
@@ -76,12 +76,12 @@ class Surgeon:
         is_single = holder is not None and not isinstance(holder.value, tuple)
         return path[:-1] if isinstance(path[-1], int) and is_single else path
 
-    def _whole(self, node: Node, value: Any) -> Cut:
+    def _whole(self, node: Node, value: Any) -> Edit:
         start, end = self._offsets(node)
         before = self._document.text[start:end]
         if isinstance(node.value, tuple) and "\n" in before and "#" in before:
             raise NotWritten("there are comments inside of it")
-        return Cut(start, end, self._shown(node, value))
+        return Edit(start, end, self._shown(node, value))
 
     def _shown(self, node: Node, value: Any) -> str:
         column = node.span.column - 1
@@ -89,7 +89,7 @@ class Surgeon:
             return self._flow(self._items(node, value), column)
         if isinstance(value, str) and node.style in ("literal", "folded"):
             indent = len(self._row(node)) - len(self._row(node).lstrip())
-            block = written({"x": value if value.endswith("\n") else f"{value}\n"}, indent)
+            block = to_yaml({"x": value if value.endswith("\n") else f"{value}\n"}, indent)
             return block.removeprefix(" " * indent).removeprefix("x: ").removesuffix("\n")
         if isinstance(value, str) and node.style == "single" and value.isprintable():
             doubled = value.replace("'", "''")
@@ -117,7 +117,7 @@ class Surgeon:
         as_written = {_name(item): self._text(item) for item in reversed(known)}
         return [as_written.get(_plain(name), inline(name)) for name in names]
 
-    def _block_list(self, node: Node, names: list[Any]) -> Iterator[Cut]:
+    def _block_list(self, node: Node, names: list[Any]) -> Iterator[Edit]:
         items = node.value if isinstance(node.value, tuple) else ()
         if any(not isinstance(item.value, str) for item in items):
             yield self._whole(node, names)
@@ -132,7 +132,7 @@ class Surgeon:
                 continue
             start = self._line(items[i1]) if i1 < len(items) else self._behind(items[-1])
             end = self._behind(items[i2 - 1]) if i2 > i1 else start
-            yield Cut(start, end, "".join(f"{dash}{text}\n" for text in shown[j1:j2]))
+            yield Edit(start, end, "".join(f"{dash}{text}\n" for text in shown[j1:j2]))
 
     def _offsets(self, node: Node) -> tuple[int, int]:
         span = node.span
@@ -162,9 +162,9 @@ def _plain(name: Any) -> Any:
     return "…" if isinstance(name, str) and name in GAPS else name
 
 
-def operated(text: str, cuts: Sequence[Cut]) -> str:
-    """The text with all cuts made."""
-    for cut in sorted(cuts, key=lambda cut: (cut.start, cut.end), reverse=True):
-        new = cut.text.replace("\n", "\r\n") if "\r\n" in text else cut.text
-        text = text[: cut.start] + new + text[cut.end :]
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The text with all edits made."""
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+        new = edit.text.replace("\n", "\r\n") if "\r\n" in text else edit.text
+        text = text[: edit.start] + new + text[edit.end :]
     return text

@@ -49,7 +49,7 @@ def folder_of(setting: Setting) -> Path:
     return (setting.folder or Path.cwd()).resolve()
 
 
-def judged(start: Start, result: CommandResult) -> Found:
+def read_result(start: Start, result: CommandResult) -> Found:
     """The defects that a program names, and its rejection where it names nothing that blocks.
 
     Raises Unfinished where what it left is no report or no verdict.

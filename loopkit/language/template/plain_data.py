@@ -10,7 +10,7 @@ from typing import Self
 from jinja2 import Undefined
 
 from loopkit.language.template.errors import Refusal
-from loopkit.language.template.meter import spend, weigh
+from loopkit.language.template.meter import deep_units, spend
 
 
 class FieldedText(str):
@@ -40,7 +40,7 @@ class Record(dict[str, object]):
         return type(self), (dict(self), self.left_out)
 
 
-def printed(value: object) -> str:
+def to_text(value: object) -> str:
     """Return the value as a prompt shows it: text as it is, none as nothing, data as JSON."""
     if isinstance(value, (str, Undefined)):
         return str(value)
@@ -54,7 +54,7 @@ def printed(value: object) -> str:
 def as_json(value: object, indent: int | None = None) -> str:
     """Return the value as JSON with every letter as it is; raise Refusal for what is no data."""
     # Before it is built: data made in a template can hold one list exponentially often.
-    spend(weigh(value))
+    spend(deep_units(value))
     encoder = _COMPACT if indent is None else _encoder(indent)
     return encoder.encode(value)
 

@@ -63,14 +63,14 @@ def difference(
 
     `redact` takes out of both what a recording leaves out.
     """
-    pairs = zip_longest(counted(recorded, redact), counted(replayed, redact))
+    pairs = zip_longest(comparable_events(recorded, redact), comparable_events(replayed, redact))
     for index, (before, after) in enumerate(pairs, 1):
         if before != after:
             return Difference(index, before, after)
     return None
 
 
-def counted(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
+def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
     """The events of one run as they count."""
     run = next((event.run for event in events if isinstance(event, Started)), "")
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
