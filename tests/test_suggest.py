@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -786,3 +788,13 @@ def test_what_all_cases_share_may_be_left_as_well(loop: Desk) -> None:
     assert problem.message == "reply 1 of `critic` is still to be written"
     assert (problem.span and problem.span.line, problem.help) == (5, "Judge.")
     assert suite.playable == ()
+
+
+def test_what_is_printed_may_go_to_the_file_beside_the_machine(tmp_path: Path) -> None:
+    shutil.copy(PLAN_REVIEW, tmp_path)
+    # The shell makes the file before the command runs.
+    file = "plan_review.scenario.yaml"
+    to_file = f"{sys.executable} -m loopkit test --suggest plan_review.yaml > {file}"
+    written = subprocess.run(["sh", "-c", to_file], cwd=tmp_path, capture_output=True, check=False)
+    assert (written.returncode, written.stderr[:34]) == (0, f"{file}: 4 cases".encode())
+    assert len(load_suite(tmp_path / file, Machines()).names) == 4

@@ -54,10 +54,17 @@ def _suites(paths: Iterable[Path]) -> Iterator[Suite]:
 
 def _suites_of(path: Path, machines: Machines) -> Iterator[Suite]:
     if path.is_dir() or path.name.endswith(SUFFIX):
-        yield from (load_suite(file, machines) for file in scenario_files([path]))
+        found = scenario_files([path])
+        yield from (load_suite(file, machines) for file in found if not _is_empty(file))
         return
     beside = path.with_name(f"{path.stem}{SUFFIX}")
-    yield load_suite(beside, machines) if beside.is_file() else empty_suite(path, machines)
+    is_there = beside.is_file() and not _is_empty(beside)
+    yield load_suite(beside, machines) if is_there else empty_suite(path, machines)
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether nothing is in it, as in one that a shell makes for what is printed here."""
+    return file.is_file() and file.stat().st_size == 0
 
 
 def _by_machine(suites: Iterable[Suite]) -> dict[Path, list[Suite]]:
