@@ -76,7 +76,7 @@ def fact_in_words(name: str, value: object) -> str:
             held = ", ".join(json.dumps(text) for text in sorted(map(str, value)))
             return f"`{name}` holds {held}" if held else f"`{name}` holds none of those"
         case str() if value == OTHER_TEXT:
-            return f"`{name}` is any other text"
+            return f"`{name}` is a text that no guard names"
         case _:
             return f"`{name}` is {json.dumps(value, ensure_ascii=False)}"
 
