@@ -38,7 +38,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 STATE = "Keys of every working state"
 AGENT = "Keys of every agent"
 RULE = "Keys of every rule"
-KEYS: Mapping[type[Noun], tuple[str, ...]] = {
+OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.Machine: ("The file",),
     d.Limits: ("Limits",),
     d.AgentState: ("agent", STATE),
@@ -64,22 +64,10 @@ KEYS: Mapping[type[Noun], tuple[str, ...]] = {
     d.ErrorRule: ("Command agent", "errors[]."),
     JsonReply: ("Command agent", "reply."),
     d.Workspace: ("Workspaces",),
-    d.MatchesRule: ("Rules for text", RULE),
     Count: ("Rules for text", "count."),
-    d.NotMatchesRule: ("Rules for text", RULE),
-    d.SectionRule: ("Rules for text", RULE),
-    d.MinCharsRule: ("Rules for text", RULE),
-    d.MaxCharsRule: ("Rules for text", RULE),
-    d.SchemaRule: ("Rules for data", RULE),
-    d.RequireRule: ("Rules for data", RULE),
-    d.LookupRule: ("Lookups", RULE),
     d.Lookup: ("Lookups", "lookup."),
-    d.AcyclicRule: ("Graphs", RULE),
     d.Acyclic: ("Graphs", "acyclic."),
-    d.PythonRule: ("python", RULE),
-    d.CommandRule: ("command", RULE),
     d.CommandError: ("command", "errors[]."),
-    d.JudgeRule: ("judge", RULE),
     d.Score: ("judge", "score."),
     d.ReportMap: ("Reports of another shape", "map."),
     d.VerdictReading: ("Verdicts in text", "verdict."),
@@ -100,10 +88,7 @@ KEYS: Mapping[type[Noun], tuple[str, ...]] = {
     s.ExpectedPrompt: ("Expected prompts",),
     s.ExpectedArtifact: ("Expected artifacts",),
 }
-"""The sections whose tables have the keys of each noun, and what stands before its keys there."""
-PAGE_OF = {
-    noun: "scenarios" if noun.__module__.startswith(s.__name__) else "language" for noun in KEYS
-}
+"""The sections whose tables have the keys of nouns but rules, and what stands before their keys."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +161,21 @@ def key_tables(name: str) -> dict[str, dict[str, str]]:
 
 
 TABLES = {name: key_tables(name) for name in ("language", "scenarios")}
+
+
+def section_of(rule: type[d.validators.RuleBase]) -> str:
+    """The section under Validators whose table has the key by which rules of a kind are known."""
+    _, _, under = page("language").partition("\n## Validators\n")
+    titles = sections(under.partition("\n## ")[0])
+    return next((title for title in titles if rule.kind in TABLES["language"].get(title, {})), "")
+
+
+KEYS: Mapping[type[Noun], tuple[str, ...]] = OTHERS | {
+    rule: (section_of(rule), RULE) for rule in d.validators.RULE_NOUNS
+}
+PAGE_OF = {
+    noun: "scenarios" if noun.__module__.startswith(s.__name__) else "language" for noun in KEYS
+}
 
 
 def nouns_from(root: type[Noun]) -> set[type[Noun]]:

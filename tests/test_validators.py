@@ -13,13 +13,13 @@ from loopkit.engine.findings import Answer
 from loopkit.engine.identity import Defect, finding_id, finding_ids
 from loopkit.language.datatypes import conform, parse_type
 from loopkit.language.template import FieldedText
-from loopkit.language.validators import RULE_KINDS, JudgeRule, Rules
+from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import DETERMINISTIC, judge_deterministic
+from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
 
 PLANS = Path(__file__).parent / "data" / "plans"
@@ -160,10 +160,6 @@ async def test_of_two_errors_the_fatal_one_gives_the_class():
     assert "'sleep'" in answer.reason
     assert "no-such-program-here" in answer.reason
     assert (await judge(slow, text("x"))).error_class == "transient"
-
-
-def test_every_rule_but_the_judge_has_its_check():
-    assert set(DETERMINISTIC) == set(RULE_KINDS.values()) - {JudgeRule}
 
 
 # Messages

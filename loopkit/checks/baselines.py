@@ -16,19 +16,11 @@ def check_baselines(subject: Subject) -> Iterator[Problem]:
     places: dict[DocPath, str] = {}
     for placed in subject.rules:
         if isinstance(placed.rule, CommandRule) and placed.rule.baseline:
-            places.update(_texts(placed.rule, placed.path))
+            places.update(((*placed.path, *at), text) for at, text in placed.rule.templates)
             for name in placed.judged_at:
                 places.update(_workspace(subject, name))
     for path, text in places.items():
         yield from _too_early(subject, path, text)
-
-
-def _texts(rule: CommandRule, path: DocPath) -> Iterator[tuple[DocPath, str]]:
-    for index, argument in enumerate(rule.command):
-        yield (*path, "command", index), argument
-    for key in ("stdin", "file"):
-        if (text := getattr(rule, key)) is not None:
-            yield (*path, key), text
 
 
 def _workspace(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:

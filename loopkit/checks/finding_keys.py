@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import CommandRule, JudgeRule, Rule
+from loopkit.language import JudgeRule, Rule
 from loopkit.machine.graph import DocPath
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
@@ -34,13 +34,11 @@ def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
 
     A judge in our own form is asked about what was open, and rules know what they look for.
     """
-    if not isinstance(rule, JudgeRule | CommandRule):
-        return None
-    if rule.map is not None and rule.map.key is None:
+    if rule.report_map is not None and rule.report_map.key is None:
         return ("map",), OF_MAP
-    if rule.verdict is None:
+    if rule.verdict_reading is None:
         return None
-    written = rule.verdict.findings
+    written = rule.verdict_reading.findings
     if written is None:
         return ("verdict",), OF_VERDICT
     return None if _has_key(subject, written) else (("verdict", "findings"), OF_VERDICT)

@@ -10,23 +10,14 @@ from loopkit.document.problems import Problem
 from loopkit.language import (
     AuthorState,
     HumanState,
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    NotMatchesRule,
     Rule,
-    SchemaRule,
-    SectionRule,
     ValidateState,
     rules_of,
 )
 from loopkit.language.guard.kleene import truth
-from loopkit.language.validators import RULE_KINDS
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes.severity import levels_at
 
-OF_TEXT = (MatchesRule, NotMatchesRule, SectionRule, MinCharsRule, MaxCharsRule, SchemaRule)
-"""The rules that look at nothing but the artifact."""
 TOLD = {"message", "severity", "code", "guard"}
 """Keys that say nothing of what is wanted."""
 _Passed = frozenset[tuple[str, str]]
@@ -48,11 +39,10 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
 
 def _found_before(subject: Subject, name: str, index: int, rule: Rule) -> Problem:
     artifact = subject.judges[name].validate_
-    kind = next(kind for kind, noun in RULE_KINDS.items() if type(rule) is noun)
     return subject.source.problem(
         ("states", name, "by", index),
         "judged-before",
-        f"the rule `{kind}` finds nothing here: a state before lets no `{artifact}` pass that "
+        f"the rule `{rule.kind}` finds nothing here: a state before lets no `{artifact}` pass that "
         "breaks it",
         help="delete it here, or there if what breaks it is to be sent back from here",
         severity="note",
@@ -104,7 +94,7 @@ def _gained(subject: Subject, edge: Edge) -> _Passed:
     return frozenset(
         _wanted(subject, state, rule)
         for rule in rules
-        if isinstance(rule, OF_TEXT)
+        if rule.sees_only_artifact
         and rule.guard is None
         and levels.blocks(rule.severity or levels.ungraded)
     )
@@ -127,7 +117,6 @@ def _wanted(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, st
     """What a rule demands of which artifact; the name of a pattern is the pattern."""
     demand = rule.model_dump(mode="json", by_alias=True, exclude=TOLD)
     patterns = subject.machine.patterns
-    for key in ("matches", "not_matches"):
-        if key in demand:
-            demand[key] = patterns.get(demand[key], demand[key])
+    if rule.sees_only_artifact:
+        demand |= {str(at[-1]): patterns.get(text, text) for at, text in rule.patterns}
     return state.validate_, json.dumps(demand, sort_keys=True, default=str)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.checks.verdict_readings import patterns_of, verdict_readings
 from loopkit.document.problems import Problem, closest
 from loopkit.language import (
     AuthorState,
@@ -14,7 +13,6 @@ from loopkit.language import (
     CommandRule,
     ErrorRule,
     MatchesRule,
-    NotMatchesRule,
     Output,
 )
 from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch
@@ -38,13 +36,7 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
 def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
-        match placed.rule:
-            case MatchesRule(matches=pattern):
-                yield (*placed.path, "matches"), pattern
-            case NotMatchesRule(not_matches=pattern):
-                yield (*placed.path, "not_matches"), pattern
-    for rule_path, _, reading in verdict_readings(subject):
-        yield from patterns_of(rule_path, reading)
+        yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
     yield from _of_outputs(subject)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem
-from loopkit.language import Agent, CommandRule, JudgeRule, ReportMap
+from loopkit.language import Agent, JudgeRule, ReportMap
 from loopkit.machine.graph import DocPath
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
@@ -31,8 +31,8 @@ def check_report_maps(subject: Subject) -> Iterator[Problem]:
         yield from _untold(subject, mapped, agent)
         yield from _of_map(subject, mapped.path, mapped.map)
     for placed in subject.rules:
-        if isinstance(placed.rule, CommandRule) and placed.rule.map is not None:
-            yield from _of_map(subject, (*placed.path, "map"), placed.rule.map)
+        if placed.rule.report_map is not None and not isinstance(placed.rule, JudgeRule):
+            yield from _of_map(subject, (*placed.path, "map"), placed.rule.report_map)
 
 
 def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:

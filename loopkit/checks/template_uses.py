@@ -11,7 +11,6 @@ from loopkit.language import (
     AgentState,
     AuthorState,
     CommandAgent,
-    CommandRule,
     CommandState,
     FixedRule,
     HumanState,
@@ -140,16 +139,7 @@ def _texts_of_rule(placed: PlacedRule) -> Iterator[tuple[DocPath, str, Names]]:
     rule, path = placed.rule, placed.path
     if isinstance(rule, FixedRule) and rule.message is not None:
         yield (*path, "message"), rule.message, OF_MESSAGES
-    match rule:
-        case CommandRule():
-            for at, text in _listed((*path, "command"), rule.command):
-                yield at, text, {}
-            if rule.stdin is not None:
-                yield (*path, "stdin"), rule.stdin, {}
-            if rule.file is not None:
-                yield (*path, "file"), rule.file, {}
-        case JudgeRule(prompt=str() as prompt):
-            yield (*path, "prompt"), prompt, {}
+    yield from (((*path, *at), text, {}) for at, text in rule.templates)
 
 
 def _of_agents(subject: Subject) -> Iterator[Use]:

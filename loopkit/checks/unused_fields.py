@@ -9,16 +9,7 @@ from loopkit.checks import template_uses
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import (
-    AcyclicRule,
-    AgentState,
-    AuthorState,
-    HumanState,
-    JudgeRule,
-    LookupRule,
-    PythonRule,
-    RequireRule,
-)
+from loopkit.language import AgentState, AuthorState, HumanState, JudgeRule
 from loopkit.language.datatypes import is_json_schema, parse_fields
 from loopkit.machine.graph import DocPath, artifact_of, output_of
 
@@ -109,14 +100,4 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
     for bound in subject.graph.caps.values():
         yield in_code(str(bound))
     for placed in subject.rules:
-        match placed.rule:
-            case RequireRule(require=condition, each=each):
-                yield in_code(f"{condition} ; {each or ''}")
-            case LookupRule(lookup=lookup):
-                yield in_code(f"{lookup.path} ; {lookup.in_} ; {lookup.at or ''}")
-            case AcyclicRule(acyclic=graph):
-                yield in_code(f"{graph.nodes} ; {graph.edges}")
-            case PythonRule():
-                yield in_code("input")
-            case JudgeRule(sees=sees):
-                yield in_code(" ; ".join(sees))
+        yield in_code(" ; ".join(placed.rule.mentions))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import CommandRule, JudgeRule, Rule, VerdictReading
+from loopkit.language import JudgeRule, Rule, VerdictReading
 from loopkit.language.validators.verdict import GROUPS
 from loopkit.machine.graph import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
@@ -22,29 +22,14 @@ OF_REPORTS = ("map", "score")
 
 def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
     """Each `verdict:` of a rule by itself, and beside what else reads a judge's answer."""
-    for path, rule, reading in verdict_readings(subject):
+    for placed in subject.rules:
+        path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
+        if reading is None:
+            continue
         yield from _two_readings(subject, path, rule)
         yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
         yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
         yield from _without_groups(subject, (*path, "verdict"), reading)
-
-
-def verdict_readings(subject: Subject) -> Iterator[tuple[DocPath, Rule, VerdictReading]]:
-    """Every rule whose verdict is read out of text, with its place."""
-    for placed in subject.rules:
-        rule = placed.rule
-        if isinstance(rule, JudgeRule | CommandRule) and rule.verdict is not None:
-            yield placed.path, rule, rule.verdict
-
-
-def patterns_of(path: DocPath, reading: VerdictReading) -> Iterator[tuple[DocPath, str]]:
-    """The patterns that read a verdict, each with its place; `path` is that of the rule."""
-    for key, pattern in (("pattern", reading.pattern), ("findings", reading.findings)):
-        if pattern is not None:
-            yield (*path, "verdict", key), pattern
-    if reading.counts is not None:
-        yield (*path, "verdict", "counts", "met"), reading.counts.met
-        yield (*path, "verdict", "counts", "checked"), reading.counts.checked
 
 
 def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
@@ -60,7 +45,7 @@ def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Probl
 
 
 def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
-    for place, written in patterns_of(path[:-1], reading):
+    for place, written in (((*path, *at), text) for at, text in reading.patterns):
         pattern = _compiled(subject.machine.patterns.get(written, written))
         if pattern is None:
             continue

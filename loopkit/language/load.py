@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from loopkit.document import Document, read, read_file
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
-from loopkit.language import Machine, PythonRule, Rule, ValidateState
+from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.bundling import bundle_schemas
 from loopkit.language.mistakes import explain
 from loopkit.text import is_broken
@@ -129,10 +129,7 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
     """The machine with the folder of each plug-in written out, so that a resumed run finds it."""
 
     def of_rule(rule: Rule) -> Rule:
-        if not isinstance(rule, PythonRule):
-            return rule
-        placed = (folder / (rule.folder or ".")).resolve()
-        return rule.model_copy(update={"folder": str(placed)})
+        return rule.placed_in(folder)
 
     validators = {
         name: tuple(map(of_rule, validator)) if isinstance(validator, tuple) else of_rule(validator)

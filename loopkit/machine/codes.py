@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language import (
-    AgentState,
-    CommandRule,
-    CommandState,
-    FixedRule,
-    JudgeRule,
-    PythonRule,
-    Rule,
-    ValidateState,
-    VerdictReading,
-)
+from loopkit.language import AgentState, CommandState, ValidateState
 from loopkit.machine.graph import Graph, output_of
 
 EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
@@ -26,32 +16,10 @@ def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
     """All that the findings of a validate state can have; none where they may have any."""
     found = set(fault_codes(graph, name))
     for rule in graph.rules_at(name):
-        codes = codes_of(rule)
-        if codes is None:
+        if rule.codes is None:
             return None
-        found |= codes
+        found |= rule.codes
     return frozenset(found)
-
-
-def codes_of(rule: Rule) -> frozenset[str] | None:
-    """The codes that a rule gives; none where what it reads may give any."""
-    if isinstance(rule, FixedRule) and rule.code:
-        return frozenset({rule.code})
-    match rule:
-        case CommandRule(parse="lines" | "sarif") | PythonRule():
-            return None
-        case CommandRule() | JudgeRule() if _reads_codes(rule.verdict):
-            return None
-        case CommandRule(parse="report") | JudgeRule(verdict=None):
-            # A table of codes is closed: other words are no report.
-            return frozenset(rule.map.codes.values()) if rule.map and rule.map.codes else None
-        case _:
-            return frozenset()
-
-
-def _reads_codes(reading: VerdictReading | None) -> bool:
-    """Whether a pattern of its own finds the findings: one of its groups may be a code."""
-    return reading is not None and reading.findings is not None
 
 
 def fault_codes(graph: Graph, name: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from loopkit.engine.findings import Answer, Finding, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
-from loopkit.language import CommandRule, FixedRule, Rule, SchemaRule
+from loopkit.language import FixedRule, Rule
 from loopkit.language.severities import Severities
 from loopkit.language.template import parse
 from loopkit.machine.known import over
@@ -108,7 +108,7 @@ def storable(text: str) -> str:
 def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) -> str:
     if not isinstance(rule, FixedRule) or rule.message is None:
         return fault.message
-    if fault.is_unreadable and not isinstance(rule, SchemaRule):
+    if fault.is_unreadable and not rule.explains_unreadable:
         return fault.message
     template = parse(rule.message)
     seen = {"item": fault.item, "index": fault.index, "value": fault.value}
@@ -116,6 +116,6 @@ def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) 
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
     # What a program says is the only trace of the defect, unless the message repeats it.
-    is_told = not isinstance(rule, CommandRule) or not template.names.isdisjoint(seen)
+    is_told = not rule.keeps_output or not template.names.isdisjoint(seen)
     said = fault.value if fault.item is None else fault.message
     return message if is_told or not said else f"{message}\n{said}"

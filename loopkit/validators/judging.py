@@ -1,4 +1,4 @@
-"""Judging without a model: the table of rules and checks, and the answer of a validator."""
+"""Judging without a model: the check of each rule, and the answer of a validator."""
 
 from __future__ import annotations
 
@@ -6,29 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 from loopkit.engine.findings import Answer
-from loopkit.language import (
-    AcyclicRule,
-    CommandRule,
-    JudgeRule,
-    LookupRule,
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    NotMatchesRule,
-    PythonRule,
-    RequireRule,
-    Rule,
-    SchemaRule,
-    SectionRule,
-)
+from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.guard import GuardError, compile_guard
 from loopkit.language.guard import parse as parse_guard
 from loopkit.language.template import TemplateError
-from loopkit.language.validators import RULE_KINDS
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.answer import (
     answer_with,
@@ -43,23 +27,6 @@ from loopkit.validators.setting import Setting
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
 RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Fault] | Found]]
-
-DETERMINISTIC: Mapping[type, str] = MappingProxyType(
-    {
-        MatchesRule: "pattern.check_matches",
-        NotMatchesRule: "pattern.check_not_matches",
-        SectionRule: "section.check_section",
-        MinCharsRule: "length.check_min_chars",
-        MaxCharsRule: "length.check_max_chars",
-        SchemaRule: "schema.check_schema",
-        RequireRule: "require.check_require",
-        LookupRule: "lookup.check_lookup",
-        AcyclicRule: "acyclic.check_acyclic",
-        CommandRule: "command.check_command",
-        PythonRule: "plugin.check_python",
-    }
-)
-"""Each rule noun with its check in this package, whose module loads when a rule first judges."""
 
 
 async def judge_deterministic(
@@ -81,22 +48,25 @@ async def judge_deterministic(
     return combined(name, answers)
 
 
-def with_places(rules: Sequence[Rule]) -> list[tuple[str, Rule]]:
+def with_places(rules: Sequence[Rule]) -> list[tuple[str, FixedRule]]:
     """The rules of a validator that need no model, each with the name of its place."""
     numbered = enumerate(rules)
-    return [(f"{_kind(r)}[{i}]", r) for i, r in numbered if not isinstance(r, JudgeRule)]
+    return [(f"{r.kind}[{i}]", r) for i, r in numbered if not isinstance(r, JudgeRule)]
 
 
 @lru_cache
-def check_of(noun: type) -> RuleCheck:
-    """What judges by the rules of a noun."""
-    module, _, name = DETERMINISTIC[noun].rpartition(".")
-    check: RuleCheck = getattr(import_module(f"loopkit.validators.{module}"), name)
+def check_of(noun: type[FixedRule]) -> RuleCheck:
+    """What judges by rules of a kind: `check_KIND` in the module here that is named like theirs.
+
+    It is loaded when a rule first judges.
+    """
+    module = import_module(f"loopkit.validators.{noun.__module__.rpartition('.')[2]}")
+    check: RuleCheck = getattr(module, f"check_{noun.kind}")
     return check
 
 
 async def _judge_by(
-    rule: Rule, place: str, validator: str, subject: JudgedArtifact, setting: Setting
+    rule: FixedRule, place: str, validator: str, subject: JudgedArtifact, setting: Setting
 ) -> Answer:
     setting = replace(setting, validator=validator, place=place)
     try:
@@ -129,7 +99,3 @@ def _applies(rule: Rule, facts: Mapping[str, object]) -> bool:
 def _compiled(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]], bool]]:
     guard = parse_guard(text)
     return guard.names, compile_guard(guard)
-
-
-def _kind(rule: Rule) -> str:
-    return next(kind for kind, noun in RULE_KINDS.items() if type(rule) is noun)

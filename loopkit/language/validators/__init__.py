@@ -2,78 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from loopkit.language.noun import Id
+from loopkit.language.validators.acyclic import Acyclic, AcyclicRule
 from loopkit.language.validators.command import CommandError, CommandRule
-from loopkit.language.validators.data import (
-    Acyclic,
-    AcyclicRule,
-    DataFile,
-    Lookup,
-    LookupRule,
-    RequireRule,
-    SchemaRule,
-)
-from loopkit.language.validators.judge import JudgeRule, ReportMap, Score
+from loopkit.language.validators.judge import JudgeRule, Score
+from loopkit.language.validators.length import MaxCharsRule, MinCharsRule
+from loopkit.language.validators.lookup import DataFile, Lookup, LookupRule
+from loopkit.language.validators.pattern import Count, MatchesRule, NotMatchesRule
 from loopkit.language.validators.plugin import PythonRule
+from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.validators.require import RequireRule
 from loopkit.language.validators.rule import FixedRule, RuleBase
-from loopkit.language.validators.text import (
-    Count,
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    NotMatchesRule,
-    SectionRule,
-)
+from loopkit.language.validators.schema import SchemaRule
+from loopkit.language.validators.section import SectionRule
 from loopkit.language.validators.verdict import VerdictCounts, VerdictReading
 
-RULE_KINDS: dict[str, type[RuleBase]] = {
-    "matches": MatchesRule,
-    "not_matches": NotMatchesRule,
-    "section": SectionRule,
-    "min_chars": MinCharsRule,
-    "max_chars": MaxCharsRule,
-    "schema": SchemaRule,
-    "require": RequireRule,
-    "lookup": LookupRule,
-    "acyclic": AcyclicRule,
-    "command": CommandRule,
-    "judge": JudgeRule,
-    "python": PythonRule,
-}
+RULE_NOUNS: tuple[type[RuleBase], ...] = (
+    MatchesRule,
+    NotMatchesRule,
+    SectionRule,
+    MinCharsRule,
+    MaxCharsRule,
+    SchemaRule,
+    RequireRule,
+    LookupRule,
+    AcyclicRule,
+    CommandRule,
+    JudgeRule,
+    PythonRule,
+)
+"""Every kind of rule: the one table of them, from which all else that knows them is made."""
+RULE_KINDS = {noun.kind: noun for noun in RULE_NOUNS}
 
 
-def rule_kind(value: object) -> str | None:
+def _tag(value: object) -> str | None:
     """The tag of the rule that a mapping or a rule object is."""
     if isinstance(value, RuleBase):
-        return next(f"<{kind}>" for kind, noun in RULE_KINDS.items() if isinstance(value, noun))
+        return f"<{value.kind}>"
     if isinstance(value, dict):
         return next((f"<{kind}>" for kind in RULE_KINDS if kind in value), None)
     return None
 
 
-Rule = Annotated[
-    Annotated[MatchesRule, Tag("<matches>")]
-    | Annotated[NotMatchesRule, Tag("<not_matches>")]
-    | Annotated[SectionRule, Tag("<section>")]
-    | Annotated[MinCharsRule, Tag("<min_chars>")]
-    | Annotated[MaxCharsRule, Tag("<max_chars>")]
-    | Annotated[SchemaRule, Tag("<schema>")]
-    | Annotated[RequireRule, Tag("<require>")]
-    | Annotated[LookupRule, Tag("<lookup>")]
-    | Annotated[AcyclicRule, Tag("<acyclic>")]
-    | Annotated[CommandRule, Tag("<command>")]
-    | Annotated[JudgeRule, Tag("<judge>")]
-    | Annotated[PythonRule, Tag("<python>")],
-    Discriminator(
-        rule_kind,
-        custom_error_type="unknown-rule",
-        custom_error_message="this is no rule",
-    ),
-]
+if TYPE_CHECKING:
+    Rule = FixedRule | JudgeRule
+else:
+    Rule = Annotated[
+        Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in RULE_NOUNS)],  # noqa: UP007
+        Discriminator(
+            _tag,
+            custom_error_type="unknown-rule",
+            custom_error_message="this is no rule",
+        ),
+    ]
 
 
 def _rules(value: Any) -> Any:
@@ -100,6 +85,7 @@ def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
 
 __all__ = [
     "RULE_KINDS",
+    "RULE_NOUNS",
     "Acyclic",
     "AcyclicRule",
     "ByItem",
@@ -127,6 +113,5 @@ __all__ = [
     "Validator",
     "VerdictCounts",
     "VerdictReading",
-    "rule_kind",
     "rules_of",
 ]

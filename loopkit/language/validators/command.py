@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from loopkit.language.agents import ErrorRule, Retry
 from loopkit.language.noun import Argv, Duration, Text, Texts, _tuple, fault
-from loopkit.language.validators.judge import ReportMap
-from loopkit.language.validators.rule import FixedRule
+from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.validators.rule import Example, FixedRule, Written
 from loopkit.language.validators.verdict import VerdictReading
 
 Parse = Literal["exit_code", "lines", "junit", "sarif", "report"]
@@ -50,9 +51,50 @@ class CommandRule(FixedRule):
     env: Texts = ()
     """Environment variables that the program may see besides the harmless ones."""
 
+    kind = "command"
+    played = "command"
+    may_be_lost = True
+    keeps_output = True
+    example = Example({"command": ["grep", "tea"]}, passes="Some tea.", fails="Some water.")
+
     @property
     def grades(self) -> bool:
         return self.parse in ("lines", "sarif", "report") or self.verdict is not None
+
+    @property
+    def forgives(self) -> bool:
+        return self.baseline
+
+    @property
+    def read_codes(self) -> frozenset[str] | None:
+        if self.parse in ("lines", "sarif"):
+            return None
+        if self.verdict is not None and self.verdict.given_codes is None:
+            return None
+        if self.parse == "report":
+            return self.map.given_codes if self.map is not None else None
+        return frozenset()
+
+    @property
+    def most_findings(self) -> float:
+        return 1 if self.parse == "exit_code" and self.verdict is None else inf
+
+    @property
+    def report_map(self) -> ReportMap | None:
+        return self.map
+
+    @property
+    def verdict_reading(self) -> VerdictReading | None:
+        return self.verdict
+
+    @property
+    def templates(self) -> Written:
+        for index, argument in enumerate(self.command):
+            yield ("command", index), argument
+        if self.stdin is not None:
+            yield ("stdin",), self.stdin
+        if self.file is not None:
+            yield ("file",), self.file
 
     @model_validator(mode="after")
     def _is_read(self) -> CommandRule:

@@ -2,69 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from loopkit.language.noun import Id, Noun, Text, Texts, fault
-from loopkit.language.validators.rule import RuleBase
+from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.validators.rule import Example, RuleBase, Written
 from loopkit.language.validators.verdict import VerdictReading
-
-PART_PATTERN = r"^[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?(\.[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?)*$"
-
-
-def _part(path: str) -> str:
-    if not re.fullmatch(PART_PATTERN, path):
-        raise fault(
-            "bad-path",
-            f"`{path}` is no path to a part of a report" if path else "this path is empty",
-            help="write the names of its fields with dots between: `result.verdict`",
-        )
-    return path
-
-
-PartPath = Annotated[str, AfterValidator(_part), Field(json_schema_extra={"pattern": PART_PATTERN})]
-"""Where a part of a report stands: names of fields with dots between them."""
-
-
-class ReportMap(Noun):
-    """How a report of another shape is read. What is not mapped is read under its own name.
-
-    Words are compared without regard to case; true, false, null and numbers of a report by their
-    JSON text. A table is closed: a word that it does not know is the reviewer's mistake.
-    """
-
-    verdict: PartPath | None = None
-    """Without it and without `verdicts`, a report without verdict has that of its findings."""
-    verdicts: dict[str, Literal["pass", "warn", "fail"]] = {}
-    """What the words of the verdict mean; default is `pass`, `warn` and `fail` themselves."""
-    findings: PartPath = "findings"
-    """The list of findings; an item that is a text is a message by itself."""
-    message: PartPath = "message"
-    """Within a finding, as all that follows."""
-    severity: PartPath | None = None
-    """Without it and without `severities`, a finding may have none: it blocks where the verdict
-    is `fail` or is not given."""
-    severities: dict[str, Id] = {}
-    """What the words of a severity mean: a level, or `none` for no finding. Default is the levels
-    themselves."""
-    code: PartPath = "code"
-    """The kind of defect."""
-    codes: dict[str, str] = {}
-    """The codes of findings by the report's words for them; without it these are the codes."""
-    key: PartPath | None = None
-    """What each finding is called in every round, however it is worded: with it, its id."""
-    location: PartPath = "location"
-    """The heading or field that it concerns."""
-    line: PartPath = "line"
-    """The number of the line."""
-    error_count: PartPath = "error_count"
-    """A number that has to be that of the findings that reject, where it is there."""
-    warning_count: PartPath = "warning_count"
-    """As `error_count`, for those that do not block."""
-    score: PartPath = "score"
-    """The score, where the rule has one."""
 
 
 class Score(Noun):
@@ -80,6 +26,14 @@ class Score(Noun):
         if self.min >= self.max:
             raise fault("empty-range", "`min` is not below `max`", ("min",), help="exchange them")
         return self
+
+
+_REVIEW = """
+case "$(cat)" in
+*Peppermint*) echo '{"verdict": "pass", "findings": []}' ;;
+*) echo '{"verdict": "fail", "findings": [{"message": "No tea.", "severity": "error"}]}' ;;
+esac
+"""
 
 
 class JudgeRule(RuleBase):
@@ -115,3 +69,50 @@ class JudgeRule(RuleBase):
     def is_own_form(self) -> bool:
         """Whether it gives a report in our form."""
         return self.map is None and self.verdict is None
+
+    kind = "judge"
+    played = "judge"
+    may_be_lost = True
+    example = Example(
+        {"judge": "critic", "rubric": ["It is drinkable."]},
+        passes="Peppermint tea.",
+        fails="Hot water.",
+        agents={"critic": {"command": ["sh", "-c", _REVIEW]}},
+    )
+
+    @property
+    def grades(self) -> bool:
+        return True
+
+    @property
+    def forgives(self) -> bool:
+        return self.confirm is not None
+
+    @property
+    def codes(self) -> frozenset[str] | None:
+        if self.verdict is not None:
+            return self.verdict.given_codes
+        return self.map.given_codes if self.map is not None else None
+
+    @property
+    def report_map(self) -> ReportMap | None:
+        return self.map
+
+    @property
+    def verdict_reading(self) -> VerdictReading | None:
+        return self.verdict
+
+    @property
+    def templates(self) -> Written:
+        if self.prompt is not None:
+            yield ("prompt",), self.prompt
+
+    @property
+    def mentions(self) -> Iterator[str]:
+        yield from self.sees
+
+    @property
+    def about(self) -> str:
+        """The agent, and how often it is asked where that is not once."""
+        times = f" {self.samples} times" if self.samples > 1 else ""
+        return f"{self.judge}{times}" + (" and again where it fails" if self.confirm else "")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field
 
 from loopkit.language.noun import Duration, Texts, fault
-from loopkit.language.validators.rule import FixedRule
+from loopkit.language.validators.rule import Example, FixedRule
 
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 PLUGIN_PATTERN = rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$"
@@ -30,6 +32,12 @@ PluginName = Annotated[
 """`package.module:function`, or the name of an entry point of the group `loopkit.validators`."""
 
 
+_TASTE = """
+def check(text, context):
+    return [] if "tea" in text else ["No tea."]
+"""
+
+
 class PythonRule(FixedRule):
     """A function of Python judges, in a process of its own."""
 
@@ -44,9 +52,34 @@ class PythonRule(FixedRule):
     env: Texts = ()
     """Environment variables that it may see besides the harmless ones."""
 
+    kind = "python"
+    may_be_lost = True
+    example = Example(
+        {"python": "taste:check"},
+        passes="Some tea.",
+        fails="Some water.",
+        files={"taste.py": _TASTE},
+    )
+
     @property
     def grades(self) -> bool:
         return True
+
+    @property
+    def read_codes(self) -> frozenset[str] | None:
+        return None
+
+    @property
+    def mentions(self) -> Iterator[str]:
+        """The whole input, which it gets."""
+        yield "input"
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        return f"`{self.python}` finds nothing"
+
+    def placed_in(self, folder: Path) -> Self:
+        placed = (folder / (self.folder or ".")).resolve()
+        return self.model_copy(update={"folder": str(placed)})
 
     @property
     def is_entry_point(self) -> bool:

@@ -1,8 +1,38 @@
-"""The base of all rules: the keys that every rule may have."""
+"""The base of all rules: the keys that every rule may have, and the facts that each kind states.
+
+A kind of rule is known by one key. Its module here says what it is; the module of the same name in
+`loopkit.validators` judges by it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
 from loopkit.language.noun import Id, Noun, Text
+from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.validators.verdict import VerdictReading
+
+Place = tuple[str | int, ...]
+"""Where a text stands in its rule."""
+Written = Iterator[tuple[Place, str]]
+"""Texts of a rule, each with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A rule of a kind, with one artifact that it passes and one that it rejects."""
+
+    rule: Mapping[str, Any]
+    passes: str
+    fails: str
+    agents: Mapping[str, Any] = field(default_factory=dict)
+    """The agents whom it asks."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What has to stand beside its machine file."""
 
 
 class RuleBase(Noun):
@@ -15,14 +45,104 @@ class RuleBase(Noun):
     guard: str | None = None
     """Where it is false, the rule does not apply."""
 
-
-class FixedRule(RuleBase):
-    """A rule that judges without a model."""
+    kind: ClassVar[str]
+    """The key by which rules of this kind are known."""
+    example: ClassVar[Example]
+    """One for tests and readers."""
+    played: ClassVar[Literal["", "command", "judge"]] = ""
+    """What a scenario plays of it, if it does not judge by itself."""
+    may_be_lost: ClassVar[bool] = False
+    """Whether it may come to no verdict for a time, and another try help."""
+    sees_only_artifact: ClassVar[bool] = False
+    """Whether what it finds hangs on nothing but the artifact."""
+    explains_unreadable: ClassVar[bool] = False
+    """Whether that the artifact can't be read is its own finding, told in its `message`."""
+    keeps_output: ClassVar[bool] = False
+    """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
     @property
     def grades(self) -> bool:
         """Whether it tells how bad each finding is, instead of all having the rule's severity."""
         return False
 
+    @property
+    def forgives(self) -> bool:
+        """Whether it may let a finding pass that would block by its severity."""
+        return False
+
+    @property
+    def codes(self) -> frozenset[str] | None:
+        """The codes that it gives; none where what it reads may give any."""
+        return frozenset()
+
+    @property
+    def most_findings(self) -> float:
+        """How many findings it gives at most."""
+        return inf
+
+    @property
+    def report_map(self) -> ReportMap | None:
+        """How it reads a report of another shape than ours."""
+        return None
+
+    @property
+    def verdict_reading(self) -> VerdictReading | None:
+        """How it reads a verdict out of text."""
+        return None
+
+    @property
+    def templates(self) -> Written:
+        """Its templates besides `message`."""
+        yield from ()
+
+    @property
+    def patterns(self) -> Written:
+        """Its patterns, each written out or the name of one under `patterns:`."""
+        if self.verdict_reading is not None:
+            for at, text in self.verdict_reading.patterns:
+                yield ("verdict", *at), text
+
+    @property
+    def conditions(self) -> Written:
+        """Its conditions on data, in the guard language."""
+        yield from ()
+
+    @property
+    def paths(self) -> Written:
+        """Its paths into data."""
+        yield from ()
+
+    @property
+    def mentions(self) -> Iterator[str]:
+        """Everything outside of templates and guards that names a field or an input."""
+        yield from (text for _, text in (*self.conditions, *self.paths))
+
+    @property
+    def about(self) -> str:
+        """The one value that it is about, for a place with little room."""
+        value = getattr(self, self.kind)
+        return " ".join(value) if isinstance(value, tuple) else str(value)
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        """What it wants of an artifact, for whoever writes one."""
+        return "it is accepted"
+
+    def placed_in(self, folder: Path) -> Self:
+        """The rule with folders beside its machine file, which lies in this one, written out."""
+        return self
+
+
+class FixedRule(RuleBase):
+    """A rule that judges without a model."""
+
     message: Text | None = None
     """A template that sees `item`, `index`, `value`, `artifact`; each rule has a default."""
+
+    @property
+    def codes(self) -> frozenset[str] | None:
+        return frozenset({self.code}) if self.code else self.read_codes
+
+    @property
+    def read_codes(self) -> frozenset[str] | None:
+        """The codes that it gives where it has none of its own."""
+        return frozenset()

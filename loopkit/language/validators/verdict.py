@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from loopkit.language.noun import Noun
@@ -37,3 +38,19 @@ class VerdictReading(Noun):
     """Which of several verdicts counts; with `unique` all have to say the same."""
     counts: VerdictCounts | None = None
     """Numbers that have to allow a pass."""
+
+    @property
+    def patterns(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Its patterns, each with its place."""
+        if self.pattern is not None:
+            yield ("pattern",), self.pattern
+        if self.findings is not None:
+            yield ("findings",), self.findings
+        if self.counts is not None:
+            yield ("counts", "met"), self.counts.met
+            yield ("counts", "checked"), self.counts.checked
+
+    @property
+    def given_codes(self) -> frozenset[str] | None:
+        """The codes of findings; none where a group of a pattern may give any."""
+        return frozenset() if self.findings is None else None

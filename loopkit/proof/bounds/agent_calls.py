@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import UnionType
 from typing import Literal
 
-from loopkit.language import AgentState, CommandRule, FixedRule, JudgeRule, PythonRule, Rule
+from loopkit.language import AgentState, FixedRule, JudgeRule, Rule
 from loopkit.machine.graph import EdgeEvent
 from loopkit.machine.program import validators_of
 from loopkit.proof.outcomes import Anatomy, Panel, Row
@@ -107,7 +106,7 @@ class Asking:
         else:
             yield _spread(self._asked(name, row))
             is_left_out = verdict == "incomplete" and self._panels[name].may_leave_judges_out(row)
-            if is_left_out and self._may_be_missing(name, row, FixedRule):
+            if is_left_out and self._may_be_missing(name, row):
                 yield self._always(name, row)
 
     def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
@@ -115,9 +114,8 @@ class Asking:
         everyone = _spread(self._asked(name, context))
         if event == "fatal" or (event == "content" and is_given_up(self._anatomy, name)):
             yield NOBODY
-        # Of fixed rules only programs can come to no verdict for a time.
-        fixed = CommandRule | PythonRule if event in ("transient", "content") else FixedRule
-        is_fixed = self._may_be_missing(name, context, fixed)
+        is_for_a_time = event in ("transient", "content")
+        is_fixed = self._may_be_missing(name, context, for_a_time=is_for_a_time)
         is_certain = event in ("fatal", "limit") or (event == "transient" and is_fixed)
         if is_certain or everyone.most:
             yield everyone
@@ -125,12 +123,12 @@ class Asking:
         if is_fixed and (event != "content" or always.most):
             yield always
 
-    def _may_be_missing(self, name: str, context: Row, kinds: type | UnionType) -> bool:
-        """Whether a rule of these kinds may come to no verdict, so that judges are left out."""
+    def _may_be_missing(self, name: str, context: Row, *, for_a_time: bool = False) -> bool:
+        """Whether a fixed rule may come to no verdict, so that judges are left out."""
         rules = self._anatomy.rules_at[name]
-        return any(
-            isinstance(r, kinds) and self._applies(name, r, context) is not False for r in rules
-        )
+        fixed = [rule for rule in rules if isinstance(rule, FixedRule)]
+        losing = [rule for rule in fixed if rule.may_be_lost or not for_a_time]
+        return any(self._applies(name, rule, context) is not False for rule in losing)
 
     def _always(self, name: str, row: Row) -> Spread:
         """Those who are asked whatever the rules say."""

@@ -7,10 +7,8 @@ from typing import Literal
 
 from loopkit.language import (
     AgentState,
-    CommandRule,
     CommandState,
     JudgeRule,
-    PythonRule,
     RenderState,
     ValidateState,
 )
@@ -56,9 +54,7 @@ def _of_judging(anatomy: Anatomy, name: str) -> Iterator[Fault]:
     rules = anatomy.rules_at[name]
     is_ended = "incomplete" not in named
     has_judge = any(isinstance(rule, JudgeRule) for rule in rules)
-    if is_ended and (
-        has_judge or any(isinstance(rule, CommandRule | PythonRule) for rule in rules)
-    ):
+    if is_ended and any(rule.may_be_lost for rule in rules):
         yield "transient"
     if (is_ended and has_judge) or is_given_up(anatomy, name):
         yield "content"

@@ -7,19 +7,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
-from loopkit.language import (
-    CommandRule,
-    FixedRule,
-    JudgeRule,
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    RequireRule,
-    Rule,
-    SectionRule,
-)
+from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
-from loopkit.machine.codes import codes_of, fault_codes
+from loopkit.machine.codes import fault_codes
 from loopkit.proof.outcomes.anatomy import Anatomy
 from loopkit.proof.outcomes.apart import Row
 from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
@@ -141,23 +131,12 @@ class Panel:
 
     def _source(self, rule: Rule) -> Source:
         return Source(
-            codes=codes_of(rule),
-            most=_most(rule),
+            codes=rule.codes,
+            most=rule.most_findings,
             blocks=may_block(rule, self._levels),
             warns=may_warn(rule, self._state, self._levels),
             own_code=rule.code if isinstance(rule, FixedRule) else "",
         )
-
-
-def _most(rule: Rule) -> float:
-    """How many findings a rule gives at most."""
-    match rule:
-        case MatchesRule() | SectionRule() | MinCharsRule() | MaxCharsRule():
-            return 1
-        case RequireRule(each=None) | CommandRule(parse="exit_code", verdict=None):
-            return 1
-        case _:
-            return inf
 
 
 def _may_be(rules: Sequence[tuple[Rule, Source]], row: Row) -> bool:

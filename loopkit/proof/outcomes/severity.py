@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.language import CommandRule, FixedRule, JudgeRule, Machine, Rule, ValidateState
+from loopkit.language import JudgeRule, Machine, Rule, ValidateState
 from loopkit.language.severities import Severities
 
 
@@ -20,9 +20,6 @@ def may_warn(rule: Rule, state: ValidateState, levels: Severities) -> bool:
     """Whether a finding of a rule can be one that does not block."""
     if state.settle_after is not None or not may_block(rule, levels):
         return True
-    if isinstance(rule, CommandRule) and rule.baseline:
+    if rule.forgives or (isinstance(rule, JudgeRule) and state.combine == "majority"):
         return True
-    if isinstance(rule, JudgeRule):
-        advises = state.combine == "majority" or rule.confirm is not None
-        return advises or not levels.blocks(levels.levels[-1])
-    return isinstance(rule, FixedRule) and rule.grades and not levels.blocks(levels.levels[-1])
+    return rule.grades and not levels.blocks(levels.levels[-1])

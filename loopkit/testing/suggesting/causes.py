@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from loopkit.language import CommandRule, JudgeRule, Rule, ValidateState
+from loopkit.language import Rule, ValidateState
 from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.severities import Severities
-from loopkit.machine.codes import codes_of
 from loopkit.machine.program import Program
 from loopkit.proof.bounds.moves import Case
 from loopkit.proof.outcomes import Row
@@ -139,7 +138,7 @@ class _Judging:
         """One for each validator that can find it."""
         for one in by:
             fitting = [(place, rule) for place, rules in self.asked.items() for rule in rules
-                       if _kind(rule) == one and self._may_find(rule, row)]  # fmt: skip
+                       if (rule.played or "text") == one and self._may_find(rule, row)]  # fmt: skip
             places = list(dict.fromkeys(place for place, _ in fitting))
             if one == "judge" and fitting and self._is_panel:
                 # One may be outvoted, or be one of several of whom enough have answered.
@@ -173,13 +172,5 @@ def _gives(rules: Sequence[Rule], row: Row) -> bool:
     wanted = row.get("codes")
     if not isinstance(wanted, frozenset) or not wanted:
         return bool(rules)
-    given = [codes_of(rule) for rule in rules]
+    given = [rule.codes for rule in rules]
     return None in given or wanted <= frozenset[str]().union(*(codes or () for codes in given))
-
-
-def _kind(rule: Rule) -> By:
-    return (
-        "judge" if isinstance(rule, JudgeRule)
-        else "command" if isinstance(rule, CommandRule)
-        else "text"
-    )  # fmt: skip

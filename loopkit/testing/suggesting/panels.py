@@ -91,8 +91,7 @@ class Panel:
     @property
     def _texts(self) -> Iterator[tuple[str, Rule]]:
         for place, rules in self._asked.items():
-            yield from ((p, r) for p, r in ((place, rule) for rule in rules)
-                        if not isinstance(r, CommandRule | JudgeRule))  # fmt: skip
+            yield from ((place, rule) for rule in rules if not rule.played)
 
     # -- programs --------------------------------------------------------------------------
 

@@ -7,24 +7,9 @@ from typing import Any
 
 from loopkit.checks.exits import fact_in_words
 from loopkit.document.writing import inline
-from loopkit.language import (
-    AcyclicRule,
-    CommandRule,
-    LookupRule,
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    NotMatchesRule,
-    PythonRule,
-    RequireRule,
-    Rule,
-    SchemaRule,
-    SectionRule,
-    VerdictReading,
-)
+from loopkit.language import CommandRule, Rule, VerdictReading
 from loopkit.language.guard.kleene import Held
 from loopkit.machine.graph import Edge
-from loopkit.text import plural
 from loopkit.validators.report_form import ReportForm, words_for
 
 VERDICTS = ("pass", "warn", "fail")
@@ -66,51 +51,13 @@ def _held(name: str, value: Held) -> Iterator[str]:
 
 def rule_in_words(rule: Rule, patterns: Mapping[str, str]) -> str:
     """What a rule wants of a text or of data, with the code that it gives and when it applies."""
-    said = _wanted(rule, patterns)
+    said = rule.wish(patterns)
     code = f" (code {inline(rule.code)})" if rule.code else ""
     return f"{said}{code}" + (f", where {rule.guard}" if rule.guard else "")
 
 
-def _wanted(rule: Rule, patterns: Mapping[str, str]) -> str:
-    match rule:
-        case MatchesRule(matches=pattern, count=count):
-            most = "" if count.max is None else f", at most {count.max},"
-            return f"at least {count.min}{most} of {_pattern(pattern, patterns)}{_outside(rule)}"
-        case NotMatchesRule(not_matches=pattern):
-            return f"nothing of {_pattern(pattern, patterns)}{_outside(rule)}"
-        case SectionRule(section=section, or_title=or_title):
-            return f"a section `{section}` with text in it" + (" or a title" if or_title else "")
-        case MinCharsRule(min_chars=least):
-            return f"at least {plural(least, 'character')}"
-        case MaxCharsRule(max_chars=most):
-            return f"at most {plural(most, 'character')}"
-        case _:
-            return _wanted_of_data(rule)
-
-
-def _wanted_of_data(rule: Rule) -> str:
-    match rule:
-        case SchemaRule(schema_=schema):
-            return f"data of the schema {inline(schema)}"
-        case RequireRule(require=condition, each=each):
-            return condition + (f", for each of `{each}`" if each else "")
-        case LookupRule(lookup=lookup):
-            where = f" at `{lookup.at}`" if lookup.at else ""
-            return f"every `{lookup.path}` is one that `{lookup.in_}` has{where}"
-        case AcyclicRule(acyclic=graph):
-            return f"no cycle in `{graph.edges}`, which lead to `{graph.nodes}`"
-        case PythonRule(python=function):
-            return f"`{function}` finds nothing"
-        case _:
-            return "it is accepted"
-
-
 def _pattern(pattern: str, patterns: Mapping[str, str]) -> str:
     return f"`{patterns.get(pattern, pattern)}`"
-
-
-def _outside(rule: MatchesRule | NotMatchesRule) -> str:
-    return " outside of code" if rule.outside_code else ""
 
 
 def schema_in_words(schema: Mapping[str, Any] | None) -> list[str]:

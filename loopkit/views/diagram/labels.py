@@ -18,7 +18,6 @@ from loopkit.language import (
     rules_of,
     state_kind,
 )
-from loopkit.language.validators import rule_kind
 from loopkit.machine.graph import ERROR_EVENTS, TOTAL, Edge, Graph, artifact_of
 from loopkit.text import one_line
 
@@ -65,25 +64,15 @@ def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
     for name in state.by:
         if isinstance(name, str) and name in machine.validators:
             rules = rules_of(machine.validators[name])
-            asked = dict.fromkeys(_asked(rule) for rule in rules if isinstance(rule, JudgeRule))
+            asked = dict.fromkeys(rule.about for rule in rules if isinstance(rule, JudgeRule))
             if asked:
                 yield f"{name} asks {', '.join(asked)}"
 
 
-def _asked(rule: JudgeRule) -> str:
-    """The agent of a judge, and how often it is asked where that is not once."""
-    times = f" {rule.samples} times" if rule.samples > 1 else ""
-    return f"{rule.judge}{times}" + (" and again where it fails" if rule.confirm else "")
-
-
 def _rule(rule: Rule) -> str:
     """An inline rule by its kind and the one value that it is about."""
-    kind = (rule_kind(rule) or "").strip("<>")
-    # The value of `schema` is a whole tree.
-    plain = "" if kind == "schema" else getattr(rule, kind)
-    value = _asked(rule) if isinstance(rule, JudgeRule) else plain
-    words = " ".join(value) if isinstance(value, tuple) else str(value)
-    return one_line(f"{kind} {words}", 60) + (f" ({rule.severity})" if rule.severity else "")
+    severity = f" ({rule.severity})" if rule.severity else ""
+    return one_line(f"{rule.kind} {rule.about}", 60) + severity
 
 
 def edge_texts(graph: Graph, edge: Edge) -> tuple[str, ...]:

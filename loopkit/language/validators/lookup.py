@@ -1,37 +1,19 @@
-"""Rules for data: `schema`, `require`, `lookup`, `acyclic`."""
+"""The `lookup` rule: values that have to be known."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from loopkit.language.noun import INCLUDED_SCHEMA, Notation, Noun, fault
-from loopkit.language.validators.rule import FixedRule
+from loopkit.language.noun import INCLUDED_SCHEMA, Noun, fault
+from loopkit.language.validators.rule import Example, FixedRule, Written
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*(\.[^\s.]+)*$"
 LOOKS_LIKE_FILE = re.compile(r"/|\.(ya?ml|json)$")
-
-
-class SchemaRule(FixedRule):
-    """JSON or YAML data of this shape."""
-
-    schema_: Notation = Field(alias="schema")
-    """A type in the notation of the language, or a JSON Schema."""
-    tolerant: bool = False
-    """Take the data out of a code fence or the prose around it."""
-
-
-class RequireRule(FixedRule):
-    """A condition on data, in the guard language."""
-
-    require: str
-    """The condition; names are fields of the data or the item."""
-    each: str | None = None
-    """A path such as `nodes[]`; the condition is tried on every item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +74,25 @@ class LookupRule(FixedRule):
     lookup: Lookup
     """The values and where they are known."""
 
+    kind = "lookup"
+    example = Example(
+        {"lookup": {"path": "drinks[]", "in": {"file": "known.yaml"}, "at": "drinks[]"}},
+        passes='{"drinks": ["tea"]}',
+        fails='{"drinks": ["tee"]}',
+        files={"known.yaml": "drinks: [tea, water]\n"},
+    )
 
-class Acyclic(Noun):
-    """Where the graph is in the data."""
+    @property
+    def paths(self) -> Written:
+        yield ("lookup", "path"), self.lookup.path
+        if self.lookup.at is not None:
+            yield ("lookup", "at"), self.lookup.at
 
-    nodes: str
-    """Where the ids of the nodes are: `nodes[].id`."""
-    edges: str
-    """Where each node says where it leads, `nodes[].needs[]`, or where the pairs of ids are."""
+    @property
+    def mentions(self) -> Iterator[str]:
+        yield from super().mentions
+        yield str(self.lookup.in_)
 
-    def __str__(self) -> str:
-        return self.edges
-
-
-class AcyclicRule(FixedRule):
-    """A graph in the data has no cycle, and its edges lead to nodes."""
-
-    acyclic: Acyclic
-    """The paths to its nodes and edges."""
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        where = f" at `{self.lookup.at}`" if self.lookup.at else ""
+        return f"every `{self.lookup.path}` is one that `{self.lookup.in_}` has{where}"

@@ -1,0 +1,36 @@
+"""The `require` rule: a condition on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from loopkit.language.validators.rule import Example, FixedRule, Written
+
+
+class RequireRule(FixedRule):
+    """A condition on data, in the guard language."""
+
+    require: str
+    """The condition; names are fields of the data or the item."""
+    each: str | None = None
+    """A path such as `nodes[]`; the condition is tried on every item."""
+
+    kind = "require"
+    example = Example({"require": "cups > 1"}, passes='{"cups": 2}', fails='{"cups": 1}')
+
+    @property
+    def most_findings(self) -> float:
+        return 1 if self.each is None else inf
+
+    @property
+    def conditions(self) -> Written:
+        yield ("require",), self.require
+
+    @property
+    def paths(self) -> Written:
+        if self.each is not None:
+            yield ("each",), self.each
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        return self.require + (f", for each of `{self.each}`" if self.each else "")

@@ -1,0 +1,24 @@
+"""The `section` rule: a named part of a Markdown text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopkit.language.section import Section
+from loopkit.language.validators.rule import Example, FixedRule
+
+
+class SectionRule(Section, FixedRule):
+    """A heading or a bold label of this name stands in the Markdown, with text under it."""
+
+    kind = "section"
+    sees_only_artifact = True
+    example = Example({"section": "Goal"}, passes="# Goal\n\nTea.", fails="# Goal\n")
+
+    @property
+    def most_findings(self) -> float:
+        return 1
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        title = " or a title" if self.or_title else ""
+        return f"a section `{self.section}` with text in it{title}"

@@ -1,0 +1,115 @@
+"""Every kind of rule is what it says: its docs, its schema, and its example through the runner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from loopkit.language import FixedRule, JudgeRule
+from loopkit.language.load import load
+from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, RuleBase
+from loopkit.proof.outcomes import Anatomy
+from loopkit.validators.judging import check_of
+from loopkit.views.schemas import SCHEMAS
+from tests.support import Desk, Played
+from tests.test_docs import section_of
+
+KINDS = pytest.mark.parametrize("noun", RULE_NOUNS, ids=lambda noun: noun.kind)
+FIXED = [noun for noun in RULE_NOUNS if issubclass(noun, FixedRule)]
+
+
+def machine(noun: type[RuleBase], artifact: str) -> dict[str, Any]:
+    """A machine that renders an artifact and judges it by the example of a kind of rule."""
+    return {
+        "loopkit": 1,
+        "agents": noun.example.agents,
+        "states": {
+            "draft": {"render": artifact, "output": "plan", "next": "judge"},
+            "judge": {
+                "validate": "plan",
+                "by": [noun.example.rule],
+                "transitions": [{"guard": "valid", "target": "done"}, {"target": "failed"}],
+            },
+            "done": {"final": "success", "result": "plan"},
+            "failed": {"final": "failure", "result": "plan"},
+        },
+    }
+
+
+def example_of(noun: type[RuleBase], desk: Desk) -> RuleBase:
+    """The example of a kind of rule, as a machine file has it."""
+    for name, text in noun.example.files.items():
+        desk.write(name, text)
+    loaded = load(desk.write("machine.yaml", json.dumps(machine(noun, "x"))))
+    [placed] = Anatomy.of_machine(loaded.machine).rules
+    return placed.rule
+
+
+def judged(noun: type[RuleBase], artifact: str, desk: Desk) -> Played:
+    """The run of a machine that judges an artifact by the example of a kind of rule."""
+    for name, text in noun.example.files.items():
+        desk.write(name, text)
+    return desk.play(json.dumps(machine(noun, artifact)))
+
+
+@KINDS
+def test_a_rule_lets_pass_what_its_example_says(noun: type[RuleBase], desk: Desk) -> None:
+    played = judged(noun, noun.example.passes, desk)
+    [report] = played.reports
+    assert (played.outcome, report.verdict, report.findings) == ("done", "pass", ())
+
+
+@KINDS
+def test_a_rule_rejects_what_its_example_says_with_no_more_than_it_may_find(
+    noun: type[RuleBase], desk: Desk
+) -> None:
+    played = judged(noun, noun.example.fails, desk)
+    [report] = played.reports
+    rule = example_of(noun, desk)
+    assert (played.outcome, report.verdict) == ("failed", "fail")
+    assert 1 <= len(report.findings) <= rule.most_findings
+    given = {finding.code for finding in report.findings if finding.code}
+    assert rule.codes is None or given <= rule.codes
+
+
+@KINDS
+def test_a_rule_is_known_by_a_key_of_its_own(noun: type[RuleBase], desk: Desk) -> None:
+    assert noun.kind in {field.alias or name for name, field in noun.model_fields.items()}
+    assert RULE_KINDS[noun.kind] is noun
+    assert type(example_of(noun, desk)) is noun
+
+
+@KINDS
+def test_the_reference_has_a_row_for_every_rule(noun: type[RuleBase]) -> None:
+    assert section_of(noun)
+
+
+@KINDS
+def test_the_published_schema_knows_every_rule(noun: type[RuleBase]) -> None:
+    schema = Draft7Validator(SCHEMAS["machine"]())
+    sound = machine(noun, noun.example.passes)
+    assert [error.message for error in schema.iter_errors(sound)] == []
+    sound["states"]["judge"]["by"] = [{f"no_{noun.kind}": noun.example.rule[noun.kind]}]
+    assert list(schema.iter_errors(sound)) != []
+
+
+@pytest.mark.parametrize("noun", FIXED, ids=lambda noun: noun.kind)
+def test_every_rule_that_needs_no_model_has_its_check(noun: type[FixedRule]) -> None:
+    assert check_of(noun).__name__ == f"check_{noun.kind}"
+
+
+def test_of_all_rules_only_judges_need_a_model() -> None:
+    assert set(RULE_NOUNS) - set(FIXED) == {JudgeRule}
+
+
+@KINDS
+def test_a_rule_that_nobody_knows_is_told_of_every_other_one(
+    noun: type[RuleBase], desk: Desk
+) -> None:
+    written = machine(noun, "x")
+    written["states"]["judge"]["by"] = [{}]
+    [problem] = desk.problems(json.dumps(written))
+    assert f"`{noun.kind}`" in problem.help
