@@ -24,10 +24,10 @@ from loopkit.agents.scripted import PlayedResults, ScriptedPerson
 from loopkit.checks.raised import stuck_under_total
 from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
 from loopkit.drive.advance import advance
-from loopkit.drive.archive import definition, refuse_strange, state_after, stored_event
+from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import PostedAnswer, consume
-from loopkit.drive.questions import answered_step
+from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import HumanAnswer, Resumed, Started, write_event
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -152,12 +152,12 @@ class App:
             limits=dict(limits or {}),
         )
         at = self.clock.now()
-        claim, started = await self._created(started, at)
+        claim, started = await self._create_run(started, at)
         active = await self._active(claim, loaded.machine, scenario)
         active.tell(Stored(claim.seq, claim.epoch, at, started))
         return active
 
-    async def _created(self, started: Started, at: float) -> tuple[Claim, Started]:
+    async def _create_run(self, started: Started, at: float) -> tuple[Claim, Started]:
         """The run under an id that no other one has; among thousands two may well draw the same."""
         while True:
             run = f"{started.machine}-{self._token()}"
@@ -209,7 +209,7 @@ class App:
         if state.question is None or state.status != "waiting":
             raise NotRunnable(f"run `{run}` waits for nobody; it is {state.status}")
         engine = self.engine(await self.machine_of(state), state.definition)
-        answered_step(engine, state, answer, self.clock.now())
+        step_of_answer(engine, state, answer, self.clock.now())
         posted = PostedAnswer(question=state.question.question, answer=answer)
         data = posted.to_json()
         message_id = f"{posted.question}:{digest_of(data)[:16]}"
@@ -247,7 +247,7 @@ class App:
 
     async def events(self, run: str, after: int = 0) -> list[Stored]:
         """The events of a run behind `after`, oldest first."""
-        return [stored_event(run, record) for record in await self.journal.read(run, after)]
+        return [read_record(run, record) for record in await self.journal.read(run, after)]
 
     async def state_of(self, run: str) -> RunState:
         return state_after(run, await self.events(run))

@@ -57,7 +57,7 @@ async def _deliver(
     app = App.open(state_folder())
     try:
         fields = await _form_fields(app, run, form)
-        edited = None if edit is None else _edited(edit)
+        edited = None if edit is None else _read_edit(edit)
         answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)
         return await app.post_answer(run, answer)
     finally:
@@ -80,7 +80,7 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     return given_inputs(fields, None, form, (), option="--form")
 
 
-def _edited(path: Path) -> str:
+def _read_edit(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

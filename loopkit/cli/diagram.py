@@ -52,7 +52,7 @@ def command(
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
         again += [*(["--run", run] if run else []), *(f"--cases={path}" for path in cases)]
-        return _compared(committed, text, shlex.join(again))
+        return _compare(committed, text, shlex.join(again))
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -93,7 +93,7 @@ async def _load_run(run: str) -> tuple[Machine, RunState]:
         await app.close()
 
 
-def _compared(committed: Path, text: str, again: str) -> int:
+def _compare(committed: Path, text: str, again: str) -> int:
     try:
         stale = committed.read_text(encoding="utf-8", errors="replace") != text
     except FileNotFoundError:

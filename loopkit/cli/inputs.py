@@ -33,17 +33,17 @@ def read_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
-    return _told(complete_input, machine, input_file, sets, set_json)
+    return _fill(complete_input, machine, input_file, sets, set_json)
 
 
 def partial_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """What is given of the input, with defaults, where nothing is required; raises Stop."""
-    return _told(partial_input, machine, input_file, sets, set_json)
+    return _fill(partial_input, machine, input_file, sets, set_json)
 
 
-def _told(
+def _fill(
     fill: Callable[[Machine, dict[str, Any]], dict[str, Any]],
     machine: Machine,
     input_file: str | None,

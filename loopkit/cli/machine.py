@@ -10,7 +10,7 @@ from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
 from loopkit.language.load import Loaded, load, load_text
 
 
-def loaded_from(path: Path) -> Loaded:
+def load_from(path: Path) -> Loaded:
     """The machine of a file, or of standard input for `-`; raises ProblemsFound."""
     if str(path) == "-":
         return load_text(sys.stdin.read(), "<stdin>", Path.cwd())
@@ -19,7 +19,7 @@ def loaded_from(path: Path) -> Loaded:
 
 def load_checked(path: Path) -> Loaded:
     """A machine without errors; raises Stop or ProblemsFound with all of them."""
-    loaded = loaded_from(path)
+    loaded = load_from(path)
     problems = check(loaded)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:

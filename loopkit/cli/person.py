@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import click
 
-from loopkit.drive.questions import answered_step
+from loopkit.drive.questions import step_of_answer
 from loopkit.drive.work.human import AnswerRefused
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
@@ -94,7 +94,7 @@ class PersonAtTerminal:
                 edit=_edit(question, ask),
             )
             try:
-                answered_step(engine, run, answer, time.time())
+                step_of_answer(engine, run, answer, time.time())
             except AnswerRefused as refused:
                 click.echo(f"  {printable(str(refused))}", err=True)
                 continue

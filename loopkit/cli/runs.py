@@ -14,7 +14,7 @@ from loopkit.app import App, state_folder
 from loopkit.cli import exit_codes
 from loopkit.cli.record import command as record
 from loopkit.cli.watching import event_line
-from loopkit.drive.archive import stored_event
+from loopkit.drive.archive import read_record
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable
 from loopkit.text import indented, one_line, or_empty
@@ -84,7 +84,7 @@ def show(run: str) -> int:
 def logs(run: str, follow: bool, jsonl: bool) -> int:
     """Print the events of RUN."""
 
-    async def printed(app: App) -> None:
+    async def print_events(app: App) -> None:
         after, state, progress = 0, RunState(), Progress()
         while True:
             for stored in await app.events(run, after):
@@ -98,12 +98,12 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
                 return
             await asyncio.sleep(FOLLOW_SECONDS)
 
-    _with_app(printed)
+    _with_app(print_events)
     return exit_codes.OK
 
 
 def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
-    async def called() -> Any:
+    async def use_app() -> Any:
         app = App.open(state_folder())
         try:
             return await work(app)
@@ -111,7 +111,7 @@ def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
             await app.close()
 
     with exit_codes.report_errors():
-        return asyncio.run(called())
+        return asyncio.run(use_app())
 
 
 def _row(row: RunRow, faults: list[RunUnreadable]) -> tuple[str, str, str, str]:
@@ -134,7 +134,7 @@ def _status(row: RunRow) -> tuple[str, str]:
         raise row.damage
     if row.last is None:
         raise RunDamaged(row.run, "nothing says how it started")
-    event = stored_event(row.run, row.last).event
+    event = read_record(row.run, row.last).event
     words = {"started": "new", "entered": "running", "resumed": "running"}
     where = getattr(event, "outcome", "") or getattr(event, "state", "")
     return words.get(event.type, event.type), where

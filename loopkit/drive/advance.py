@@ -12,7 +12,7 @@ from contextlib import suppress
 from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.inbox import consume
 from loopkit.drive.limits import LimitReached, raising
-from loopkit.drive.questions import answered_step, ask_about_doubt
+from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.work import agent, command, render, validate
 from loopkit.drive.work.baseline import take_baselines
@@ -124,7 +124,7 @@ def _expired(active: ActiveRun, question: Waiting) -> bool:
 
 
 async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
-    active.take(answered_step(active.engine, active.state, answer, active.clock.now()))
+    active.take(step_of_answer(active.engine, active.state, answer, active.clock.now()))
     await active.append()
 
 

@@ -29,7 +29,7 @@ from loopkit.text import one_line
 T = TypeVar("T")
 
 
-def stored_event(run: str, record: Record) -> Stored:
+def read_record(run: str, record: Record) -> Stored:
     """The event of a record."""
     try:
         event = read_event(record.type, record.data)

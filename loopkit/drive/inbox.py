@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.questions import answered_step
+from loopkit.drive.questions import step_of_answer
 from loopkit.drive.work.human import AnswerRefused
 from loopkit.engine.events import Cancelled, HumanAnswer, Refused
 from loopkit.engine.macrostep import Macrostep
@@ -39,4 +39,4 @@ def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     question = active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"question `{posted.question}` is not open any more")
-    return answered_step(active.engine, active.state, posted.answer, active.clock.now())
+    return step_of_answer(active.engine, active.state, posted.answer, active.clock.now())

@@ -15,7 +15,7 @@ from loopkit.text import is_broken
 DOUBT_CHOICES = ("retry", "fail")
 
 
-def answered_step(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
+def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
     """What an answer to the open question brings about; raises AnswerRefused."""
     question = run.question
     if question is None:
@@ -24,7 +24,7 @@ def answered_step(engine: Engine, run: RunState, answer: HumanAnswer, now: float
         raise AnswerRefused("the answer has half a surrogate pair in it, which is no character")
     if question.call is not None:
         step = Macrostep(run)
-        step.add(_settled(question, answer))
+        step.add(_settle_doubt(question, answer))
         return step
     state = engine.program.machine.states[question.state]
     if not isinstance(state, HumanState):
@@ -38,7 +38,7 @@ def answered_step(engine: Engine, run: RunState, answer: HumanAnswer, now: float
         raise AnswerRefused(str(error)) from error
 
 
-def _settled(question: Waiting, answer: HumanAnswer) -> Settled:
+def _settle_doubt(question: Waiting, answer: HumanAnswer) -> Settled:
     if answer.choice == "retry":
         return Settled(key=question.call or "", choice="retry")
     if answer.choice == "fail":

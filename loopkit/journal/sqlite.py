@@ -140,9 +140,9 @@ class SqliteJournal:
             connection, presence = _open(folder, place)
             fault = None
         except JournalUnusable as error:
-            connection, presence = _opened_to_read(folder, place, error)
+            connection, presence = _open_to_read(folder, place, error)
             fault = error
-        return cls(Writer(connection, place, fault), presence, clock, observer or _unobserved)
+        return cls(Writer(connection, place, fault), presence, clock, observer or _observe_nothing)
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -153,7 +153,7 @@ class SqliteJournal:
         own, claimed = self._presence.name, store.claim_record(self._clock())
         new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
         every = (claimed, *records)
-        return await self._claimed(run, every, lambda db: store.create(db, new, own, every))
+        return await self._take_claim(run, every, lambda db: store.create(db, new, own, every))
 
     async def claim(self, run: str) -> SqliteClaim:
         refuse_text("the name of the run", run)
@@ -170,7 +170,7 @@ class SqliteJournal:
 
     async def _claim(self, run: str) -> SqliteClaim:
         me, claimed = self._presence, store.claim_record(self._clock())
-        return await self._claimed(
+        return await self._take_claim(
             run, (claimed,), lambda db: store.claim(db, run, me.name, me.sees, claimed)
         )
 
@@ -208,7 +208,7 @@ class SqliteJournal:
         finally:
             self._presence.withdraw()
 
-    async def _claimed(
+    async def _take_claim(
         self,
         run: str,
         records: Sequence[NewRecord],
@@ -230,14 +230,14 @@ class SqliteJournal:
 
 def _open(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
     try:
-        return _opened_folder(folder.absolute(), place)
+        return _open_folder(folder.absolute(), place)
     except (sqlite3.Error, OSError) as error:
         raise unusable(error, place) from error
     except ValueError as error:
         raise JournalUnusable(f"{place!r} can be no folder: {error}") from error
 
 
-def _opened_to_read(
+def _open_to_read(
     folder: Path, place: str, fault: JournalUnusable
 ) -> tuple[sqlite3.Connection, Presence]:
     is_of_system = isinstance(fault.__cause__, sqlite3.Error | OSError)
@@ -249,7 +249,7 @@ def _opened_to_read(
     return connection, Presence.announce(None)
 
 
-def _opened_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
+def _open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
     with alone(folder):
         connection = connect(furnish(folder), place)
         try:
@@ -273,7 +273,9 @@ def _write_records(
     return writer.write(observed, lambda: observer("after", run, records))
 
 
-def _unobserved(moment: Literal["before", "after"], run: str, records: Sequence[NewRecord]) -> None:
+def _observe_nothing(
+    moment: Literal["before", "after"], run: str, records: Sequence[NewRecord]
+) -> None:
     pass
 
 

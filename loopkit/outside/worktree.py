@@ -100,7 +100,7 @@ def _files(top: bytes) -> Iterator[bytes]:
         if len(trees) > MOST_TREES:
             raise TooLarge
         try:
-            listed = _listed(folder)
+            listed = _list_files(folder)
         except _NoTree:
             yield from _walked(folder)
             continue
@@ -114,7 +114,7 @@ def _is_folder(path: bytes) -> bool:
     return os.path.lexists(path) and stat.S_ISDIR(os.lstat(path).st_mode)
 
 
-def _listed(folder: bytes) -> list[bytes]:
+def _list_files(folder: bytes) -> list[bytes]:
     """The files that git tracks or would; raises _NoTree, also where it ignores the folder."""
     if _git(folder, "check-ignore", "-q", ".").returncode == 0:
         raise _NoTree

@@ -92,18 +92,18 @@ class Stage:
             try:
                 await app.drive(active)
                 if active.state.status == "suspended" and resumes:
-                    active = await self._resumed(app, active.state.run, resumes.pop(0))
+                    active = await self._resume(app, active.state.run, resumes.pop(0))
                 else:
                     refused = ""
             except AnswerRefused as refusal:
                 refused = str(refusal)
             except Crashed:
                 # As another process takes up a run whose own was killed.
-                active = await self._resumed(app, active.state.run, Resume())
+                active = await self._resume(app, active.state.run, Resume())
         events = tuple(await app.events(active.state.run))
         return Run(active.state, events, tuple(dict.fromkeys(self.unprepared)), refused)
 
-    async def _resumed(self, app: App, run: str, resume: Resume) -> ActiveRun:
+    async def _resume(self, app: App, run: str, resume: Resume) -> ActiveRun:
         """The run taken up as by another process, which knows nothing of the providers."""
         await app.clock.sleep(resume.after)
         app.breakers = Breakers()

@@ -60,7 +60,7 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
     except CommandTimeout as error:
         reason = f"it took longer than {rule.timeout:g} s; give it more `timeout`, or less to do"
         raise CannotJudge(_told(rule, reason, setting, error.stderr), "transient") from error
-    found = _found(rule, result, setting)
+    found = _read_answer(rule, result, setting)
     return [_fault(rule, finding, setting) for finding in found.findings]
 
 
@@ -84,7 +84,7 @@ def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dic
     }
 
 
-def _found(rule: PythonRule, result: CommandResult, setting: Setting) -> _Found:
+def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _Found:
     try:
         found = _Found.model_validate_json(result.stdout)
     except ValidationError as error:

@@ -31,7 +31,7 @@ class LeadsNowhere(NotJudged):
     """A reference that leads to no schema."""
 
 
-def looked_up(validator: Any, reference: str) -> Any:
+def look_up(validator: Any, reference: str) -> Any:
     """What a reference leads to from where the validator stands; raises LeadsNowhere."""
     judging().look_at_clock()
     return found(validator._resolver, reference)  # noqa: SLF001 - the library offers no other way

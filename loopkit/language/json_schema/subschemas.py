@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import ValidationError
 
 from loopkit.language.json_schema.excerpts import excerpt, join_excerpts
-from loopkit.language.json_schema.references import looked_up
+from loopkit.language.json_schema.references import look_up
 from loopkit.language.json_schema.value_keywords import Errors, Keyword, Validator, is_found
 
 Object = Mapping[str, Any]
@@ -42,7 +42,7 @@ def is_valid(validator: Validator, instance: object, schema: Schema) -> bool:
 
 
 def _reference(validator: Validator, reference: str, instance: object, _: Object) -> Errors:
-    found = looked_up(validator, reference)
+    found = look_up(validator, reference)
     return errors_in(validator, instance, found.contents, resolver=found.resolver)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import ValidationError
 
 from loopkit.language.json_schema.judging import judging
-from loopkit.language.json_schema.references import looked_up
+from loopkit.language.json_schema.references import look_up
 from loopkit.language.json_schema.subschemas import Object, Schema, is_valid, unexpected
 from loopkit.language.json_schema.value_keywords import Errors, Keyword, Validator, is_found
 
@@ -78,7 +78,7 @@ def _applied(
     """The schemas that hold for the same value, each with the validator to go on with."""
     for word in ("$ref", "$dynamicRef"):
         if word in schema:
-            found = looked_up(validator, schema[word])
+            found = look_up(validator, schema[word])
             yield validator.evolve(schema={}, _resolver=found.resolver), found.contents
     for word in ("allOf", "anyOf", "oneOf"):
         for inner in schema.get(word, ()):

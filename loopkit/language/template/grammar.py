@@ -87,12 +87,12 @@ def tree_of(text: str) -> nodes.Template:
     if len(text) > MAX_LENGTH:
         message = f"the template has {len(text):,} characters, at most {MAX_LENGTH:,} are allowed"
         raise TemplateError("template-limit", message, help="move text into an input")
-    tree = _parsed(text)
+    tree = _parse(text)
     _refuse_foreign(tree, text)
     return tree
 
 
-def _parsed(text: str) -> nodes.Template:
+def _parse(text: str) -> nodes.Template:
     try:
         return SANDBOX.parse(text)
     except TemplateSyntaxError as error:

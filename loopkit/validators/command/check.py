@@ -30,7 +30,7 @@ async def check_command(rule: CommandRule, subject: JudgedArtifact, setting: Set
     `artifact` is in its templates. Raises CannotJudge where it comes to no verdict, and
     TemplateError.
     """
-    found = await _found(rule, subject.names(setting.names), subject.content, setting)
+    found = await _judge(rule, subject.names(setting.names), subject.content, setting)
     faults = mark_known(rule, found.faults, setting)
     return Found(cap_faults(faults, setting.severities), found.reason)
 
@@ -40,11 +40,11 @@ async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
 
     Its stdin is empty, unless the rule says what stands there.
     """
-    found = await _found(rule, setting.names, None, setting)
+    found = await _judge(rule, setting.names, None, setting)
     return ids_of(rule, found.faults, setting)
 
 
-async def _found(
+async def _judge(
     rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
 ) -> Found:
     start = Start(

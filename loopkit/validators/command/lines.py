@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from loopkit.text import printable
-from loopkit.validators.command.reading import Reading, counted_in, fault_at, local
+from loopkit.validators.command.reading import Reading, fault_at, local, refuse_too_many
 from loopkit.validators.fault import Fault
 
 LINE_CHARS = 4_000
@@ -28,7 +28,7 @@ def read_lines(text: str, reading: Reading) -> list[Fault]:
     after `note` and the like it is none. All other lines say nothing.
     """
     lines = printable(text).split("\n")
-    return counted_in(found for line in lines if (found := _fault(line, reading)))
+    return refuse_too_many(found for line in lines if (found := _fault(line, reading)))
 
 
 def _fault(line: str, reading: Reading) -> Fault | None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from loopkit.language import ReportMap
-from loopkit.validators.command.reading import Reading, Unreadable, counted_in, fault_at, shortened
+from loopkit.validators.command.reading import (
+    Reading,
+    Unreadable,
+    fault_at,
+    refuse_too_many,
+    shortened,
+)
 from loopkit.validators.fault import Fault
 from loopkit.validators.judgement import Misread, read_judgement
 from loopkit.validators.report_form import ReportForm
@@ -22,7 +28,7 @@ def read_report(text: str, reading: Reading) -> list[Fault]:
     if answer is None:
         assert isinstance(read, Misread)
         raise Unreadable(f"it cannot be used: {shortened(read.reason)}")
-    return counted_in(
+    return refuse_too_many(
         [
             fault_at(
                 finding.message,

@@ -55,7 +55,7 @@ def read_result(start: Start, result: CommandResult) -> Found:
     Raises Unfinished where what it left is no report or no verdict.
     """
     rule, levels = start.rule, start.setting.severities
-    reported = [] if rule.parse == "exit_code" else _reported(start, result)
+    reported = [] if rule.parse == "exit_code" else _read_report(start, result)
     said = None if rule.verdict is None else _said(start, result)
     faults = [*reported, *(said.faults if said else ())]
     reasons = _disagreement(start, reported, said)
@@ -103,7 +103,7 @@ def _word(faults: Sequence[Fault], levels: Severities) -> str:
     return "warn" if faults else "pass"
 
 
-def _reported(start: Start, result: CommandResult) -> list[Fault]:
+def _read_report(start: Start, result: CommandResult) -> list[Fault]:
     rule, setting = start.rule, start.setting
     folder = folder_of(setting)
     reading = Reading(setting.validator, setting.severities, rule.map, folder, rule.severity)

@@ -43,7 +43,7 @@ Reader = Callable[[str, Reading], list[Fault]]
 """Text of a report → its defects; raises Unreadable."""
 
 
-def counted_in(faults: Iterable[Fault]) -> list[Fault]:
+def refuse_too_many(faults: Iterable[Fault]) -> list[Fault]:
     """The faults, if they are not too many to be told apart later; raises Unreadable."""
     read = list(islice(faults, MAX_READ + 1))
     if len(read) > MAX_READ:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from loopkit.language.severities import Severities
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.validators.command.reading import Reading, Unreadable, counted_in, fault_at, local
+from loopkit.validators.command.reading import Reading, Unreadable, fault_at, local, refuse_too_many
 from loopkit.validators.fault import Fault
 from loopkit.validators.report_findings import MAX_LINE
 
@@ -30,7 +30,7 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
     runs = _record(log).get("runs")
     if not isinstance(runs, list) or not runs:
         raise Unreadable("it is no SARIF: it has no `runs`")
-    return counted_in(found for run in runs for found in _of_run(_record(run), reading))
+    return refuse_too_many(found for run in runs for found in _of_run(_record(run), reading))
 
 
 def _of_run(run: Record, reading: Reading) -> Iterator[Fault]:
