@@ -8,16 +8,22 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.language import FixedRule, JudgeRule
+from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.load import load
 from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, RuleBase
 from loopkit.proof.outcomes import Anatomy
-from loopkit.validators.judging import check_of
+from loopkit.testing.properties.texts import Texts
+from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.judging import check_of, judge_deterministic
+from loopkit.validators.setting import Setting
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, Played
 from tests.test_docs import section_of
 
 KINDS = pytest.mark.parametrize("noun", RULE_NOUNS, ids=lambda noun: noun.kind)
+OF_TEXT = pytest.mark.parametrize(
+    "noun", [noun for noun in RULE_NOUNS if noun.sees_only_artifact], ids=lambda noun: noun.kind
+)
 FIXED = [noun for noun in RULE_NOUNS if issubclass(noun, FixedRule)]
 
 
@@ -39,7 +45,7 @@ def machine(noun: type[RuleBase], artifact: str) -> dict[str, Any]:
     }
 
 
-def example_of(noun: type[RuleBase], desk: Desk) -> RuleBase:
+def example_of(noun: type[RuleBase], desk: Desk) -> Rule:
     """The example of a kind of rule, as a machine file has it."""
     for name, text in noun.example.files.items():
         desk.write(name, text)
@@ -73,6 +79,19 @@ def test_a_rule_rejects_what_its_example_says_with_no_more_than_it_may_find(
     assert 1 <= len(report.findings) <= rule.most_findings
     given = {finding.code for finding in report.findings if finding.code}
     assert rule.codes is None or given <= rule.codes
+
+
+@OF_TEXT
+async def test_of_the_texts_made_for_a_rule_one_keeps_it_and_one_breaks_it(
+    noun: type[RuleBase], desk: Desk
+) -> None:
+    rule = example_of(noun, desk)
+    setting = Setting(names={}, facts={}, patterns={})
+    verdicts = set()
+    for text in Texts([rule], {}, 1).made():
+        artifact = JudgedArtifact("plan", text)
+        verdicts.add((await judge_deterministic("rule", [rule], artifact, setting)).verdict)
+    assert verdicts == {"pass", "fail"}
 
 
 @KINDS

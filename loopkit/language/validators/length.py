@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
-from loopkit.language.validators.rule import Example, FixedRule
+from loopkit.language.validators.rule import Breach, Example, FixedRule, Matching
 from loopkit.text import plural
 
 
@@ -18,11 +18,15 @@ class MinCharsRule(FixedRule):
 
     kind = "min_chars"
     sees_only_artifact = True
-    example = Example({"min_chars": 5}, passes="Long enough.", fails="No.")
+    example = Example({"min_chars": 20}, passes="Long enough, at last.", fails="No.")
 
     @property
     def most_findings(self) -> float:
         return 1
+
+    @property
+    def least_chars(self) -> int:
+        return self.min_chars
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"at least {plural(self.min_chars, 'character')}"
@@ -36,11 +40,14 @@ class MaxCharsRule(FixedRule):
 
     kind = "max_chars"
     sees_only_artifact = True
-    example = Example({"max_chars": 5}, passes="Yes.", fails="Far too long.")
+    example = Example({"max_chars": 20}, passes="Yes.", fails="Far too long, alas, by a lot.")
 
     @property
     def most_findings(self) -> float:
         return 1
+
+    def breaches(self, matching: Matching) -> Iterator[Breach]:
+        yield Breach(least_chars=self.max_chars + 1)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"at most {plural(self.max_chars, 'character')}"

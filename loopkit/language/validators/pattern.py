@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
 from loopkit.language.noun import Noun
-from loopkit.language.validators.rule import Example, FixedRule, Written
+from loopkit.language.validators.rule import Breach, Example, FixedRule, Matching, Written
 
 
 class Count(Noun):
@@ -41,6 +41,14 @@ class MatchesRule(FixedRule):
     def patterns(self) -> Written:
         yield ("matches",), self.matches
 
+    def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
+        yield matching(self.matches, self.count.min)
+
+    def breaches(self, matching: Matching) -> Iterator[Breach]:
+        yield Breach(is_left_out=True)
+        if self.count.max is not None:
+            yield Breach(is_left_out=True, more=matching(self.matches, self.count.max + 1))
+
     def wish(self, patterns: Mapping[str, str]) -> str:
         most = "" if self.count.max is None else f", at most {self.count.max},"
         pattern = patterns.get(self.matches, self.matches)
@@ -62,6 +70,9 @@ class NotMatchesRule(FixedRule):
     @property
     def patterns(self) -> Written:
         yield ("not_matches",), self.not_matches
+
+    def breaches(self, matching: Matching) -> Iterator[Breach]:
+        yield Breach(more=matching(self.not_matches, 1))
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         pattern = patterns.get(self.not_matches, self.not_matches)

@@ -6,7 +6,7 @@ A kind of rule is known by one key. Its module here says what it is; the module 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -20,6 +20,22 @@ Place = tuple[str | int, ...]
 """Where a text stands in its rule."""
 Written = Iterator[tuple[Place, str]]
 """Texts of a rule, each with its place."""
+
+
+Matching = Callable[[str, int], str]
+"""Makes a text that a pattern, or the name of one, matches so often; empty where nobody can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A way to break one rule in a text that keeps the others."""
+
+    is_left_out: bool = False
+    """Nothing is put in for its sake."""
+    more: str = ""
+    """What is put in besides."""
+    least_chars: int = 0
+    """How long the text is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +138,24 @@ class RuleBase(Noun):
         """The one value that it is about, for a place with little room."""
         value = getattr(self, self.kind)
         return " ".join(value) if isinstance(value, tuple) else str(value)
+
+    @property
+    def least_chars(self) -> int:
+        """How long a text has to be to keep it."""
+        return 0
+
+    @property
+    def data_type(self) -> Any:
+        """The type of data that keeps it, in the notation of the language."""
+        return None
+
+    def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
+        """What a text needs to keep it; `sentence` is one to fill it with."""
+        yield from ()
+
+    def breaches(self, matching: Matching) -> Iterator[Breach]:
+        """Ways to break it."""
+        yield Breach(is_left_out=True)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         """What it wants of an artifact, for whoever writes one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
@@ -28,6 +29,10 @@ class SchemaRule(FixedRule):
     def about(self) -> str:
         """Nothing: a schema is a whole tree."""
         return ""
+
+    @property
+    def data_type(self) -> Any:
+        return self.schema_
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"data of the schema {inline(self.schema_)}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from loopkit.language.section import Section
-from loopkit.language.validators.rule import Example, FixedRule
+from loopkit.language.validators.rule import Example, FixedRule, Matching
 
 
 class SectionRule(Section, FixedRule):
@@ -18,6 +18,9 @@ class SectionRule(Section, FixedRule):
     @property
     def most_findings(self) -> float:
         return 1
+
+    def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
+        yield f"## {self.section}\n\n{sentence}"
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         title = " or a title" if self.or_title else ""

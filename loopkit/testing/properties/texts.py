@@ -7,17 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopkit.language import (
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    NotMatchesRule,
-    RequireRule,
-    Rule,
-    SchemaRule,
-    SectionRule,
-)
+from loopkit.language import Rule
 from loopkit.language.datatypes import parse_type
+from loopkit.language.validators.rule import Breach
 from loopkit.testing.properties.matches import sample
 from loopkit.testing.properties.samples import Hints, samples
 
@@ -37,66 +29,43 @@ class Texts:
     """Of the attempt: texts name it, so that two attempts differ."""
 
     def made(self) -> Iterator[str]:
-        """First one that keeps all rules, then for each rule one that breaks it, then others."""
-        if any(isinstance(rule, SchemaRule | RequireRule) for rule in self.rules):
-            yield from self._data()
+        """First data, then a text that keeps all rules, for each one that breaks it, and others."""
+        yield from self._data()
         yield self._text()
         for rule in self.rules:
-            yield from self._without(rule)
+            for breach in rule.breaches(self._matching):
+                yield self._text(breach, rule)
         yield self._sentence
 
     @property
     def _sentence(self) -> str:
         return f"Suggested text {self.number}."
 
-    def _text(self, *, without: Rule | None = None, more: str = "", longer: int = 0) -> str:
-        kept = [rule for rule in self.rules if rule is not without]
-        parts = [self._sentence, *(part for rule in kept for part in self._part(rule)), more]
-        text = "\n\n".join(part for part in parts if part)
-        least = max([longer, *(r.min_chars for r in kept if isinstance(r, MinCharsRule))])
+    def _text(self, breach: Breach | None = None, broken: Rule | None = None) -> str:
+        """A text that keeps the rules but for one that is broken, if possible."""
+        breach = breach or Breach()
+        kept = [rule for rule in self.rules if rule is not broken or not breach.is_left_out]
+        own = f"Suggested text {self.number} for it."
+        parts = [part for rule in kept for part in rule.parts(own, self._matching)]
+        text = "\n\n".join(part for part in (self._sentence, *parts, breach.more) if part)
+        least = max([breach.least_chars, *(rule.least_chars for rule in kept)])
         return _filled(text, min(least, MOST_CHARS))
 
-    def _part(self, rule: Rule) -> Iterator[str]:
-        match rule:
-            case SectionRule():
-                yield f"## {rule.section}\n\nSuggested text {self.number} for it."
-            case MatchesRule():
-                yield from self._matching(rule.matches, rule.count.min)
-            case _:
-                return
-
-    def _matching(self, pattern: str, times: int) -> Iterator[str]:
+    def _matching(self, pattern: str, times: int) -> str:
         found = sample(pattern, self.patterns)
-        if found is not None:
-            yield "\n\n".join([found] * times)
-
-    def _without(self, rule: Rule) -> Iterator[str]:
-        """Texts that break one rule, and if possible no other one."""
-        match rule:
-            case MatchesRule():
-                yield self._text(without=rule)
-                if rule.count.max is not None:
-                    more = "\n\n".join(self._matching(rule.matches, rule.count.max + 1))
-                    yield self._text(without=rule, more=more)
-            case NotMatchesRule():
-                yield self._text(more="\n\n".join(self._matching(rule.not_matches, 1)))
-            case MaxCharsRule():
-                yield self._text(longer=rule.max_chars + 1)
-            case _:
-                yield self._text(without=rule)
+        return "" if found is None else "\n\n".join([found] * times)
 
     def _data(self) -> Iterator[str]:
-        words, numbers = named_in(self.rules)
-        hints = Hints(str(self.number), words, numbers)
+        hints = Hints(str(self.number), *named_in(self.rules))
         for rule in self.rules:
-            if isinstance(rule, SchemaRule):
-                for value in samples(parse_type(rule.schema_), hints):
+            if rule.data_type is not None:
+                for value in samples(parse_type(rule.data_type), hints):
                     yield json.dumps(value, ensure_ascii=False)
 
 
 def named_in(rules: Sequence[Rule]) -> tuple[list[str], list[float]]:
     """The texts and the numbers that the conditions of rules name."""
-    texts = [rule.require for rule in rules if isinstance(rule, RequireRule)]
+    texts = [text for rule in rules for _, text in rule.conditions]
     words = [one or other for text in texts for one, other in _QUOTED.findall(text)]
     numbers = [float(n) for text in texts for n in _NUMBER.findall(_QUOTED.sub("", text))]
     return list(dict.fromkeys(words)), list(dict.fromkeys(numbers))
