@@ -11,6 +11,10 @@ from loopkit.language import FinalState, HumanState
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import DocPath, Edge
 
+MEANINGS = {
+    "unknown-artifact": "No state writes an artifact of this name.",
+}
+
 REPORT = "report"
 """In `show:`, the last report instead of an artifact."""
 

@@ -10,6 +10,10 @@ from loopkit.language import CommandRule, ValidateState
 from loopkit.language.template import TemplateError, parse
 from loopkit.machine.graph import DocPath
 
+MEANINGS = {
+    "before-first-work": "A command before the first work takes what does not exist then.",
+}
+
 
 def check_baselines(subject: Subject) -> Iterator[Problem]:
     """The templates of rules with `baseline`, and the workspaces in which they run."""

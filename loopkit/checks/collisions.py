@@ -13,6 +13,12 @@ from loopkit.language.guard import KEYWORDS
 from loopkit.machine.graph import DocPath, artifact_of, output_of
 from loopkit.machine.scope import EVERYWHERE, OF_VALIDATE, own_names
 
+MEANINGS = {
+    "name-collision": "One name stands for two things.",
+    "reserved-name": "A name is taken by the language.",
+    "shadowed-name": "A name would hide one that guards have already.",
+}
+
 OF_EVERY_STATE = frozenset(
     {"attempt", "cap_reached", "revisions", "max_revisions", "input", "reports"}
 )

@@ -11,6 +11,10 @@ from loopkit.language.guard import Guard
 from loopkit.machine.graph import artifact_of, may_leave_none
 from loopkit.machine.scope import own_names
 
+MEANINGS = {
+    "content-unhandled": "An empty or unusable answer would go on as if it were right.",
+}
+
 CODE = "content-unhandled"
 
 

@@ -10,6 +10,12 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.proof.outcomes import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
 
+MEANINGS = {
+    "stuck": "A run can come to a state with facts that leave no transition.",
+    "no-open-choice": "A person could be asked without any choice open.",
+    "dead-transition": "Nothing ever takes a transition.",
+}
+
 MOVE_UP = "delete it, or move it up"
 
 

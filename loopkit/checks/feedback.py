@@ -10,6 +10,11 @@ from loopkit.document.problems import Problem
 from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
 from loopkit.machine.graph import Edge
 
+MEANINGS = {
+    "missing-feedback": "A revise edge has nothing to say.",
+    "undelivered-feedback": "Nobody reads the feedback of an edge.",
+}
+
 
 def check_feedback(subject: Subject) -> Iterator[Problem]:
     """Feedback is there where nothing was judged, and somebody gets it."""

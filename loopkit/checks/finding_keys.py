@@ -12,6 +12,10 @@ from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
 from loopkit.text.patterns import PatternError, compile_pattern
 
+MEANINGS = {
+    "missing-key": "Nothing but its words says which of a reviewer's findings is which.",
+}
+
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"
 OF_VERDICT = (
     "add a group `key` to `verdict.findings`, as in `^- (?P<key>[\\w.-]+): (?P<message>.+)$`"

@@ -11,6 +11,10 @@ from loopkit.language import AgentState, FinalState, HumanState, ValidateState
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes import table_of
 
+MEANINGS = {
+    "infeasible-success": "What its author has declared impossible may end as a success unjudged.",
+}
+
 
 def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
     """A warning for each edge that such a report takes to a success which nobody judges again.

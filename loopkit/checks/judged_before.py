@@ -18,6 +18,10 @@ from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes.severity import levels_at
 
+MEANINGS = {
+    "judged-before": "An earlier state lets nothing pass in which a rule would find something.",
+}
+
 TOLD = {"message", "severity", "code", "guard"}
 """Keys that say nothing of what is wanted."""
 _Passed = frozenset[tuple[str, str]]

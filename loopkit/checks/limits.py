@@ -12,6 +12,12 @@ from loopkit.language import AgentState, Bound, JudgeRule, ValidateState
 from loopkit.language.datatypes import DataType, single_values
 from loopkit.machine.graph import DocPath
 
+MEANINGS = {
+    "unknown-input": "There is no such input.",
+    "unbounded-input": "An input that bounds revising has no end itself.",
+    "billed-after-limit": "Behind `limits.then` somebody is asked who costs.",
+}
+
 MOST_REVISIONS = 1000
 
 

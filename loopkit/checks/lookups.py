@@ -20,6 +20,11 @@ from loopkit.machine.graph import DocPath
 from loopkit.validators.data import NoData, data_in, place
 from loopkit.validators.path_values import same_as, values_at
 
+MEANINGS = {
+    "unreadable-data": "A file of known values is no JSON or YAML.",
+    "no-known-values": "What values are looked up in holds none at that place.",
+}
+
 MOST_SHOWN = 12
 """How many fields of what holds no values are named."""
 

@@ -8,6 +8,10 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import ModelAgent
 
+MEANINGS = {
+    "reserved-option": "An option of the provider is loopkit's own business.",
+}
+
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"
 _SAID = "write `system:` on the agent and `prompt:` on the state"

@@ -12,6 +12,10 @@ from loopkit.language import AgentState, Bound, JudgeRule
 from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.outcomes.domains import bounded_inputs
 
+MEANINGS = {
+    "never-binds": "Nothing in a run can reach a limit, a cap or a budget.",
+}
+
 CODE = "never-binds"
 MOST_CASES = 20_000
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")

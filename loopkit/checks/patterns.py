@@ -19,6 +19,11 @@ from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.machine.graph import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 
+MEANINGS = {
+    "bad-pattern": "A regular expression is wrong.",
+    "unknown-pattern": "There is no such pattern.",
+}
+
 
 def check_patterns(subject: Subject) -> Iterator[Problem]:
     """Those under `patterns:`, in rules, in `fields:` of an output and in `errors:` of an agent."""

@@ -10,6 +10,10 @@ from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule, ModelAgent
 from loopkit.machine.graph import DocPath
 
+MEANINGS = {
+    "not-a-template": "A text that is sent as it is has braces of a template.",
+}
+
 
 def check_plain_texts(subject: Subject) -> Iterator[Problem]:
     """A warning for `{{ }}` in the `system:` of an agent and in the rubric of a judge."""

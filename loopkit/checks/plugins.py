@@ -18,6 +18,10 @@ from loopkit.language import PythonRule
 from loopkit.machine.graph import DocPath
 from loopkit.plugins import ENTRY_POINTS
 
+MEANINGS = {
+    "unknown-plugin": "A plug-in is not there, or its module has no such function.",
+}
+
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
     """The entry point of each `python:` rule, or its module and the function in that."""

@@ -15,6 +15,15 @@ from loopkit.language.datatypes import parse_record
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import DocPath, Edge
 
+MEANINGS = {
+    "unknown-choice": "The question has no such choice.",
+    "duplicate-choice": "A question offers a choice twice.",
+    "missing-otherwise": "A question has a timeout, and nobody answers after it.",
+    "missing-timeout": "`otherwise` never counts, because the question waits for ever.",
+    "otherwise-revises": "The answer for an absent person would lead back.",
+    "unanswerable-form": "A form needs somebody, and its question may answer itself.",
+}
+
 
 def check_questions(subject: Subject) -> Iterator[Problem]:
     """`choices:`, `timeout:` and `otherwise:` of every human state."""

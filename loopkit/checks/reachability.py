@@ -8,6 +8,12 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.graph import Graph
 
+MEANINGS = {
+    "no-final-state": "There is no state in which a run could end.",
+    "unreachable-state": "No way leads to a state.",
+    "no-way-to-the-end": "From a state no way leads to an end.",
+}
+
 
 def check_reachability(subject: Subject) -> Iterator[Problem]:
     """States that no path enters, and those from which no final state can be reached."""

@@ -15,6 +15,13 @@ from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition, Valid
 from loopkit.language.noun import ID_PATTERN
 from loopkit.machine.graph import DocPath
 
+MEANINGS = {
+    "unknown-agent": "There is no such agent.",
+    "unknown-validator": "There is no such validator.",
+    "unknown-budget": "There is no such budget.",
+    "unknown-feedback": "There is no such feedback.",
+}
+
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
     """The agents of states and of judges."""

@@ -11,6 +11,10 @@ from loopkit.document.problems import Problem
 from loopkit.language import Agent, JudgeRule, ReportMap
 from loopkit.machine.graph import DocPath
 
+MEANINGS = {
+    "form-untold": "Nothing tells a judge to answer in the form that `map` reads.",
+}
+
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes")
 

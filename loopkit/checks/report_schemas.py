@@ -12,6 +12,10 @@ from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.validators.report_form import ReportForm, folded, form_of
 
+MEANINGS = {
+    "unknown-word": "A table of a report does not know a word that the schema allows.",
+}
+
 OF_FINDINGS = ("message", "severity", "code", "key", "location", "line")
 
 

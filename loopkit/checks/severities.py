@@ -11,6 +11,10 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.machine.graph import DocPath
 from loopkit.text import plural
 
+MEANINGS = {
+    "too-large-quorum": "More judges have to answer than can be asked.",
+}
+
 
 def check_severities(subject: Subject) -> Iterator[Problem]:
     """The severities of rules, of maps and of `block:`."""

@@ -10,6 +10,12 @@ from loopkit.document.problems import Problem
 from loopkit.language import FinalState
 from loopkit.machine.graph import Edge
 
+MEANINGS = {
+    "forward-cycle": "Forward edges go in a circle, so a run need not end.",
+    "revise-ahead": "A revise edge leads to a state that does not come before.",
+    "resets-without-total": "Counters are reset, and nothing bounds how often.",
+}
+
 
 def check_cycles(subject: Subject) -> Iterator[Problem]:
     """Each cycle of forward edges, whole, at the edge that closes it.

@@ -11,6 +11,10 @@ from loopkit.document.problems import Problem
 from loopkit.language import FinalState, HumanState
 from loopkit.machine.scope import own_names
 
+MEANINGS = {
+    "unread-verdict": "An artifact is judged, and nothing depends on what comes of it.",
+}
+
 OF_REPORTS = frozenset(
     {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}
 )

@@ -13,6 +13,10 @@ from loopkit.language import AgentState, JudgeRule
 from loopkit.language.guard import Guard
 from loopkit.proof.outcomes import parsed_guard
 
+MEANINGS = {
+    "unused": "Nothing names a declaration.",
+}
+
 
 def check_unused(subject: Subject) -> Iterator[Problem]:
     """A warning for each declaration that nothing names; a note for validators.

@@ -16,6 +16,12 @@ from loopkit.text.patterns import PatternError, compile_pattern
 if TYPE_CHECKING:
     from regex import Pattern
 
+MEANINGS = {
+    "missing-group": "A pattern does not say where in it stands what is read.",
+    "unknown-group": "A pattern for findings has a part that no finding has.",
+    "two-readings": "A judge's answer would be read in two ways.",
+}
+
 OF_REPORTS = ("map", "score")
 """Keys of a judge that read a report in JSON."""
 

@@ -9,6 +9,11 @@ from loopkit.document.problems import Problem
 from loopkit.machine.graph import DocPath
 from loopkit.validators.report_form import folded
 
+MEANINGS = {
+    "bad-word": "Two words of a table are the same one.",
+    "one-sided": "With its words a judge can only accept, or only reject.",
+}
+
 
 def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, str]) -> Iterator[Problem]:
     """Words that are one word to the reader, and an empty one."""

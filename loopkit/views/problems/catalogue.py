@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from pkgutil import iter_modules
 
-MEANINGS: Mapping[str, str] = {
+from loopkit import checks
+
+
+@lru_cache(maxsize=1)
+def meanings() -> Mapping[str, str]:
+    """The meaning of every code: those of each module of `loopkit.checks` stand in it."""
+    modules = [import_module(f"{checks.__name__}.{m.name}") for m in iter_modules(checks.__path__)]
+    of_checks = (getattr(module, "MEANINGS", {}) for module in modules)
+    return {code: text for each in (OF_READING, *of_checks) for code, text in each.items()}
+
+
+OF_READING: Mapping[str, str] = {
     "unreadable-file": "A file cannot be read, or a text from a file lies outside the folder.",
     "not-utf-8": "A file is not UTF-8 text.",
     "too-large": "A file is larger than 1,000,000 bytes.",
@@ -56,14 +70,9 @@ MEANINGS: Mapping[str, str] = {
     "bad-bound": "This is no number of revisions.",
     "dead-reference": "A `$ref` of a JSON Schema leads nowhere.",
     "bad-type": "A type cannot be read.",
-    "bad-pattern": "A regular expression is wrong.",
     "bad-path": "A path does not lead to a part of a report.",
-    "bad-word": "Two words of a table are the same one.",
     "bad-source": "What a value is looked up in is no name and no file.",
     "bad-plugin": "A plug-in is named in no known way.",
-    "missing-group": "A pattern does not say where in it stands what is read.",
-    "unknown-group": "A pattern for findings has a part that no finding has.",
-    "reserved-option": "An option of the provider is loopkit's own business.",
     "empty-range": "A count or a score allows no number at all.",
     "one-direction": "A transition has neither or both of `target` and `revise`.",
     "forward-only": "A key of revise edges stands on a forward one.",
@@ -72,65 +81,18 @@ MEANINGS: Mapping[str, str] = {
     "two-works": "A state has two keys that carry work.",
     "unknown-rule": "A rule has no key that says what it wants.",
     "unknown-extract": "A field of a text is taken in no known way.",
-    "unknown-target": "An edge leads to a state that does not exist.",
-    "unknown-agent": "There is no such agent.",
-    "unknown-validator": "There is no such validator.",
-    "unknown-budget": "There is no such budget.",
-    "unknown-feedback": "There is no such feedback.",
-    "unknown-pattern": "There is no such pattern.",
-    "unknown-artifact": "No state writes an artifact of this name.",
-    "unknown-choice": "The question has no such choice.",
     "unknown-severity": "There is no such severity.",
-    "unknown-input": "There is no such input.",
     "unknown-name": "A guard or a template names what is not known where it stands.",
-    "unknown-plugin": "A plug-in is not there, or its module has no such function.",
-    "unknown-word": "A table of a report does not know a word that the schema allows.",
     "unknown-filter": "Templates have no such filter or test.",
-    "name-collision": "One name stands for two things.",
-    "reserved-name": "A name is taken by the language.",
-    "shadowed-name": "A name would hide one that guards have already.",
-    "duplicate-choice": "A question offers a choice twice.",
-    "forward-cycle": "Forward edges go in a circle, so a run need not end.",
-    "revise-ahead": "A revise edge leads to a state that does not come before.",
-    "resets-without-total": "Counters are reset, and nothing bounds how often.",
-    "unbounded-input": "An input that bounds revising has no end itself.",
-    "billed-after-limit": "Behind `limits.then` somebody is asked who costs.",
-    "starts-at-end": "A run would start in a final state.",
-    "no-final-state": "There is no state in which a run could end.",
-    "unreachable-state": "No way leads to a state.",
-    "no-way-to-the-end": "From a state no way leads to an end.",
-    "stuck": "A run can come to a state with facts that leave no transition.",
-    "no-open-choice": "A person could be asked without any choice open.",
-    "dead-transition": "Nothing ever takes a transition.",
     "bad-severities": "The severities are not different levels.",
     "no-blocking": "Nothing says which severities block.",
-    "missing-key": "Nothing but its words says which of a reviewer's findings is which.",
-    "too-large-quorum": "More judges have to answer than can be asked.",
-    "never-binds": "Nothing in a run can reach a limit, a cap or a budget.",
-    "judged-before": "An earlier state lets nothing pass in which a rule would find something.",
-    "unread-verdict": "An artifact is judged, and nothing depends on what comes of it.",
-    "infeasible-success": "What its author has declared impossible may end as a success unjudged.",
     "guard-syntax": "A guard cannot be read.",
     "guard-type": "The two sides of a comparison do not fit, or a condition is no condition.",
     "named-guard": "A named guard cannot be used.",
     "template-syntax": "A template cannot be read.",
     "template-forbidden": "A template does what templates here cannot.",
     "template-limit": "A template is longer or nested deeper than is allowed.",
-    "not-a-template": "A text that is sent as it is has braces of a template.",
-    "unreadable-data": "A file of known values is no JSON or YAML.",
-    "no-known-values": "What values are looked up in holds none at that place.",
-    "before-first-work": "A command before the first work takes what does not exist then.",
     "may-be-missing": "On some way a value does not exist where it is needed.",
-    "content-unhandled": "An empty or unusable answer would go on as if it were right.",
-    "missing-feedback": "A revise edge has nothing to say.",
-    "undelivered-feedback": "Nobody reads the feedback of an edge.",
-    "missing-otherwise": "A question has a timeout, and nobody answers after it.",
-    "missing-timeout": "`otherwise` never counts, because the question waits for ever.",
-    "otherwise-revises": "The answer for an absent person would lead back.",
-    "unanswerable-form": "A form needs somebody, and its question may answer itself.",
-    "form-untold": "Nothing tells a judge to answer in the form that `map` reads.",
-    "two-readings": "A judge's answer would be read in two ways.",
-    "one-sided": "With its words a judge can only accept, or only reject.",
-    "unused": "Nothing names a declaration.",
     "no-effect": "Something is written where it does nothing.",
 }
+"""Those of reading a file, and those that several rooms find."""
