@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from loopkit.document import read
 from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.load import load
 from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, RuleBase
 from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes.severity import levels_at, may_warn
 from loopkit.testing.properties.texts import Texts
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import check_of, judge_deterministic
@@ -132,3 +134,64 @@ def test_a_rule_that_nobody_knows_is_told_of_every_other_one(
     written["states"]["judge"]["by"] = [{}]
     [problem] = desk.problems(json.dumps(written))
     assert f"`{noun.kind}`" in problem.help
+
+
+def test_every_rule_that_is_defined_is_in_the_table() -> None:
+    defined = {*FixedRule.__subclasses__(), *RuleBase.__subclasses__()} - {FixedRule}
+    assert defined == set(RULE_NOUNS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "may"),
+    [
+        ("{judge: critic}", False),
+        ("{judge: critic, confirm: fail}", True),
+        ("{command: [make]}", False),
+        ("{command: [make], baseline: true}", True),
+    ],
+)
+def test_a_rule_lets_some_findings_pass_where_every_level_blocks(
+    rule: str, *, may: bool, desk: Desk
+) -> None:
+    written = machine(RULE_KINDS["judge"], "x")
+    written["states"]["judge"] |= {"by": [read(f"by: {rule}", "x").plain()["by"]]}
+    written["states"]["judge"]["block"] = "warning"
+    anatomy = Anatomy.of_machine(load(desk.write("machine.yaml", json.dumps(written))).machine)
+    state, [placed] = anatomy.judges["judge"], anatomy.rules
+    assert may_warn(placed.rule, state, levels_at(anatomy.machine, state)) is may
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"schema": {"a": "int"}, "message": "Write data."}, "Write data."),
+        ({"require": "a > 1", "message": "Write data."}, "the artifact is neither JSON"),
+        (
+            {"command": ["sh", "-c", "echo no tea; exit 1"], "message": "Bad."},
+            "Bad.\nno tea",
+        ),
+        ({"min_chars": 99, "message": "Bad."}, "Bad."),
+    ],
+)
+def test_a_message_leaves_standing_what_nothing_else_tells(
+    rule: dict[str, Any], told: str, desk: Desk
+) -> None:
+    written = machine(RULE_KINDS["min_chars"], "Tea.")
+    written["states"]["judge"]["by"] = [rule]
+    [report] = desk.play(json.dumps(written)).reports
+    [finding] = report.findings
+    assert finding.message.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_told"), [("section", True), ("schema", True), ("require", False), ("judge", False)]
+)
+def test_only_a_rule_that_needs_nothing_but_the_artifact_is_superfluous_the_second_time(
+    kind: str, *, is_told: bool, desk: Desk
+) -> None:
+    written = machine(RULE_KINDS[kind], "x")
+    second = json.loads(json.dumps(written["states"]["judge"]))
+    written["states"]["judge"]["transitions"][0]["target"] = "again"
+    written["states"]["again"] = second
+    codes = [problem.code for problem in desk.problems(json.dumps(written))]
+    assert ("judged-before" in codes) is is_told
