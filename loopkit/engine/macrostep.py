@@ -100,16 +100,20 @@ class Engine:
         return step
 
     def facts(self, run: RunState, work: Worked | None) -> Facts:
-        """Everything that the guards of the active state may read, under dotted names."""
+        """Everything that the guards of the active state read, under dotted names."""
+        read = self.program.sources_read[run.state]
         own = work.facts if work else {}
         # An answer that is only looked at counts as given, as it will when its edge is taken.
         looked_at = 1 if work is None else 0
         counted = {"attempt": self._attempt(run) + looked_at} | self._revisions(run)
-        others = {s: f for s, f in run.facts.items() if s != run.state}
-        reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
-        known = flat_facts({**others, run.state: own, "reports": reports})
-        given = facts_of(run.input, self.program.input_type, "input.")
-        return {**known, **given, **flat_facts(own), **counted}
+        others = {s: run.facts[s] for s in run.facts if s in read and s != run.state}
+        known = flat_facts({**others, run.state: own})
+        if "reports" in read:
+            reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
+            known |= flat_facts(reports, "reports.")
+        if "input" in read:
+            known |= facts_of(run.input, self.program.input_type, "input.")
+        return {**known, **flat_facts(own), **counted}
 
     def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
         """Whether an edge can be taken: guard, room, and whether the verdict allows revising."""

@@ -72,6 +72,20 @@ class Program:
         """The names that each edge's guard reads."""
         return {edge: guard.names for edge, guard in self.guards.items()}
 
+    @cached_property
+    def sources_read(self) -> dict[str, frozenset[str]]:
+        """For each state, where the guards of its edges read: other states, `reports`, `input`."""
+        edges = self.graph.outgoing
+        return {
+            state: frozenset(
+                name.partition(".")[0]
+                for edge in edges[state]
+                for name in self.guard_names.get(edge.id, ())
+                if "." in name
+            )
+            for state in self.machine.states
+        }
+
     def predicate(self, text: str) -> Predicate:
         """A guard that stands on no edge, compiled."""
         return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
