@@ -178,12 +178,12 @@ def test_half_a_surrogate_pair_in_json_is_told_in_its_file(tmp_path: Path) -> No
 
 
 def test_many_references_to_many_files_are_read_once_each(tmp_path: Path) -> None:
-    for number in range(300):
-        following = {"$ref": f"f{number + 1}.json"} if number < 299 else {"type": "string"}
+    for number in range(100):
+        following = {"$ref": f"f{number + 1}.json"} if number < 99 else {"type": "string"}
         (tmp_path / f"f{number}.json").write_text(json.dumps({"allOf": [following] * 20}))
     path = tmp_path / "machine.yaml"
-    path.write_text(machine({"anyOf": [{"$ref": f"f{n}.json"} for n in range(300)]}))
-    assert len(json.loads(load(path).resolved)["files"]) == 301
+    path.write_text(machine({"anyOf": [{"$ref": f"f{n}.json"} for n in range(100)]}))
+    assert len(json.loads(load(path).resolved)["files"]) == 101
 
 
 def test_check_tells_each_reference_that_leads_nowhere(

@@ -181,6 +181,9 @@ INTERRUPTED = """
 import os, signal, sys
 from loopkit.cli import main
 
+# A shell lets what it runs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -250,6 +250,8 @@ def doubt_policy(active: ActiveRun, agent_name: str, role: str, state: str) -> P
 
 async def interrupt(active: ActiveRun) -> None:
     """Stop after the finished step; `resume` goes on."""
+    if active.state.is_over:
+        return
     await active.append(
         Suspended(
             state=active.state.state or active.program.machine.start,

@@ -20,12 +20,14 @@ class PostedAnswer(Record, frozen=True, kw_only=True):
 
 async def consume(active: ActiveRun) -> None:
     """Follow every message that waits; what cannot be followed is refused, with the reason."""
-    for message in await active.claim.inbox():
+    messages = await active.claim.inbox()
+    for message in messages:
         try:
             _follow(active, message)
         except (AnswerRefused, ValueError) as error:
             active.stage(Refused(message_id=message.message_id, reason=str(error)))
-        await active.append(consumes=[message.message_id])
+    # Together: the first may end the run, and with its end the claim is let go.
+    await active.append(consumes=[message.message_id for message in messages])
 
 
 def _follow(active: ActiveRun, message: InboxMessage) -> None:

@@ -358,6 +358,23 @@ class Overtaken:
         return overtaken if name == self._at else asked
 
 
+class Hasty(QuickClock):
+    """A clock on which much time has passed at every look at it."""
+
+    def monotonic(self) -> float:
+        self.time += 10
+        return self.time
+
+
+async def test_a_run_that_is_cancelled_as_it_is_stopped_stays_cancelled(desk: Desk) -> None:
+    app = App.open(None, clock=Hasty())
+    active = await app.start(load(desk.write("machine.yaml", TWICE)), {})
+    await app.journal.post(active.state.run, "cancel", "enough", "", 0.0)
+    active.stop()
+    state = await app.drive(active)
+    assert (state.status, state.suspended) == ("cancelled", None)
+
+
 @pytest.mark.parametrize(
     ("command", "at", "status"),
     [
