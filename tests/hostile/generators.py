@@ -22,7 +22,7 @@ from tests.hostile.texts import mutated, text
 from tests.support import MACHINES, PLAN_REVIEW, ROOT, scenario
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
-HARD = ("^(a|aa)+$", "(\\w+\\s?)+$", "x*$")
+HARD = ("^(a|aa)+$", "(\\w+\\s?)+$", "x*$", "\\S+$", "\\s+$")
 """Patterns that search some texts for as long as a pattern may."""
 RUN = ("run", "m.yaml", "--script", "s.yaml", "--output", "plain")
 AFTER = (("runs", "show", "RUN"), ("runs", "logs", "RUN"), ("resume", "RUN"))
@@ -63,7 +63,7 @@ def says(*answers: str) -> str:
 
 def texts_under_rules(random: Random) -> Hostile:
     """A hostile text, judged by all that looks at text, then revised."""
-    patterns = ("^### Task", "\\S+$", random.choice(HARD)), ("\\s+$", "TODO", random.choice(HARD))
+    patterns = ("^### Task", random.choice(HARD)), ("TODO", random.choice(HARD))
     wanted, refused = map(random.choice, patterns)
     rules = [
         {"section": random.choice(("Goal", "A", text(random, 30).strip() or "x"))},
