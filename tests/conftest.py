@@ -27,7 +27,7 @@ SHARING = ("crash", "diagram_mermaid", "editors", "readme")
 """Modules whose tests share what is costly to make."""
 
 
-class Together(LoadScopeScheduling):  # type: ignore[misc]
+class Together(LoadScopeScheduling):
     """Hands out tests one by one, but to one worker all that share what is costly to make."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -39,7 +39,7 @@ class Tokens(Collection[Token]):
     """Which bit stands for which token."""
 
     def __contains__(self, token: object) -> bool:
-        number = self.numbers.get(token)  # type: ignore[call-overload]
+        number = self.numbers.get(token) if isinstance(token, tuple) else None
         return number is not None and bool(self.bits >> number & 1)
 
     def __iter__(self) -> Iterator[Token]:

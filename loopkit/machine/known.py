@@ -32,5 +32,5 @@ class Known(Mapping[str, Thing]):
 
 def over(own: Mapping[str, Thing], others: Mapping[str, Thing]) -> Mapping[str, Thing]:
     """Names over other ones, of which none is made that nobody asks for."""
-    # It could change its first mapping, and nobody does.
+    # The stubs want a first mapping that can be changed, as a ChainMap could; nobody changes this.
     return ChainMap(own, others)  # type: ignore[arg-type]

@@ -83,7 +83,7 @@ def _kept(redact: Redact, folder: Path | None) -> Redact:
         if not any(place in text for place in places):
             return text
         either = "|".join(map(re.escape, sorted(places)))
-        # Only where a path begins: `/work/` is no part of `/home/me/work/`.
+        # Only where a path begins: `/notes/` is no part of `/home/me/notes/`.
         return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
 
     return kept

@@ -65,7 +65,7 @@ class NotMatchesRule(FixedRule):
 
     kind = "not_matches"
     sees_only_artifact = True
-    example = Example({"not_matches": "TODO"}, passes="Boil it.", fails="TODO: boil it.")
+    example = Example({"not_matches": "perhaps"}, passes="Boil it.", fails="Boil it, perhaps.")
 
     @property
     def patterns(self) -> Written:
