@@ -96,11 +96,8 @@ def _no_model(option: str, name: str, machine: Machine) -> str:
 
 def refuse_misnamed(machine: Machine, scenario: Scenario) -> None:
     """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
-    commands = [
-        *(name for name, state in machine.states.items() if isinstance(state, CommandState)),
-        *machine.validators,
-    ]
-    asking = [name for name, state in machine.states.items() if isinstance(state, HumanState)]
+    commands = [*machine.states_of(CommandState), *machine.validators]
+    asking = machine.states_of(HumanState)
     for section, played, known in (
         ("agents", scenario.agents, list(machine.agents)),
         ("commands", scenario.commands, commands),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import FinalState, HumanState
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import DocPath, Edge
 
@@ -37,17 +36,9 @@ def check_shown(subject: Subject) -> Iterator[Problem]:
 
 def _shown(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
-        if isinstance(state, HumanState):
-            yield from _listed(("states", name, "show"), state.show)
-            if state.edit is not None:
-                yield ("states", name, "edit"), state.edit
-        if isinstance(state, FinalState):
-            yield from _listed(("states", name, "result"), state.result)
-
-
-def _listed(path: DocPath, names: tuple[str, ...]) -> Iterator[tuple[DocPath, str]]:
-    for index, name in enumerate(names):
-        yield (*path, index), name
+        yield from ((("states", name, *at), shown) for at, shown in state.shown)
+        if state.edits is not None:
+            yield ("states", name, "edit"), state.edits
 
 
 def _needed(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.checks.template_uses import workspace_of
 from loopkit.document.problems import Problem
-from loopkit.language import CommandRule, ValidateState
+from loopkit.language import CommandRule
 from loopkit.language.template import TemplateError, parse
 from loopkit.machine.graph import DocPath
 
@@ -22,18 +23,9 @@ def check_baselines(subject: Subject) -> Iterator[Problem]:
         if isinstance(placed.rule, CommandRule) and placed.rule.baseline:
             places.update(((*placed.path, *at), text) for at, text in placed.rule.templates)
             for name in placed.judged_at:
-                places.update(_workspace(subject, name))
+                places.update(workspace_of(subject, name))
     for path, text in places.items():
         yield from _too_early(subject, path, text)
-
-
-def _workspace(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
-    state = subject.machine.states[name]
-    own = state.workspace if isinstance(state, ValidateState) else None
-    if own is not None:
-        yield ("states", name, "workspace", "path"), own.path
-    elif subject.machine.workspace is not None:
-        yield ("workspace", "path"), subject.machine.workspace.path
 
 
 def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:

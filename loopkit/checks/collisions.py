@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES
 from loopkit.document.problems import Problem
-from loopkit.language import AgentState, AuthorState, CommandState, HumanState, Output
+from loopkit.language import AuthorState, Output
 from loopkit.language.datatypes import field_place, parse_record
+from loopkit.language.facts import OF_REPORTS
 from loopkit.language.guard import KEYWORDS
-from loopkit.machine.graph import DocPath, artifact_of, output_of
-from loopkit.machine.scope import EVERYWHERE, OF_VALIDATE, own_names
+from loopkit.language.states import STATE_NOUNS
+from loopkit.machine.graph import DocPath, artifact_of
+from loopkit.machine.scope import EVERYWHERE, own_names
 
 MEANINGS = {
     "name-collision": "One name stands for two things.",
@@ -32,7 +35,8 @@ RESERVED = frozenset(
     }
 )
 """Names known to templates in at least one place."""
-OF_ANSWERS = frozenset({"choice", "comment", "by"})
+SAID = frozenset(name for noun in STATE_NOUNS for name in noun.said)
+"""Names that stand for what the work of some state has left, after its name and a dot."""
 ANOTHER = "choose another name"
 
 
@@ -72,22 +76,24 @@ def _artifact(subject: Subject, author: str, artifact: str) -> Iterator[Problem]
 def check_fields(subject: Subject) -> Iterator[Problem]:
     """Fields of forms and schemas leave the names alone that their state's guards have already."""
     for name, state in subject.machine.states.items():
-        match state:
-            case HumanState():
-                yield from _form(subject, name, state)
-            case AgentState():
-                yield from _answer(subject, name, state.agent)
-            case CommandState() if artifact_of(subject.machine, name) == name:
-                path: DocPath = ("states", name, "output", "fields")
-                written = {field: (*path, field) for field in output_of(state, name).fields}
-                yield from _shadowing(subject, written, frozenset({"exit_code"}))
+        if state.asked_form is not None:
+            yield from _form(subject, name, state.asked_form, frozenset(state.said))
+        if state.asks is not None:
+            yield from _answer(subject, name, state.asks)
+        output = state.output_at(name)
+        if state.facts and output is not None and output.name == name:
+            path: DocPath = ("states", name, "output", "fields")
+            written = {field: (*path, field) for field in output.fields}
+            yield from _shadowing(subject, written, frozenset(state.facts))
 
 
-def _form(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:
+def _form(
+    subject: Subject, name: str, form: Mapping[str, Any], said: frozenset[str]
+) -> Iterator[Problem]:
     path: DocPath = ("states", name, "form")
-    fields = parse_record(state.form).fields or {}
-    written = {field: (*path, *field_place(state.form, field)) for field in fields}
-    yield from _shadowing(subject, written, OF_EVERY_STATE | OF_ANSWERS | RESERVED)
+    fields = parse_record(form).fields or {}
+    written = {field: (*path, *field_place(form, field)) for field in fields}
+    yield from _shadowing(subject, written, OF_EVERY_STATE | said | RESERVED)
     for field, place in written.items():
         if field in subject.graph.artifacts or field in subject.machine.states:
             kind = "an artifact" if field in subject.graph.artifacts else "a state"
@@ -123,7 +129,7 @@ def _shadowing(
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
     """A named guard has no name that stands for a fact already."""
     facts = {name for state in subject.machine.states for name in own_names(subject.graph, state)}
-    taken = facts | OF_EVERY_STATE | OF_ANSWERS | OF_VALIDATE.keys() | {"exit_code"}
+    taken = facts | OF_EVERY_STATE | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
         path: DocPath = ("guards", name)
         if name in KEYWORDS:

@@ -8,7 +8,7 @@ from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.guard import Guard
-from loopkit.machine.graph import artifact_of, may_leave_none
+from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 
 MEANINGS = {
@@ -24,7 +24,7 @@ def check_content(subject: Subject) -> Iterator[Problem]:
         # What the unknown artifact stands for may be what is judged; that is told first.
         return
     for name, state in subject.machine.states.items():
-        if may_leave_none(state) and not subject.graph.on(name, "content"):
+        if state.may_leave_none and not subject.graph.on(name, "content"):
             yield from _unhandled(subject, name)
 
 

@@ -6,21 +6,18 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import ChoiceState, FinalState, HumanState
+from loopkit.language import WorkingState
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:
     """A warning for `on_error` on a state whose work cannot fail."""
-    for name, state in subject.machine.states.items():
-        if isinstance(state, FinalState) or state.on_error is None:
-            continue
-        if isinstance(state, HumanState | ChoiceState):
-            what = "waiting for a person" if isinstance(state, HumanState) else "choosing"
+    for name, state in subject.machine.states_of(WorkingState).items():
+        if state.on_error is not None and not state.faults:
             path = ("states", name, "on_error")
             yield subject.source.problem(
                 path,
                 "no-effect",
-                f"{what} cannot fail, so this edge is never taken",
+                f"{state.doing} cannot fail, so this edge is never taken",
                 help="delete it",
                 severity="warning",
                 key=True,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
-from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
 from loopkit.machine.graph import Edge
 
 MEANINGS = {
@@ -26,9 +25,9 @@ def check_feedback(subject: Subject) -> Iterator[Problem]:
 
 def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
     source = subject.machine.states[edge.source]
-    if edge.feedback is not None or isinstance(source, ValidateState):
+    if edge.feedback is not None or source.judges is not None:
         return
-    example = '"{{ comment }}"' if isinstance(source, HumanState) else '"What has to change: …"'
+    example = '"{{ comment }}"' if source.waits else '"What has to change: …"'
     message = f"`{edge.source}` judges nothing, so it has no findings to send back"
     remedy = f"say what has to change: `feedback: {example}`"
     path = target_path(edge)
@@ -38,17 +37,17 @@ def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
 def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
     """Only agents and templates read feedback; else it waits for the author of what was judged."""
     target = subject.machine.states.get(edge.target)
-    if target is None or isinstance(target, AgentState | RenderState | FinalState):
+    if target is None or target.reads_feedback or target.ends:
         return
-    source = subject.machine.states[edge.source]
+    judged = subject.machine.states[edge.source].judges
     path = target_path(edge)
-    if not isinstance(source, ValidateState):
+    if judged is None:
         message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
         readers = _readers(subject, edge)
         remedy = f"revise the state that has to change something{readers}"
         yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
         return
-    for author in subject.graph.artifacts.get(source.validate_, ()):
+    for author in subject.graph.artifacts.get(judged, ()):
         way = _way_around(subject, edge, author)
         if way is not None:
             message = f"the feedback is for `{author}`, which does not work on every way from there"
@@ -62,8 +61,7 @@ def _readers(subject: Subject, edge: Edge) -> str:
     states = [
         name
         for name, state in subject.machine.states.items()
-        if isinstance(state, AgentState | RenderState)
-        and edge.source in subject.graph.reachable(name, back=False)
+        if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
     ]
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 

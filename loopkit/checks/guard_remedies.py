@@ -9,8 +9,9 @@ from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes import DataType
+from loopkit.language.facts import OF_REPORTS, VERDICT
 from loopkit.language.guard import GuardType
-from loopkit.machine.scope import OF_VALIDATE, answer_type, own_names
+from loopkit.machine.scope import own_names
 
 OF_REVISING = frozenset({"cap_reached", "revisions", "max_revisions"})
 
@@ -27,7 +28,7 @@ def remedy_for(
     if head == "input":
         return _of_input(subject.scope.input, name)
     if head == "reports":
-        head, field = field.partition(".")[0], "verdict"
+        head, field = field.partition(".")[0], VERDICT
     if remedy := _of_this_state(subject, state, name):
         return remedy
     if field:
@@ -65,8 +66,8 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:
-    """What is wrong with the name of a field in the data that the state itself leaves."""
-    datatype = answer_type(subject.graph, name)
+    """What is wrong with the name of a field in the data that the state's own agent answers."""
+    datatype = subject.machine.data_type(name) if subject.machine.agent_at(name) else None
     head, *steps = field.split(".")
     known = datatype and (datatype.fields or {}).get(head)
     if not known:
@@ -81,6 +82,6 @@ def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> s
     known = next((one for one in dotted if one in types), None)
     if known is not None:
         return f"write `{known}`"
-    if name in OF_VALIDATE:
+    if name in OF_REPORTS:
         return "only `validate` states have it"
     return "only `human` states have it" if name == "choice" else ""

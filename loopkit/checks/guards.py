@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from loopkit.checks.guard_remedies import remedy_for
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
+from loopkit.language.facts import BOOL
 from loopkit.language.guard import Guard, GuardProblem, GuardType, check
 from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
-from loopkit.machine.scope import BOOL
 from loopkit.proof.outcomes import parsed_guard
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
-from loopkit.language import AgentState, FinalState, HumanState, ValidateState
+from loopkit.language.facts import VERDICT
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes import table_of
 
@@ -28,8 +28,7 @@ def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
 
 
 def _may_be_infeasible(subject: Subject, artifact: str) -> bool:
-    authors = (subject.machine.states[name] for name in subject.graph.artifacts.get(artifact, ()))
-    agents = (subject.machine.agents.get(s.agent) for s in authors if isinstance(s, AgentState))
+    agents = map(subject.machine.agent_at, subject.graph.artifacts.get(artifact, ()))
     return any(agent is not None and agent.infeasible is not None for agent in agents)
 
 
@@ -38,7 +37,7 @@ def _taken(subject: Subject, name: str) -> list[Edge]:
     table = table_of(subject, name)
     if table is None:
         return []
-    rows = [row for row in table.rows() if row.get("verdict") == "infeasible"]
+    rows = [row for row in table.rows() if row.get(VERDICT) == "infeasible"]
     taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.taken(row)}
     # Where no guard names it, such a report is an error of the class content.
     return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
@@ -46,12 +45,11 @@ def _taken(subject: Subject, name: str) -> list[Edge]:
 
 def _unjudged(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
     def is_success(name: str) -> bool:
-        state = subject.machine.states[name]
-        return isinstance(state, FinalState) and state.final == "success"
+        return subject.machine.states[name].succeeds
 
     def follows(onward: Edge) -> bool:
         state = subject.machine.states[onward.source]
-        is_judge = isinstance(state, ValidateState | HumanState)
+        is_judge = state.waits or state.judges is not None
         rewrites = artifact_of(subject.machine, onward.source) == artifact
         return onward.event != "limit" and not is_judge and not rewrites
 

@@ -7,13 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import (
-    AuthorState,
-    HumanState,
-    Rule,
-    ValidateState,
-    rules_of,
-)
+from loopkit.language import Rule, ValidateState, rules_of
+from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes.severity import levels_at
@@ -81,17 +76,15 @@ def _entering(subject: Subject) -> Mapping[str, _Passed]:
 def _kept(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
     """What still holds behind the work before an edge: nothing of what that writes anew."""
     state = subject.machine.states[edge.source]
-    if isinstance(state, HumanState) and state.pick == "best":
+    if state.picks_best:
         return frozenset()
-    written = state.edit if isinstance(state, HumanState) else None
-    if isinstance(state, AuthorState):
-        written = artifact_of(subject.machine, edge.source)
+    written = artifact_of(subject.machine, edge.source) or state.edits
     return frozenset(fact for fact in holds if fact[0] != written)
 
 
 def _gained(subject: Subject, edge: Edge) -> _Passed:
-    state = subject.machine.states[edge.source]
-    if not isinstance(state, ValidateState) or not _is_for_valid(subject, edge):
+    state = subject.judges.get(edge.source)
+    if state is None or not _is_for_valid(subject, edge):
         return frozenset()
     levels = levels_at(subject.machine, state)
     rules = subject.rules_at[edge.source] if state.settle_after is None else ()
@@ -109,11 +102,7 @@ def _is_for_valid(subject: Subject, edge: Edge) -> bool:
     guard = subject.guards.whole(edge.guard) if edge.event == "done" and edge.guard else None
     if guard is None:
         return False
-    unlike = ("fail", "incomplete", "infeasible")
-    facts: list[dict[str, object]] = [
-        {"valid": False, "verdict": v, "incomplete": v == unlike[1], "infeasible": v == unlike[2]}
-        for v in unlike
-    ]
+    facts = ({VERDICT: v, **of_verdict(v)} for v in ("fail", "incomplete", "infeasible"))
     return all(truth(guard.tree, report) is False for report in facts)
 
 

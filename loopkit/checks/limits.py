@@ -8,7 +8,7 @@ from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import AgentState, Bound, JudgeRule, ValidateState
+from loopkit.language import Bound, JudgeRule
 from loopkit.language.datatypes import DataType, single_values
 from loopkit.machine.graph import DocPath
 
@@ -39,14 +39,12 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
 
 def _billed(subject: Subject, name: str) -> str:
     """What a state asks a model for, or nothing."""
-    state = subject.machine.states[name]
-    if isinstance(state, AgentState):
-        return f"asks the agent `{state.agent}`"
-    if isinstance(state, ValidateState):
-        rules = (placed.rule for placed in subject.rules if name in placed.judged_at)
-        judge = next((rule.judge for rule in rules if isinstance(rule, JudgeRule)), None)
-        return f"asks the judge `{judge}`" if judge else ""
-    return ""
+    agent = subject.machine.states[name].asks
+    if agent is not None:
+        return f"asks the agent `{agent}`"
+    rules = subject.rules_at.get(name, ())
+    judge = next((rule.judge for rule in rules if isinstance(rule, JudgeRule)), None)
+    return f"asks the judge `{judge}`" if judge else ""
 
 
 def check_bounds(subject: Subject) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from loopkit.checks.state_paths import on_path
 from loopkit.checks.subject import Subject
 from loopkit.document import read
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.language import AgentState, DataFile, Lookup, LookupRule
+from loopkit.language import DataFile, Lookup, LookupRule
 from loopkit.language.guard import GuardError, parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
@@ -122,10 +122,8 @@ def _may_be_text(subject: Subject, name: str) -> bool:
     """Whether a name may stand for a text, of whose data nothing is known before it is there."""
     if name == "artifact":
         return True
-    agents = subject.machine.agents
     for author in subject.graph.artifacts.get(name, ()):
-        state = subject.machine.states[author]
-        agent = agents.get(state.agent) if isinstance(state, AgentState) else None
+        agent = subject.machine.agent_at(author)
         if agent is None or agent.schema_ is None:
             return True
     return False

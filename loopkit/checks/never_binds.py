@@ -8,7 +8,7 @@ from math import prod
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import AgentState, Bound, JudgeRule
+from loopkit.language import Bound, JudgeRule
 from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.outcomes.domains import bounded_inputs
 
@@ -131,9 +131,8 @@ def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     limits = subject.machine.limits
     if limits.tool_calls is not None:
         yield ("limits", "tool_calls"), "this version has no tools that an agent could call"
-    states = subject.machine.states.values()
-    asks = any(isinstance(state, AgentState) for state in states)
-    if not asks and not any(isinstance(placed.rule, JudgeRule) for placed in subject.rules):
+    judges = any(isinstance(placed.rule, JudgeRule) for placed in subject.rules)
+    if not judges and not subject.machine.authoring:
         for name in OF_CALLS:
             if getattr(limits, name) is not None:
                 yield ("limits", name), "no state asks an agent or a judge"

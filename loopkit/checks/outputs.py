@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import AgentState
-from loopkit.machine.graph import output_of
 
 OF_TEXTS = {
     "fence": "it is found in fences anyway",
@@ -18,13 +16,12 @@ OF_TEXTS = {
 def check_outputs(subject: Subject) -> Iterator[Problem]:
     """A warning for `fence` and `fields` where the agent's `schema` makes the answer data."""
     for name, state in subject.machine.states.items():
-        agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
-        if not isinstance(state, AgentState) or agent is None or agent.schema_ is None:
+        agent, output = subject.machine.agent_at(name), state.output_at(name)
+        if agent is None or agent.schema_ is None:
             continue
-        output = output_of(state, name)
         for key, instead in OF_TEXTS.items():
             if getattr(output, key):
-                message = f"the answer of `{state.agent}` is data, by its `schema`: {instead}"
+                message = f"the answer of `{state.asks}` is data, by its `schema`: {instead}"
                 path = ("states", name, "output", key)
                 yield subject.source.problem(
                     path, "no-effect", message, help="delete it", severity="warning", key=True

@@ -8,12 +8,10 @@ from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, closest
 from loopkit.language import (
-    AuthorState,
     CommandAgent,
     CommandRule,
     ErrorRule,
     MatchesRule,
-    Output,
 )
 from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.machine.graph import DocPath
@@ -47,16 +45,16 @@ def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 
 def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
-        if isinstance(state, AuthorState) and isinstance(state.output, Output):
-            for field, how in state.output.fields.items():
-                path: DocPath = ("states", name, "output", "fields", field)
-                match how:
-                    case ExtractMatch(match=pattern):
-                        yield (*path, "match"), pattern
-                    case ExtractAll(all=pattern):
-                        yield (*path, "all"), pattern
-                    case ExtractCount(count=pattern):
-                        yield (*path, "count"), pattern
+        output = state.output_at(name)
+        for field, how in output.fields.items() if output is not None else ():
+            path: DocPath = ("states", name, "output", "fields", field)
+            match how:
+                case ExtractMatch(match=pattern):
+                    yield (*path, "match"), pattern
+                case ExtractAll(all=pattern):
+                    yield (*path, "all"), pattern
+                case ExtractCount(count=pattern):
+                    yield (*path, "count"), pattern
 
 
 def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:

@@ -27,10 +27,9 @@ MEANINGS = {
 
 def check_questions(subject: Subject) -> Iterator[Problem]:
     """`choices:`, `timeout:` and `otherwise:` of every human state."""
-    for name, state in subject.machine.states.items():
-        if isinstance(state, HumanState):
-            yield from _choices(subject, name, state)
-            yield from _absence(subject, name, state)
+    for name, state in subject.machine.states_of(HumanState).items():
+        yield from _choices(subject, name, state)
+        yield from _absence(subject, name, state)
 
 
 def _choices(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition, ValidateState
+from loopkit.language import ErrorEdge, JudgeRule, Transition
 from loopkit.language.noun import ID_PATTERN
 from loopkit.machine.graph import DocPath
 
@@ -25,9 +25,8 @@ MEANINGS = {
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
     """The agents of states and of judges."""
-    for name, state in subject.machine.states.items():
-        if isinstance(state, AgentState):
-            yield from _agent(subject, state.agent, ("states", name, "agent"))
+    for name, agent in subject.machine.authoring.items():
+        yield from _agent(subject, agent, ("states", name, "agent"))
     for placed in subject.rules:
         if isinstance(placed.rule, JudgeRule):
             yield from _agent(subject, placed.rule.judge, (*placed.path, "judge"))
@@ -75,9 +74,7 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
     """`of:` names a validate state, and `pick: best` something that is judged."""
     for name, final in subject.machine.finals.items():
         path: DocPath = ("states", name, "of")
-        if final.of is not None and not isinstance(
-            subject.machine.states.get(final.of), ValidateState
-        ):
+        if final.of is not None and final.of not in subject.judges:
             message = f"`{final.of}` is no validate state, so it has no reports to compare"
             remedy = did_you_mean(final.of, subject.judges)
             yield subject.source.problem(path, "unknown-target", message, help=remedy)

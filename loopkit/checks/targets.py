@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import FinalState
+from loopkit.language import WorkingState
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
@@ -34,9 +34,7 @@ def _named_states(subject: Subject) -> Iterator[tuple[str, DocPath]]:
     for edge in subject.graph.edges:
         if edge.event != "limit":
             yield edge.target, target_path(edge)
-    for name, state in machine.states.items():
-        if isinstance(state, FinalState):
-            continue
+    for name, state in machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             for at, reset in enumerate(transition.resets):
                 yield reset, ("states", name, "transitions", index, "resets", at)

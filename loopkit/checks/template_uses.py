@@ -7,20 +7,9 @@ from dataclasses import dataclass
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.language import (
-    AgentState,
-    AuthorState,
-    CommandAgent,
-    CommandState,
-    FixedRule,
-    HumanState,
-    JudgeRule,
-    RenderState,
-    ValidateState,
-    Workspace,
-)
+from loopkit.language import CommandAgent, FixedRule, JudgeRule, Workspace
 from loopkit.language.template import Anything, Scalar, Shape
-from loopkit.machine.graph import DocPath, output_of
+from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
 from loopkit.proof.outcomes import PlacedRule
 
@@ -52,29 +41,9 @@ def uses(subject: Subject) -> Iterator[Use]:
 
 
 def _of_states(subject: Subject) -> Iterator[Use]:
-    for name in subject.machine.states:
-        for path, text in _texts_of(subject, name):
+    for name, state in subject.machine.states.items():
+        for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)
-
-
-def _texts_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
-    """The templates that a state has itself, each with its place in the state."""
-    state = subject.machine.states[name]
-    match state:
-        case AgentState():
-            yield ("prompt",), state.prompt
-        case CommandState():
-            yield from _listed(("run",), state.run)
-            if state.stdin is not None:
-                yield ("stdin",), state.stdin
-        case RenderState():
-            yield ("render",), state.render
-        case HumanState():
-            yield ("human",), state.human
-    if isinstance(state, AuthorState):
-        file = output_of(state, name).file
-        if file is not None:
-            yield ("output", "file"), file
 
 
 def _listed(path: DocPath, texts: tuple[str, ...]) -> Iterator[tuple[DocPath, str]]:
@@ -85,23 +54,24 @@ def _listed(path: DocPath, texts: tuple[str, ...]) -> Iterator[tuple[DocPath, st
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
     """The paths of workspaces, which are filled whenever a state works there."""
     for name, state in subject.machine.states.items():
-        if isinstance(state, AgentState | CommandState | ValidateState):
-            place = _workspace_of(subject, state)
-            if place is not None:
-                path, workspace = (("states", name), state.workspace) if state.workspace else place
-                written = (*path, "workspace", "path")
-                yield Use(written, workspace.path, subject.entering[name], name)
+        if state.works_outside:
+            for path, text in workspace_of(subject, name):
+                yield Use(path, text, subject.entering[name], name)
 
 
-def _workspace_of(
-    subject: Subject, state: AgentState | CommandState | ValidateState
-) -> tuple[DocPath, Workspace] | None:
-    agent = subject.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
-    if isinstance(state, AgentState) and agent is not None and agent.workspace is not None:
-        return ("agents", state.agent), agent.workspace
-    if subject.machine.workspace is not None:
-        return (), subject.machine.workspace
-    return None
+def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
+    """The path of the workspace in which a state works: its own, its agent's or the machine's."""
+    machine, state = subject.machine, subject.machine.states[name]
+    agent = machine.agent_at(name)
+    places: list[tuple[DocPath, Workspace | None]] = [
+        (("states", name), state.own_workspace),
+        (("agents", state.asks or ""), agent.workspace if agent is not None else None),
+        ((), machine.workspace),
+    ]
+    for path, workspace in places:
+        if workspace is not None:
+            yield (*path, "workspace", "path"), workspace.path
+            return
 
 
 def _of_feedback(subject: Subject) -> Iterator[Use]:
@@ -158,12 +128,7 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
 
 def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[Use]:
     """One template of a command agent for each state that asks it."""
-    authors = [
-        name
-        for name, state in subject.machine.states.items()
-        if isinstance(state, AgentState) and state.agent == agent
-    ]
-    for name in authors:
+    for name in (name for name, asked in subject.machine.authoring.items() if asked == agent):
         names = over(OF_COMMANDS, subject.entering[name])
         yield Use(path, text, names, name, ("states", name, "agent"))
     for placed in subject.rules:

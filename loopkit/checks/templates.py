@@ -10,7 +10,6 @@ from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, Use, uses
 from loopkit.document.problems import Problem, closest
-from loopkit.language import HumanState
 from loopkit.language.template import TemplateError, check, parse
 from loopkit.machine.flow import ANY_REPORT, Token
 
@@ -91,7 +90,8 @@ def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
         return ""
     if use.names is not None and use.names.keys() == OF_COMMANDS.keys():
         return "here only `prompt` and `session` are known"
-    if name in subject.graph.artifacts or isinstance(subject.machine.states.get(name), HumanState):
+    state = subject.machine.states.get(name)
+    if name in subject.graph.artifacts or (state is not None and state.waits):
         return f"it comes into being later: no path leads from `{name}` to here"
     if name in REPORT_NAMES:
         return "nothing has been judged on any path to here"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
-from loopkit.language import FinalState
 from loopkit.machine.graph import Edge
 
 MEANINGS = {
@@ -64,7 +63,7 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
         if not edge.back or edge.target not in subject.machine.states:
             continue
         path = target_path(edge)
-        if isinstance(subject.machine.states[edge.target], FinalState):
+        if subject.machine.states[edge.target].ends:
             message = f"`{edge.target}` is a final state: nothing is revised there"
             yield subject.source.problem(path, "revise-ahead", message, help="write `target:`")
         elif not _leads_to(subject, edge.target, edge.source):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks import guards, template_uses
+from loopkit.checks.artifacts import REPORT
 from loopkit.checks.mentions import in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import FinalState, HumanState
 from loopkit.machine.scope import own_names
 
 MEANINGS = {
@@ -59,7 +59,7 @@ def _is_of(fact: str, state: str) -> bool:
 def _is_shown(subject: Subject) -> bool:
     """Whether some text, person or result draws on reports; which one it is, is left open."""
     states = subject.machine.states.values()
-    picks = any(isinstance(s, HumanState | FinalState) and s.pick == "best" for s in states)
-    shows = any(isinstance(state, HumanState) and "report" in state.show for state in states)
+    picks = any(state.picks_best for state in states)
+    shows = any(at[0] == "show" and name == REPORT for s in states for at, name in s.shown)
     used = (in_template(use.text) for use in template_uses.uses(subject))
     return picks or shows or any(OF_REPORTS & mentions.names for mentions in used)

@@ -9,7 +9,7 @@ from loopkit.checks.patterns import written_patterns
 from loopkit.checks.references import is_plain_id, revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, Severity
-from loopkit.language import AgentState, JudgeRule
+from loopkit.language import JudgeRule
 from loopkit.language.guard import Guard
 from loopkit.proof.outcomes import parsed_guard
 
@@ -60,10 +60,9 @@ def _unused(
 
 
 def _agents(subject: Subject) -> set[object]:
-    states = subject.machine.states.values()
-    authors = {state.agent for state in states if isinstance(state, AgentState)}
     rules = (placed.rule for placed in subject.rules)
-    return authors | {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
+    judges = {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
+    return {*subject.machine.authoring.values(), *judges}
 
 
 def _guards(subject: Subject) -> set[object]:

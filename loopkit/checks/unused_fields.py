@@ -9,9 +9,9 @@ from loopkit.checks import template_uses
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import AgentState, AuthorState, HumanState, JudgeRule
+from loopkit.language import JudgeRule
 from loopkit.language.datatypes import is_json_schema, parse_fields
-from loopkit.machine.graph import DocPath, artifact_of, output_of
+from loopkit.machine.graph import DocPath, artifact_of
 
 
 def check_unused_fields(subject: Subject) -> Iterator[Problem]:
@@ -23,13 +23,12 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
     said = _Said(subject)
     yield from said.unused(("input",), _declared(subject.machine.input), "input", "input")
     for name, state in subject.machine.states.items():
-        if isinstance(state, HumanState):
-            form = _declared(state.form)
-            yield from said.unused(("states", name, "form"), form, "field", name)
-        if isinstance(state, AuthorState):
-            fields = output_of(state, name).fields
-            if output_of(state, name).name not in said.results:
-                yield from said.unused(("states", name, "output", "fields"), fields, "field", None)
+        form = _declared(state.asked_form)
+        yield from said.unused(("states", name, "form"), form, "field", name)
+        output = state.output_at(name)
+        if output is not None and output.name not in said.results:
+            path = ("states", name, "output", "fields")
+            yield from said.unused(path, output.fields, "field", None)
     for agent in _authors(subject):
         yield from _of_schema(subject, said, agent)
 
@@ -38,8 +37,8 @@ def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
     declared = subject.machine.agents[agent]
     written = {
         artifact_of(subject.machine, name)
-        for name, state in subject.machine.states.items()
-        if isinstance(state, AgentState) and state.agent == agent
+        for name, asked in subject.machine.authoring.items()
+        if asked == agent
     }
     if not written & said.used_whole:
         fields = [field for field in _declared(declared.schema_) if field != declared.infeasible]
@@ -57,8 +56,7 @@ def _authors(subject: Subject) -> list[str]:
     """The agents that write and do not judge, whose reports would be read whole."""
     rules = (placed.rule for placed in subject.rules)
     judging = {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
-    states = subject.machine.states.values()
-    asked = dict.fromkeys(state.agent for state in states if isinstance(state, AgentState))
+    asked = dict.fromkeys(subject.machine.authoring.values())
     return [name for name in asked if name in subject.machine.agents and name not in judging]
 
 
@@ -69,13 +67,11 @@ class _Said:
         self._subject = subject
         mentions = list(_mentions(subject))
         self._names = frozenset[str]().union(*(each.names for each in mentions))
-        states = subject.machine.states.values()
         finals = subject.machine.finals.values()
         self.results = {name for final in finals for name in final.result}
-        shown = (name for state in states if isinstance(state, HumanState) for name in state.show)
-        judged = (state.validate_ for state in subject.judges.values())
+        shown = (name for state in subject.machine.states.values() for _, name in state.shown)
         whole = frozenset[str]().union(*(each.whole for each in mentions))
-        self.used_whole = whole.union(self.results, shown, judged)
+        self.used_whole = whole.union(shown, subject.graph.judged)
 
     def unused(
         self, path: DocPath, fields: Iterable[str], word: str, holder: str | None

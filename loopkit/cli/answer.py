@@ -15,7 +15,6 @@ from loopkit.cli.inputs import given_inputs
 from loopkit.drive.active import ActiveRun
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
-from loopkit.language import HumanState
 from loopkit.language.datatypes import parse_record
 
 
@@ -76,7 +75,7 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     state = await app.state_of(run)
     machine = await app.machine_of(state)
     asked = machine.states.get(state.state)
-    fields = parse_record(asked.form if isinstance(asked, HumanState) else {})
+    fields = parse_record((asked.asked_form if asked else None) or {})
     return given_inputs(fields, None, form, (), option="--form")
 
 

@@ -20,7 +20,6 @@ from loopkit.drive.work.human import AnswerRefused
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.language import HumanState
 from loopkit.language.datatypes import DataType, described, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
@@ -70,8 +69,8 @@ class PersonAtTerminal:
     def _answer(self, engine: Engine, run: RunState, question: Waiting) -> HumanAnswer | None:
         click.echo("\n" + review(engine, run), err=True)
         state = engine.program.machine.states.get(question.state)
-        asked = state.form if isinstance(state, HumanState) and question.call is None else {}
-        form = parse_record(asked)
+        asked = state.asked_form if state and question.call is None else None
+        form = parse_record(asked or {})
         self.is_asking = True
         try:
             return self._ask(engine, run, question, form)

@@ -135,14 +135,13 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
         name: tuple(map(of_rule, validator)) if isinstance(validator, tuple) else of_rule(validator)
         for name, validator in machine.validators.items()
     }
-    states = {
+    judging = {
         name: state.model_copy(
             update={"by": tuple(i if isinstance(i, str) else of_rule(i) for i in state.by)}
         )
-        if isinstance(state, ValidateState)
-        else state
-        for name, state in machine.states.items()
+        for name, state in machine.states_of(ValidateState).items()
     }
+    states = {**machine.states, **judging}
     return machine.model_copy(update={"validators": validators, "states": states})
 
 

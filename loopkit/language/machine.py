@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
 from loopkit.language.agents import Agent, ModelAgent, Workspace
+from loopkit.language.datatypes import DataType, parse_fields, parse_record
 from loopkit.language.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
-from loopkit.language.states import FinalState, State
+from loopkit.language.states import FinalState, State, StateBase
 from loopkit.language.validators import Validator
 
 Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0)]
+_Kind = TypeVar("_Kind", bound=StateBase)
 NO_FINDING = "none"
 """The word of a report for an item that is no finding, so that it is no severity."""
 
@@ -121,4 +123,24 @@ class Machine(Noun):
 
     @property
     def finals(self) -> dict[str, FinalState]:
-        return {name: s for name, s in self.states.items() if isinstance(s, FinalState)}
+        return self.states_of(FinalState)
+
+    def states_of(self, noun: type[_Kind]) -> dict[str, _Kind]:
+        """The states of one kind, by name."""
+        return {name: state for name, state in self.states.items() if isinstance(state, noun)}
+
+    @property
+    def authoring(self) -> dict[str, str]:
+        """The agent of each state in which one writes."""
+        return {n: s.asks for n, s in self.states.items() if s.asks is not None}
+
+    def agent_at(self, name: str) -> Agent | None:
+        """The agent that writes in a state, where there is one and it is declared."""
+        return self.agents.get(self.states[name].asks or "")
+
+    def data_type(self, name: str) -> DataType | None:
+        """The type of the data that a state leaves: an answer's or a form's; none for texts."""
+        agent, form = self.agent_at(name), self.states[name].asked_form
+        if form is not None:
+            return parse_record(form)
+        return parse_fields(agent.schema_) if agent and agent.schema_ is not None else None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language import AgentState, CommandState, ValidateState
-from loopkit.machine.graph import Graph, output_of
+from loopkit.machine.graph import Graph
 
 EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
@@ -24,18 +23,18 @@ def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
 
 def fault_codes(graph: Graph, name: str) -> frozenset[str]:
     """The codes of an answer that a validate state judges although it is no artifact."""
-    state = graph.states[name]
-    assert isinstance(state, ValidateState)
-    authors = graph.artifacts.get(state.validate_, ())
+    authors = graph.artifacts.get(graph.judges[name].validate_, ())
     return frozenset(code for author in authors for code in _faults_of(graph, author))
 
 
 def _faults_of(graph: Graph, author: str) -> Iterator[str]:
-    state = graph.states[author]
-    if isinstance(state, AgentState) and not graph.on(author, "content"):
+    state, agent = graph.states[author], graph.machine.agent_at(author)
+    if not state.may_leave_none or graph.on(author, "content"):
+        return
+    if state.asks is not None:
         yield from (EMPTY, CUT_OFF)
-        agent = graph.machine.agents.get(state.agent)
-        if agent is not None and agent.schema_ is not None:
-            yield from (NOT_JSON, BREAKS_SCHEMA)
-    if isinstance(state, AgentState | CommandState) and output_of(state, author).file is not None:
+    if agent is not None and agent.schema_ is not None:
+        yield from (NOT_JSON, BREAKS_SCHEMA)
+    output = state.output_at(author)
+    if output is not None and output.file is not None and output.else_ is None:
         yield MISSING

@@ -10,22 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from loopkit.language import AgentState, CommandState, HumanState, RenderState, ValidateState
 from loopkit.language import guard as guards
+from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.graph import Edge, Graph, artifact_of, may_leave_none
+from loopkit.machine.graph import Edge, Graph, artifact_of
 from loopkit.machine.paths import Step, on_every_path, on_some_path
 
 Token = tuple[str, str]
 """("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
 ANY_REPORT: Token = ("report", "")
 FAULTY: Mapping[str, object] = {
-    "verdict": "fail",
-    "valid": False,
+    VERDICT: "fail",
+    **of_verdict("fail"),
     "error_count": 1,
     "warning_count": 0,
-    "incomplete": False,
-    "infeasible": False,
 }
 """The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 
@@ -118,40 +116,35 @@ class Flow:
 
     def _gains(self, edge: Edge) -> frozenset[Token]:
         name, state = edge.source, self._graph.states[edge.source]
-        if edge.event == "content" and may_leave_none(state):
+        if edge.event == "content" and state.may_leave_none:
             return frozenset({("artifact", self._artifact(name))})
         if edge.event != "done":
             return frozenset()
-        match state:
-            case AgentState() | CommandState() | RenderState():
-                whole = set() if self._may_be_faulty(name) else self._whole(name)
-                ended = {("facts", name)} if isinstance(state, CommandState) else set()
-                return frozenset({("artifact", self._artifact(name)), *whole, *ended})
-            case ValidateState():
-                judged = (
-                    self._authors_whole(state.validate_) if self._refuses_faults(edge) else set()
-                )
-                return frozenset({("report", name), ("facts", name), ANY_REPORT, *judged})
-            case HumanState():
-                edited = {("artifact", state.edit)} if state.edit else set()
-                return frozenset({("facts", name), *edited})
-            case _:
-                return frozenset()
+        gained: set[Token] = {("facts", name)} if state.facts else set()
+        if state.output_at(name) is not None:
+            whole = set() if self._may_be_faulty(name) else self._whole(name)
+            gained |= {("artifact", self._artifact(name)), *whole}
+        if state.edits is not None:
+            gained.add(("artifact", state.edits))
+        if state.judges is not None:
+            judged = self._authors_whole(state.judges) if self._refuses_faults(edge) else set()
+            gained |= {("report", name), ANY_REPORT, *judged}
+        return frozenset(gained)
 
     def _losses(self, edge: Edge) -> frozenset[Token]:
         name, state = edge.source, self._graph.states[edge.source]
-        faulty = may_leave_none(state) and (
+        faulty = state.may_leave_none and (
             edge.event == "content" or (edge.event == "done" and self._may_be_faulty(name))
         )
         if faulty:
             return frozenset(self._whole(name))
-        if isinstance(state, HumanState) and state.edit and edge.event == "done":
-            return frozenset({("fields", state.edit)})
+        if state.edits is not None and edge.event == "done":
+            return frozenset({("fields", state.edits)})
         return frozenset()
 
     def _may_be_faulty(self, name: str) -> bool:
         """Whether an author goes on with a content fault, for the judging state to find."""
-        return may_leave_none(self._graph.states[name]) and not self._graph.on(name, "content")
+        return self._graph.states[name].may_leave_none and not self._graph.on(name, "content")
 
     def _refuses_faults(self, edge: Edge) -> bool:
         """Whether an edge is never taken on the report of an answer that is no artifact."""

@@ -12,13 +12,10 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from loopkit.language import (
-    AgentState,
     AuthorState,
     Bound,
-    CommandState,
     ErrorEdge,
     ErrorTargets,
-    FinalState,
     JudgeRule,
     Machine,
     Output,
@@ -83,7 +80,7 @@ class Graph:
         state = self.states[edge.source]
         if edge.event != "content" or edge.path[-1] == "content":
             return False
-        return isinstance(state, AgentState | CommandState) and self.judging_follows(edge.source)
+        return bool(state.call) and self.judging_follows(edge.source)
 
     @cached_property
     def outgoing(self) -> dict[str, tuple[Edge, ...]]:
@@ -133,13 +130,17 @@ class Graph:
     @cached_property
     def judged(self) -> frozenset[str]:
         """The artifacts that validate states judge."""
-        states = self.machine.states.values()
-        return frozenset(s.validate_ for s in states if isinstance(s, ValidateState))
+        return frozenset(state.judges for state in self.states.values() if state.judges is not None)
+
+    @cached_property
+    def judges(self) -> dict[str, ValidateState]:
+        """The validate states, by name."""
+        return self.machine.states_of(ValidateState)
 
     def rules_at(self, name: str) -> Iterator[Rule]:
         """The rules by which a validate state judges, judges included; none of any other state."""
-        state, validators = self.states[name], self.machine.validators
-        for item in state.by if isinstance(state, ValidateState) else ():
+        validators = self.machine.validators
+        for item in self.judges[name].by if name in self.judges else ():
             yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
 
     def scores(self, name: str) -> bool:
@@ -162,7 +163,7 @@ class Graph:
 
     def _judges(self, name: str, artifact: str | None) -> bool:
         state = self.states.get(name)
-        return isinstance(state, ValidateState) and state.validate_ == artifact
+        return state is not None and artifact is not None and state.judges == artifact
 
     def _rewrites(self, name: str, artifact: str | None) -> bool:
         return artifact_of(self.machine, name) == artifact
@@ -213,31 +214,13 @@ def _grouped(edges: Iterable[Edge], key: Callable[[Edge], _Key]) -> dict[_Key, t
 def artifact_of(machine: Machine, name: str) -> str | None:
     """The artifact that a state writes, or nothing."""
     state = machine.states.get(name)
-    if not isinstance(state, AuthorState):
-        return None
-    match state.output:
-        case Output(name=artifact):
-            return artifact
-        case str() as artifact:
-            return artifact
-        case _:
-            return name
-
-
-def may_leave_none(state: State) -> bool:
-    """Whether work may leave no artifact: an agent's answer, a file that is not written."""
-    if isinstance(state, CommandState) and isinstance(state.output, Output):
-        return state.output.file is not None and state.output.else_ is None
-    return isinstance(state, AgentState)
+    output = state.output_at(name) if state is not None else None
+    return None if output is None else output.name
 
 
 def output_of(state: AuthorState, name: str) -> Output:
     """The output of an authoring state in its long form."""
-    match state.output:
-        case Output() as output:
-            return output
-        case written:
-            return Output(name=written or name)
+    return state.output_at(name)
 
 
 def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
@@ -252,12 +235,10 @@ def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
 
 
 def _edges(machine: Machine) -> Iterator[Edge]:
-    for name, state in machine.states.items():
-        if isinstance(state, FinalState):
-            continue
+    for name, state in machine.states_of(WorkingState).items():
         yield from _transitions(machine, name, state)
         yield from _error_edges(machine, name, state)
-        if machine.limits.then and isinstance(state, AgentState | CommandState | ValidateState):
+        if machine.limits.then and state.works_outside:
             yield Edge(f"{name}.limit", name, machine.limits.then, "limit", ("limits", "then"))
 
 
@@ -316,9 +297,7 @@ def _reset_counters(machine: Machine, edge_id: str, states: tuple[str, ...]) -> 
 
 def _revisions(machine: Machine) -> Iterator[tuple[str, Transition | ErrorEdge]]:
     """Every back edge that the machine declares, with its id."""
-    for name, state in machine.states.items():
-        if isinstance(state, FinalState):
-            continue
+    for name, state in machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             if transition.revise is not None:
                 yield f"{name}[{index}]", transition

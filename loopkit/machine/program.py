@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from loopkit.language import AgentState, HumanState, Machine, Rule, ValidateState, rules_of
+from loopkit.language import Machine, Rule, ValidateState, rules_of
 from loopkit.language import guard as guards
 from loopkit.language import template as templates
-from loopkit.language.datatypes import DataType, facts_of, parse_fields, parse_record
+from loopkit.language.datatypes import DataType, facts_of, parse_record
+from loopkit.language.facts import rows_named
 from loopkit.machine.graph import Edge, Graph
 
 Predicate = Callable[[Mapping[str, object]], bool]
@@ -38,16 +39,8 @@ class Program:
         return self._types.get(state)
 
     @cached_property
-    def _types(self) -> dict[str, DataType]:
-        types: dict[str, DataType] = {}
-        for name, state in self.machine.states.items():
-            match state:
-                case AgentState(agent=agent):
-                    schema = self.machine.agents[agent].schema_
-                    types |= {name: parse_fields(schema)} if schema is not None else {}
-                case HumanState(form=form):
-                    types[name] = parse_record(form)
-        return types
+    def _types(self) -> dict[str, DataType | None]:
+        return {name: self.machine.data_type(name) for name in self.machine.states}
 
     @cached_property
     def named_guards(self) -> dict[str, guards.Guard]:
@@ -98,8 +91,7 @@ class Program:
     def _rows_named(self, state: str) -> frozenset[str]:
         ways = self.graph.on(state, "done")
         names = frozenset[str]().union(*(self.guard_names.get(e.id, frozenset()) for e in ways))
-        rows = frozenset({"incomplete", "infeasible"})
-        return rows if "verdict" in names else rows & names
+        return rows_named(names)
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
         """What the guards of rules read: the input, the attempt, and named guards over these."""
@@ -118,6 +110,11 @@ class Program:
 
     def template(self, text: str) -> templates.Template:
         return templates.parse(text)
+
+    def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:
+        """The same for the state of this name; none where it judges nothing."""
+        state = self.graph.judges.get(name)
+        return {} if state is None else self.validators_of(state)
 
     def validators_of(self, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
         return validators_of(self.machine, state)

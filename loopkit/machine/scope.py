@@ -10,16 +10,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
-from loopkit.language import (
-    AgentState,
-    CommandState,
-    Extract,
-    HumanState,
-    JudgeRule,
-    RenderState,
-    ValidateState,
-)
-from loopkit.language.datatypes import DataType, parse_fields, parse_record, single_values
+from loopkit.language import Extract, JudgeRule, RenderState, State
+from loopkit.language.datatypes import DataType, parse_record, single_values
+from loopkit.language.facts import BOOL, NUMBER, OF_REPORTS, REPORT_FACTS, VERDICT
 from loopkit.language.guard import GuardType
 from loopkit.language.guard.rules import Kind
 from loopkit.language.states import ExtractAll
@@ -27,7 +20,7 @@ from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, Te
 from loopkit.language.template.shapes import absent, either
 from loopkit.machine.codes import codes_at
 from loopkit.machine.flow import ANY_REPORT, Flow, Made
-from loopkit.machine.graph import Edge, Graph, output_of
+from loopkit.machine.graph import Edge, Graph
 from loopkit.machine.known import Known, over
 
 FINDING = Fields(
@@ -43,20 +36,19 @@ FINDING = Fields(
 REPORT = Fields(
     {
         **dict.fromkeys(
-            ("state", "artifact", "author", "attempt", "verdict", "valid", "stalled",
-             "score",
-             "error_count", "warning_count", "reason"),
+            ("state", "artifact", "author", "attempt", "score", "reason",
+             *(name for name, fact in REPORT_FACTS.items() if fact.is_printed)),
             Scalar(),
         ),
         "findings": Items(FINDING),
-        "answers": Items(Fields(dict.fromkeys(("validator", "verdict", "reason"), Scalar()))),
+        "answers": Items(Fields(dict.fromkeys(("validator", VERDICT, "reason"), Scalar()))),
     }
 )  # fmt: skip
 HISTORY = Items(
     Fields(
         {
             "attempt": Scalar(),
-            "verdict": Scalar(),
+            VERDICT: Scalar(),
             "findings": Items(FINDING),
             "artifact": Anything(),
         }
@@ -67,19 +59,6 @@ EVERYWHERE: Mapping[str, Shape] = {
     **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
     "previous": Anything(),
     "history": HISTORY,
-}
-VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
-BOOL, INT = GuardType("bool"), GuardType("int")
-OF_VALIDATE: Mapping[str, GuardType] = {
-    "valid": BOOL,
-    "verdict": GuardType("str", values=VERDICTS),
-    "error_count": INT,
-    "warning_count": INT,
-    "codes": GuardType("texts"),
-    "regressed": BOOL,
-    "stalled": BOOL,
-    "infeasible": BOOL,
-    "incomplete": BOOL,
 }
 
 
@@ -99,19 +78,19 @@ class Scope:
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state: they judge no faulty artifact."""
-        names, judge = self.entering(state), self.graph.states[state]
-        if isinstance(judge, ValidateState):
-            shape = self._artifact(judge.validate_, whole=True)
-            return over({judge.validate_: shape, "artifact": shape}, names)
-        return names
+        names, judged = self.entering(state), self.graph.states[state].judges
+        if judged is None:
+            return names
+        shape = self._artifact(judged, whole=True)
+        return over({judged: shape, "artifact": shape}, names)
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
         """What the feedback of an edge sees."""
         shapes = self._shapes(self.flow.taking(edge))
-        source = self.graph.states[edge.source]
-        if isinstance(source, HumanState):
-            return over({"choice": Scalar(), "comment": Scalar()} | _form_shapes(source), shapes)
-        return shapes
+        form = _form_shapes(self.graph.states[edge.source])
+        if form is None:
+            return shapes
+        return over({"choice": Scalar(), "comment": Scalar()} | form, shapes)
 
     def _shapes(self, made: Made) -> Known[Shape]:
         def names() -> Iterator[str]:
@@ -141,13 +120,10 @@ class Scope:
 
     def _answer(self, name: str) -> Shape | None:
         """What a person or a command leaves under the name of its state."""
-        match self.graph.states.get(name):
-            case HumanState() as state:
-                said = {"choice": Scalar(), "comment": Scalar(), "by": Scalar()}
-                return Fields(said | _form_shapes(state))
-            case CommandState():
-                return Fields({"exit_code": Scalar()})
-        return None
+        state = self.graph.states.get(name)
+        if state is None or not state.said:
+            return None
+        return Fields(dict.fromkeys(state.said, Scalar()) | (_form_shapes(state) or {}))
 
     def _artifact(self, name: str, *, whole: bool) -> Shape:
         if (name, whole) not in self._shapes_of:
@@ -168,16 +144,14 @@ class Scope:
 
     def _authored(self, author: str, *, whole: bool) -> Shape:
         state = self.graph.states[author]
-        if (answer := answer_type(self.graph, author)) is not None:
+        if (answer := self.graph.machine.data_type(author)) is not None:
             return _weakened(shape_of(answer), whole=whole)
-        if not isinstance(state, AgentState | CommandState | RenderState):
-            return Scalar()
-        extracted = output_of(state, author).fields
+        output = state.output_at(author)
+        extracted = output.fields if output is not None else {}
         fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
-        if isinstance(state, CommandState) and output_of(state, author).name == author:
-            fields["exit_code"] = Scalar()
-        if isinstance(state, CommandState):
-            fields.setdefault("stderr", Scalar())
+        if output is not None and output.name == author:
+            fields |= dict.fromkeys(state.said, Scalar())
+        fields |= {name: Scalar() for name in state.beside if name not in fields}
         if isinstance(state, RenderState) and self._passes_data(state):
             return Anything()
         return _weakened(Fields(fields), whole=whole) if fields else Scalar()
@@ -215,15 +189,15 @@ class Scope:
             yield from few
             for kind, other in sorted(made):
                 if kind == "report" and other:
-                    yield f"reports.{other}.verdict"
+                    yield f"reports.{other}.{VERDICT}"
                 if kind == "facts":
                     yield from self._dotted.get(other, ())
 
         def find(name: str) -> GuardType | None:
             head, _, field = name.partition(".")
-            judge = field.removesuffix(".verdict") if head == "reports" else field
+            judge = field.removesuffix(f".{VERDICT}") if head == "reports" else field
             if judge != field and ("report", judge) in made:
-                return OF_VALIDATE["verdict"]
+                return OF_REPORTS[VERDICT]
             if ("facts", head) in made and name in self._dotted.get(head, ()):
                 return self._dotted[head][name]
             return few.get(name)
@@ -244,13 +218,13 @@ class Scope:
 
     @cached_property
     def _common_names(self) -> dict[str, GuardType]:
-        return {"attempt": INT, **guard_types(self.input, "input.")}
+        return {"attempt": NUMBER, **guard_types(self.input, "input.")}
 
     def _revisions(self, state: str) -> dict[str, GuardType]:
         edges = self.graph.revise_edges[state]
         if not edges:
             return {}
-        counted = {"revisions": GuardType("int", bounded=True)}
+        counted = {"revisions": GuardType("int", bounded=True, minimum=0)}
         counted["max_revisions"] = counted["revisions"]
         return {"cap_reached": BOOL} | (counted if len(edges) == 1 else {})
 
@@ -266,34 +240,19 @@ def _reports(made: Made) -> Known[Shape]:
     return Known(lambda: sorted(n for kind, n in made.possibly if kind == "report" and n), find)
 
 
-def answer_type(graph: Graph, name: str) -> DataType | None:
-    """The type of the data that a state's agent answers with; none for a text."""
-    state = graph.states[name]
-    agent = graph.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
-    return parse_fields(agent.schema_) if agent is not None and agent.schema_ else None
-
-
 def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     """The facts that a state's own work leaves for guards."""
-    match graph.states[name]:
-        case AgentState():
-            answer = answer_type(graph, name)
-            return guard_types(answer) if answer is not None else {}
-        case CommandState():
-            return {"exit_code": INT}
-        case ValidateState():
-            return {**OF_VALIDATE, "codes": _codes(graph, name), **_score(graph, name)}
-        case HumanState() as state:
-            form = guard_types(parse_record(state.form))
-            return {"choice": GuardType("str", values=state.choices), **form}
-        case _:
-            return {}
+    state, data = graph.states[name], graph.machine.data_type(name)
+    facts = {**state.facts, **(guard_types(data) if data is not None else {})}
+    if state.judges is None:
+        return facts
+    return {**facts, "codes": _codes(graph, name), **_score(graph, name)}
 
 
 def _codes(graph: Graph, name: str) -> GuardType:
     codes = codes_at(graph, name)
     if codes is None:
-        return OF_VALIDATE["codes"]
+        return OF_REPORTS["codes"]
     return GuardType("texts", values=tuple(sorted(codes)), closed=True)
 
 
@@ -334,8 +293,11 @@ def shape_of(datatype: DataType) -> Shape:
     return Scalar() if datatype.scalar else Anything()
 
 
-def _form_shapes(state: HumanState) -> dict[str, Shape]:
-    return {name: shape_of(t) for name, t in (parse_record(state.form).fields or {}).items()}
+def _form_shapes(state: State) -> dict[str, Shape] | None:
+    """What a form asks for; none where nobody fills one in."""
+    if state.asked_form is None:
+        return None
+    return {n: shape_of(t) for n, t in (parse_record(state.asked_form).fields or {}).items()}
 
 
 def _extracted_shape(extract: Extract) -> Shape:

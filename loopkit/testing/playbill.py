@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit.language import (
-    AgentState,
     CommandRule,
     CommandState,
     HumanState,
@@ -30,21 +29,18 @@ class Playbill:
     def machine(self) -> Machine:
         return self.graph.machine
 
-    @cached_property
+    @property
     def judges(self) -> dict[str, ValidateState]:
-        states = self.machine.states.items()
-        return {name: state for name, state in states if isinstance(state, ValidateState)}
+        return self.graph.judges
 
     @cached_property
     def askers(self) -> dict[str, HumanState]:
-        states = self.machine.states.items()
-        return {name: state for name, state in states if isinstance(state, HumanState)}
+        return self.machine.states_of(HumanState)
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
         """The states and validators that run a command."""
-        states = self.machine.states.items()
-        running = [name for name, state in states if isinstance(state, CommandState)]
+        running = self.machine.states_of(CommandState)
         judging = [name for name, rule in self._rules() if isinstance(rule, CommandRule)]
         return tuple(dict.fromkeys([*running, *judging]))
 
@@ -55,8 +51,7 @@ class Playbill:
 
     def places(self, agent: str) -> tuple[str, ...]:
         """Where an agent is asked: in its states, and for the validators that it judges for."""
-        states = self.machine.states.items()
-        authored = [n for n, s in states if isinstance(s, AgentState) and s.agent == agent]
+        authored = [name for name, asked in self.machine.authoring.items() if asked == agent]
         judged = [n for n, r in self._rules() if isinstance(r, JudgeRule) and r.judge == agent]
         return tuple(dict.fromkeys([*authored, *judged]))
 

@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.engine.events import Decided, Emitted, Entered, Event, Intended, Worked
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState, apply
-from loopkit.language import Machine, ValidateState
+from loopkit.language import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
 def _asked(machine: Machine, run: RunState, event: Intended) -> Asked:
     task = run.tasks.get(event.task)
     call = (task.sent if task else 0) + 1
-    state = machine.states[event.state]
+    judged = machine.states[event.state].judges
     attempt = run.attempts.get(event.state, 0) + 1
-    if isinstance(state, ValidateState):
-        attempt = run.artifacts[state.validate_].attempt
+    if judged is not None:
+        attempt = run.artifacts[judged].attempt
     return Asked(event.agent, event.state, event.place, attempt, call, event.prompt)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.language import AgentState, FixedRule, JudgeRule, Rule
+from loopkit.language import FixedRule, JudgeRule, Rule
+from loopkit.language.facts import VERDICT
 from loopkit.machine.graph import EdgeEvent
 from loopkit.machine.program import validators_of
 from loopkit.proof.outcomes import Anatomy, Panel, Row
@@ -77,10 +78,9 @@ class Asking:
 
     def reach(self, name: str) -> Asked:
         """Everybody whom a state can ask on one visit."""
-        state = self._anatomy.machine.states[name]
-        if isinstance(state, AgentState):
-            attempts = self._anatomy.machine.agents[state.agent].retry.attempts
-            return (self._work(state.agent, name, attempts),)
+        machine = self._anatomy.machine
+        if (asked := machine.states[name].asks) is not None:
+            return (self._work(asked, name, machine.agents[asked].retry.attempts),)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
     def author(self, name: str) -> Spread:
@@ -96,7 +96,7 @@ class Asking:
         or infeasible artifact is shown to nobody. Whatever a second opinion says, the report has a
         finding then; if it is missing, so is its judge, of whom a quorum may do without.
         """
-        verdict = row.get("verdict")
+        verdict = row.get(VERDICT)
         if verdict in ("infeasible", "not_applicable"):
             yield NOBODY
         elif verdict == "fail":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 
+from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.assumptions import BLOCKED, Assumption, NotDetermined
@@ -23,7 +24,6 @@ from loopkit.proof.bounds.extremes import weight_of
 from loopkit.proof.bounds.linear import Contradiction, Equations
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
-from loopkit.proof.outcomes.table import of_verdict
 
 OPEN_INPUT = "the runs depend on the input, which has to be given"
 
@@ -176,7 +176,7 @@ def _outcomes(name: str, moves: Sequence[Move], given: Sequence[Assumption]) -> 
 
 
 def _holds(name: str, assumption: Assumption, move: Move, case: Case) -> bool:
-    facts = {**case.row, **of_verdict(case.row.get("verdict"))}
+    facts = {**case.row, **of_verdict(case.row.get(VERDICT))}
     words = {move.event, *(value for value in facts.values() if isinstance(value, str))}
     if case.spread.how == "blocked":
         words.add(BLOCKED)
@@ -204,7 +204,7 @@ def _differing(first: Case, second: Case) -> Iterator[str]:
     for fact in first.row:
         values = (first.row[fact], second.row.get(fact))
         if values[0] != values[1]:
-            known = fact == "verdict" and "pass" in values
+            known = fact == VERDICT and "pass" in values
             yield "valid" if known else str(values[0]) if isinstance(values[0], str) else fact
     if first.spread.how != second.spread.how:
         yield BLOCKED

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.language import FinalState
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import END, Explored
@@ -163,5 +162,4 @@ def dearest(explored: Explored, order: Sequence[int], aim: Aim) -> tuple[Number,
 
 def is_success(graph: Graph, name: str) -> bool:
     """Whether a state is a final one that counts as a success."""
-    state = graph.states[name]
-    return isinstance(state, FinalState) and state.final == "success"
+    return graph.states[name].succeeds

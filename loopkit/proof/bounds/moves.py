@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from loopkit.language import AgentState, CommandState, FinalState, ValidateState
+from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.machine.graph import Edge, EdgeEvent
@@ -15,7 +15,6 @@ from loopkit.proof.bounds.contexts import LIMITED, PROGRESS, number, readings
 from loopkit.proof.bounds.regions import alike
 from loopkit.proof.bounds.variables import OF_PROGRESS, Values, Variable, Variables, owner_of
 from loopkit.proof.outcomes import ROOM, Row, Table, faults_of, own_table
-from loopkit.proof.outcomes.table import of_verdict
 
 MOST_FLAGS = 6
 """Counters that are not followed, of which a state looks at every combination of room and none."""
@@ -99,8 +98,7 @@ class Moves:
 
     def anything(self, name: str) -> tuple[Move, ...]:
         """All moves out of a state, whatever a configuration holds, and maybe more."""
-        is_final = isinstance(self._graph.states[name], FinalState)
-        return () if is_final else self._within(name, {}).moves
+        return () if self._graph.states[name].ends else self._within(name, {}).moves
 
     def _rooms(self, name: str) -> Iterator[Row]:
         """Room and no room in the counters of a state that are not followed."""
@@ -127,7 +125,7 @@ class Moves:
             cases = [Case(own, spread, is_sure) for spread in self._spreads(name, row)]
             if not cases:
                 continue
-            kept, is_judged = self._kept(name, row), row.get("verdict") in COMPLETE
+            kept, is_judged = self._kept(name, row), row.get(VERDICT) in COMPLETE
             for edge in taken:
                 grouped.setdefault(("done", edge, kept, is_judged), []).extend(cases)
             if stuck is None and not is_left:
@@ -170,12 +168,12 @@ class Moves:
     def _full(self, name: str, table: Table, own: Row, context: Row) -> Row:
         """A row with what surrounds it, its own facts also under the names they have elsewhere."""
         row = table.completed({**context, **own})
-        facts = {**own, **of_verdict(own.get("verdict"))}
+        facts = {**own, **of_verdict(own.get(VERDICT))}
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
-        return {**row, **dotted, f"reports.{name}.verdict": own.get("verdict", UNKNOWN)}
+        return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
 
     def _spreads(self, name: str, row: Row) -> Iterable[Spread]:
-        if isinstance(self._graph.states[name], ValidateState):
+        if name in self._graph.judges:
             return self.asking.judging(name, row)
         return (self.asking.author(name),)
 
@@ -195,9 +193,8 @@ class Moves:
         """What of a state's facts is known after an error: an incomplete report is one, too."""
         if event == "limit":
             return ()
-        state = self._graph.states[name]
         lost = [v for v in self._left[name] if event == "content" or v.name.startswith("reports.")]
-        known = "incomplete" if isinstance(state, ValidateState) and event == "transient" else None
+        known = "incomplete" if name in self._graph.judges and event == "transient" else None
         return tuple((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
 
     # -- errors and limits -----------------------------------------------------------------
@@ -213,7 +210,7 @@ class Moves:
                 yield ("limit", edge, (), False), cases
 
     def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
-        if isinstance(self._graph.states[name], ValidateState):
+        if name in self._graph.judges:
             return self.asking.broken(name, event, context)
         return (self.asking.author(name),)
 
@@ -230,8 +227,7 @@ class Moves:
 
     def _may_be_limited(self, name: str) -> bool:
         """Whether the work makes calls, before which limits are looked at."""
-        state = self._graph.states[name]
-        return isinstance(state, AgentState | CommandState) or bool(self.asking.reach(name))
+        return bool(self._graph.states[name].call or self.asking.reach(name))
 
 
 def merged(moves: Sequence[Move]) -> Move:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loopkit.language import FinalState
 from loopkit.machine.graph import TOTAL, Edge
 from loopkit.proof.bounds.contexts import number
 from loopkit.proof.bounds.moves import Move, Moves, StateMoves, merged
@@ -115,7 +114,7 @@ class Plans:
     # -- one plan --------------------------------------------------------------------------
 
     def _plan(self, name: str, key: int) -> Plan:
-        if isinstance(self._graph.states[name], FinalState):
+        if self._graph.states[name].ends:
             return Plan()
         values = self.packing.unpacked(key, self._deciding[name])
         ways = self.moves.of(name, values)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from loopkit.language import ValidateState
 from loopkit.language.datatypes import facts_of
+from loopkit.language.facts import VERDICT
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.configurations import Present
 from loopkit.proof.bounds.variables import THEN, Variable
@@ -33,7 +33,7 @@ def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
 
 
 def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
-    reports = {name: {"verdict": report.verdict} for name, report in run.reports.items()}
+    reports = {name: {VERDICT: report.verdict} for name, report in run.reports.items()}
     for name, value in flat_facts({**run.facts, "reports": reports}).items():
         yield Variable("fact", name), frozenset(value) if isinstance(value, list | tuple) else value
 
@@ -45,7 +45,7 @@ def _judged(anatomy: Anatomy, run: RunState) -> Iterator[tuple[Variable, object]
         version = (judged.judged.author, judged.judged.attempt)
         versions.setdefault(judged.report.state, set()).add(version)
     for name, seen in versions.items():
-        state = anatomy.machine.states.get(name)
-        artifact = run.artifacts.get(state.validate_) if isinstance(state, ValidateState) else None
+        state = anatomy.judges.get(name)
+        artifact = run.artifacts.get(state.validate_) if state is not None else None
         now = (artifact.author, artifact.attempt) if artifact else None
         yield Variable("judged", name), 2 * len(seen - {now}) + (now in seen)

@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import ceil, lcm
 
-from loopkit.language import FinalState
 from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.extremes import Aim, Number, Path
 from loopkit.proof.bounds.moves import Move
@@ -91,7 +90,7 @@ class _Search:
         for move, target in arcs:
             weight, less, is_sure = self._weighed(move)
             onward = _Label(target, label.gained + weight, label, move, label.is_sure and is_sure)
-            if target == END or isinstance(self._states[self._explorer.state(target)], FinalState):
+            if target == END or self._states[self._explorer.state(target)].ends:
                 self._note_end(onward)
             elif onward.gained > self._gained.get(target, -1):
                 # Whatever it has left, the way that has gained most goes on the best.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from loopkit.language import HumanState
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.bounds.contexts import number
 from loopkit.proof.bounds.moves import Move
@@ -32,11 +31,11 @@ def changed_by(
         most = 2 * variables.judged_before(edge.source)
         new[judged] = min(number(values.get(judged, 0)) | 1, most)
     state = variables.graph.states[edge.source]
-    if isinstance(state, HumanState) and state.edit:
-        written = Variable("version", state.edit)
+    if state.edits is not None:
+        written = Variable("version", state.edits)
         new[written] = values.get(written) or 1
     yield new
-    if isinstance(state, HumanState) and state.pick == "best" and not edge.back:
+    if state.picks_best and not edge.back:
         yield from _restored(variables, values, new)
 
 
@@ -47,7 +46,7 @@ def touched(variables: Variables, name: str) -> Iterator[Variable]:
     yield Variable("judged", name)
     for judging in variables.judging.get(artifact or "", ()):
         yield Variable("judged", judging)
-    if isinstance(state, HumanState):
+    if state.edits is not None or state.picks_best:
         for written in variables.graph.artifacts:
             yield Variable("version", written)
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from loopkit.language import ValidateState
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
@@ -182,14 +181,12 @@ class Variables:
 
     def attempt(self, name: str) -> Variable:
         """What `attempt` means in a state."""
-        state = self.graph.states[name]
-        if isinstance(state, ValidateState):
-            return Variable("version", state.validate_)
-        return Variable("works", name)
+        judged = self.graph.states[name].judges
+        return Variable("works", name) if judged is None else Variable("version", judged)
 
     def judged_before(self, name: str) -> int:
         """How many versions judged before the current one a guard can tell apart."""
-        if not isinstance(self.graph.states[name], ValidateState):
+        if name not in self.graph.judges:
             return 0
         read = {n for g in (*self.guards[name], *self.elsewhere[name]) for n in g.names}
         told = (OF_PROGRESS.get(fact.removeprefix(f"{name}."), 0) for fact in read)

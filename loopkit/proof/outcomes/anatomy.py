@@ -38,11 +38,10 @@ class Anatomy:
     def machine(self) -> Machine:
         return self.graph.machine
 
-    @cached_property
+    @property
     def judges(self) -> Mapping[str, ValidateState]:
         """The validate states, by name."""
-        states = self.machine.states.items()
-        return {name: state for name, state in states if isinstance(state, ValidateState)}
+        return self.graph.judges
 
     @cached_property
     def rules(self) -> tuple[PlacedRule, ...]:

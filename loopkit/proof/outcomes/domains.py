@@ -13,8 +13,6 @@ from loopkit.language.guard import Guard, GuardType
 Values = tuple[object, ...]
 OTHER_TEXT = "…"
 MOST_VALUES = 64
-POSITIVE = frozenset({"attempt"})
-NOT_NEGATIVE = frozenset({"error_count", "warning_count", "revisions", "max_revisions"})
 
 
 def domains(
@@ -87,8 +85,7 @@ def _ranges(inputs: DataType) -> Iterator[tuple[str, range]]:
 def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
     if name in ranges:
         return ranges[name].start, ranges[name].stop - 1
-    least = 1 if name in POSITIVE else 0 if name in NOT_NEGATIVE else -inf
-    low = least if known.minimum is None else known.minimum
+    low = -inf if known.minimum is None else known.minimum
     return low, inf if known.maximum is None else known.maximum
 
 

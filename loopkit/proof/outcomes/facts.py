@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from loopkit.language import HumanState, ValidateState
+from loopkit.language.facts import COUNTS, OF_VERDICT, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
 from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
@@ -16,12 +16,11 @@ from loopkit.proof.outcomes.anatomy import Anatomy
 from loopkit.proof.outcomes.apart import Dimension, Row
 from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
 from loopkit.proof.outcomes.panel import Panel
-from loopkit.proof.outcomes.table import OF_VERDICT, ROOM, Exit, Table
+from loopkit.proof.outcomes.table import ROOM, Exit, Table
 from loopkit.proof.outcomes.unjudged import whole_guards
 
 OF_COUNTING = frozenset({"revisions", "max_revisions"})
 OF_COUNTERS = OF_COUNTING | {"cap_reached"}
-COUNTS = frozenset({"error_count", "warning_count"})
 MOST_COUNTS = 10_000
 
 
@@ -89,7 +88,7 @@ def _table(
     others: Sequence[Dimension],
 ) -> Table:
     state = anatomy.machine.states[name]
-    judges = isinstance(state, ValidateState)
+    judges = state.judges is not None
 
     def guard_of(edge: Edge) -> Guard | None:
         guard = guards.get(edge.id)
@@ -102,7 +101,7 @@ def _table(
         ),
         own=tuple(own),
         others=tuple(others),
-        is_human=isinstance(state, HumanState),
+        is_human=state.waits,
     )
     if not judges:
         return table
@@ -111,7 +110,7 @@ def _table(
         table,
         is_possible=Panel(anatomy, name).is_possible,
         by_value=report - {"codes"},
-        first=("verdict",),
+        first=(VERDICT,),
     )
 
 
@@ -138,24 +137,24 @@ def _is_of(fact: str, state: str) -> bool:
 
 
 def _own(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
-    match anatomy.machine.states[name]:
-        case ValidateState():
-            yield from _of_report(anatomy, name, values)
-        case HumanState(choices=choices):
-            yield from _free({"choice": choices, **values})
-        case _:
-            yield from _free(values)
+    state = anatomy.machine.states[name]
+    if state.judges is not None:
+        yield from _of_report(anatomy, name, values)
+    else:
+        # What can be counted out is told whether a guard names it or not.
+        listed = {fact: known.values for fact, known in state.facts.items() if known.values}
+        yield from _free({**listed, **values})
 
 
 def _of_report(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
     """The facts of a report; which of them go together is for its panel to say."""
-    others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, "verdict")}
+    others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop("codes", ())
     # So many findings may be needed for the codes, and be all that the rules can give.
     few = range(len(codes) + len(anatomy.rules_at[name]) + 1)
-    for count in COUNTS & others.keys():
+    for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
-    yield from _free({"verdict": Panel(anatomy, name).verdicts(), **others})
+    yield from _free({VERDICT: Panel(anatomy, name).verdicts(), **others})
     for code in codes:
         yield ({"codes": Held({str(code)}, ())}, {"codes": Held((), {str(code)})})
 

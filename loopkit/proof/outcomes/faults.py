@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from loopkit.language import (
-    AgentState,
-    CommandState,
-    JudgeRule,
-    RenderState,
-    ValidateState,
-)
-from loopkit.machine.graph import may_leave_none
+from loopkit.language import JudgeRule
+from loopkit.language.agents import ErrorClassName
 from loopkit.proof.outcomes.anatomy import Anatomy
 from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
 
-Fault = Literal["transient", "content", "fatal"]
 
-
-def faults_of(anatomy: Anatomy, name: str) -> tuple[Fault, ...]:
+def faults_of(anatomy: Anatomy, name: str) -> tuple[ErrorClassName, ...]:
     """The classes of error that can be left of a state's work after the retries."""
-    return tuple(_faults(anatomy, name))
-
-
-def _faults(anatomy: Anatomy, name: str) -> Iterator[Fault]:
-    match anatomy.machine.states[name]:
-        case AgentState() | CommandState():
-            yield "transient"
-            if _may_lose_content(anatomy, name):
-                yield "content"
-            yield "fatal"
-        case RenderState():
-            yield "fatal"
-        case ValidateState():
-            yield from _of_judging(anatomy, name)
-        case _:
-            return
+    state = anatomy.machine.states[name]
+    if state.judges is not None:
+        return tuple(_of_judging(anatomy, name))
+    loses_content = _may_lose_content(anatomy, name)
+    return tuple(fault for fault in state.faults if fault != "content" or loses_content)
 
 
 def _may_lose_content(anatomy: Anatomy, name: str) -> bool:
     """Whether a content fault ends the work: elsewhere it goes on to the state that judges it."""
     graph = anatomy.graph
-    if graph.on(name, "content"):
-        return may_leave_none(graph.states[name])
-    is_command = isinstance(graph.states[name], CommandState)
-    return is_command and may_leave_none(graph.states[name]) and not graph.judging_follows(name)
+    state = graph.states[name]
+    if not state.may_leave_none or graph.on(name, "content"):
+        return state.may_leave_none
+    return state.asks is None and not graph.judging_follows(name)
 
 
-def _of_judging(anatomy: Anatomy, name: str) -> Iterator[Fault]:
+def _of_judging(anatomy: Anatomy, name: str) -> Iterator[ErrorClassName]:
     """An incomplete report ends by the worst class among its missing answers."""
     named = rows_named(anatomy, name)
     rules = anatomy.rules_at[name]

@@ -8,6 +8,7 @@ from math import inf
 from typing import Literal
 
 from loopkit.language import FixedRule, JudgeRule, Rule
+from loopkit.language.facts import COUNTS, VERDICT
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.machine.codes import fault_codes
 from loopkit.proof.outcomes.anatomy import Anatomy
@@ -64,11 +65,11 @@ class Panel:
     def verdicts(self) -> tuple[str, ...]:
         """The verdicts that come to the transitions, whatever surrounds the work."""
         every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
-        return tuple(v for v in every if self.is_possible({"verdict": v}))
+        return tuple(v for v in every if self.is_possible({VERDICT: v}))
 
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; what is not told may be anything."""
-        match row.get("verdict"):
+        match row.get(VERDICT):
             case None:
                 return True
             case "fail":
@@ -149,10 +150,11 @@ def _may_be(rules: Sequence[tuple[Rule, Source]], row: Row) -> bool:
     if row.get("score") is not None and not _may_score(rules):
         return False
     sources = [source for _, source in rules if not _is_silent(source, row)]
-    errors = _range(row, "error_count", least=1 if row["verdict"] == "fail" else 0)
-    if row["verdict"] != "fail":
+    of_errors, of_warnings = COUNTS
+    errors = _range(row, of_errors, least=1 if row[VERDICT] == "fail" else 0)
+    if row[VERDICT] != "fail":
         errors = (errors[0], min(errors[1], 0))
-    warnings = _range(row, "warning_count", least=1 if row["verdict"] == "warn" else 0)
+    warnings = _range(row, of_warnings, least=1 if row[VERDICT] == "warn" else 0)
     codes = row.get("codes")
     kinds = [_kinds(sources, code) for code in (codes if isinstance(codes, frozenset) else ())]
     only = [sum(kind == {which} for kind in kinds) for which in ("error", "warning")]

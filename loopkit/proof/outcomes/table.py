@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from loopkit.language.facts import OF_VERDICT, VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import Edge
@@ -15,18 +16,6 @@ from loopkit.proof.outcomes.apart import Dimension, Region, Row, Space, Split
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
 Question = Callable[[Region], bool | Split | None]
-OF_VERDICT = ("valid", "infeasible", "incomplete")
-
-
-def of_verdict(verdict: object) -> Row:
-    """The facts of a report that its verdict alone decides."""
-    if verdict is None:
-        return {}
-    return {
-        "valid": verdict in ("pass", "warn", "not_applicable"),
-        "infeasible": verdict == "infeasible",
-        "incomplete": verdict == "incomplete",
-    }
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,7 @@ class Table:
 
     def completed(self, row: Row) -> Row:
         """The row with what follows from its verdict and its rooms."""
-        derived = {**row, **of_verdict(row.get("verdict"))}
+        derived = {**row, **of_verdict(row.get(VERDICT))}
         if not self._back:
             return derived
         reached = truth(_all([_not(exit_.has_room) for exit_ in self._back]), row)
@@ -145,7 +134,7 @@ class Table:
 
     def _made_of(self, dimensions: Sequence[Dimension]) -> Space:
         rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
-        told_by = {fact: frozenset({"verdict"}) for fact in OF_VERDICT} | {"cap_reached": rooms}
+        told_by = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {"cap_reached": rooms}
         return Space(dimensions, self.completed, self.is_possible, told_by, self.by_value)
 
     @cached_property
@@ -217,4 +206,4 @@ def _not(part: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), part)
 
 
-_FAILS = ast.Compare(ast.Name("verdict", ast.Load()), [ast.Eq()], [ast.Constant("fail")])
+_FAILS = ast.Compare(ast.Name(VERDICT, ast.Load()), [ast.Eq()], [ast.Constant("fail")])

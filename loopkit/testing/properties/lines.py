@@ -15,16 +15,14 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import (
-    AuthorState,
     CommandRule,
     HumanState,
     JudgeRule,
     Rule,
-    ValidateState,
 )
 from loopkit.language.datatypes import parse_fields, parse_record
 from loopkit.language.severities import Severities
-from loopkit.machine.graph import artifact_of, output_of
+from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.reports import Found, report
@@ -75,8 +73,7 @@ class Lines:
 
     def answer(self, draw: Draw, engine: Engine, run: RunState) -> Call | None:
         """What a person answers; None where nobody does."""
-        state = self.program.machine.states[run.state]
-        assert isinstance(state, HumanState)
+        state = self.program.machine.states_of(HumanState)[run.state]
         open_ones = [choice for choice in engine.closed_choices(run) if not choice.closed]
         is_there = draw(st.sampled_from((True,) * 7 + (False,)))
         after: Call = draw(self._after(state))
@@ -143,9 +140,7 @@ class Lines:
 
     def _form(self, run: RunState, request: Request) -> tuple[JudgeRule, ReportForm]:
         machine = self.program.machine
-        state = machine.states[run.state]
-        assert isinstance(state, ValidateState)
-        rules = self.program.validators_of(state)[request.place]
+        rules = self.program.validators_at(run.state)[request.place]
         rule = next(r for r in rules if isinstance(r, JudgeRule) and r.judge == request.agent)
         return rule, form_of(rule, machine.agents[request.agent], machine.levels)
 
@@ -159,8 +154,7 @@ class Lines:
 
     def _file(self, run: RunState) -> str | None:
         """The file that the work in hand has to write, if it has to."""
-        state = self.program.machine.states[run.state]
-        output = output_of(state, run.state) if isinstance(state, AuthorState) else None
+        output = self.program.machine.states[run.state].output_at(run.state)
         if output is None or output.file is None:
             return None
         return render(self.program, run, output.file).strip()
@@ -170,8 +164,8 @@ class Lines:
     def _rules(self, author: str) -> Iterator[Rule]:
         """The rules of all who judge what a state writes, without judges."""
         written = artifact_of(self.program.machine, author)
-        for state in self.program.machine.states.values():
-            if isinstance(state, ValidateState) and state.validate_ == written:
+        for state in self.program.graph.judges.values():
+            if state.validate_ == written:
                 for rules in self.program.validators_of(state).values():
                     yield from (rule for rule in rules if not isinstance(rule, JudgeRule))
 
@@ -179,10 +173,9 @@ class Lines:
         yield from (1, 2)
         if place in self.program.machine.states:
             yield from self._numbers
-        for state in self.program.machine.states.values():
-            if isinstance(state, ValidateState):
-                for rule in self.program.validators_of(state).get(place, ()):
-                    yield from rule.fail_codes if isinstance(rule, CommandRule) else ()
+        for name in self.program.graph.judges:
+            for rule in self.program.validators_at(name).get(place, ()):
+                yield from rule.fail_codes if isinstance(rule, CommandRule) else ()
 
     @cached_property
     def _words(self) -> Sequence[str]:

@@ -25,14 +25,10 @@ from loopkit.engine.events import (
 from loopkit.engine.state import RunState, apply
 from loopkit.engine.template_values import render
 from loopkit.language import (
-    AgentState,
     CommandRule,
-    CommandState,
     HumanState,
     JudgeRule,
-    ValidateState,
 )
-from loopkit.machine.graph import output_of
 from loopkit.machine.program import Program
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
@@ -97,10 +93,9 @@ class Tape:
 
     def _intended(self, before: RunState, intent: Intended) -> None:
         state = self.program.machine.states[intent.state]
-        if isinstance(state, AgentState | CommandState):
-            written = output_of(state, intent.state).file
-            if written is not None:
-                self.files[intent.key] = render(self.program, before, written).strip()
+        output = state.output_at(intent.state)
+        if output is not None and output.file is not None:
+            self.files[intent.key] = render(self.program, before, output.file).strip()
         if intent.role != "run":
             self._made_after_all(intent)
             self._asked_again(before, intent)
@@ -123,8 +118,7 @@ class Tape:
 
     def _is_in_our_form(self, intent: Intended) -> bool:
         """Whether this is a judge that answers in our own form."""
-        state = self.program.machine.states[intent.state]
-        rules = self.program.validators_of(state) if isinstance(state, ValidateState) else {}
+        rules = self.program.validators_at(intent.state)
         return any(
             isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
             for rule in rules.get(intent.place, ())
@@ -170,9 +164,8 @@ class Tape:
             before, worked, {answer.validator: answer.resume_at for answer in missing}, at
         )
         if worked.answer is not None:
-            asking = self.program.machine.states[worked.state]
-            timeout_s = asking.timeout if isinstance(asking, HumanState) else None
-            self.answers[worked.state].append(calls.answer_of(worked.answer, timeout_s))
+            asking = self.program.machine.states_of(HumanState)[worked.state]
+            self.answers[worked.state].append(calls.answer_of(worked.answer, asking.timeout))
 
     def _stopped(
         self,
@@ -229,8 +222,7 @@ class Tape:
 
 def _commands_of(program: Program, validator: str) -> int:
     """How many commands judge for a validator, in the state that has the most."""
-    states = (s for s in program.machine.states.values() if isinstance(s, ValidateState))
-    rules = (program.validators_of(state).get(validator, ()) for state in states)
+    rules = (program.validators_at(name).get(validator, ()) for name in program.graph.judges)
     counts = (sum(isinstance(rule, CommandRule) for rule in some) for some in rules)
     return max(counts, default=1)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from loopkit.language import Rule, ValidateState
+from loopkit.language.facts import COUNTS, VERDICT
 from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.severities import Severities
@@ -37,7 +38,7 @@ class Cause:
     @property
     def verdict(self) -> str:
         """The verdict of a report; "" where there is none to be had."""
-        return str(self.row.get("verdict", ""))
+        return str(self.row.get(VERDICT, ""))
 
     @property
     def is_stalled(self) -> bool:
@@ -78,8 +79,7 @@ def asked_rules(
 
 def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[Rule]]) -> Cause:
     """The plainest way in which a report can come about; raises NoCause."""
-    state = program.machine.states[step.source]
-    assert isinstance(state, ValidateState)
+    state = program.graph.judges[step.source]
     judging = _Judging(state, levels_at(program.machine, state), asked)
     for cause in judging.causes(step, program.rows_named[step.source]):
         return cause
@@ -89,7 +89,7 @@ def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[R
 def _oddness(case: Case) -> tuple[bool, bool, int, bool]:
     """What is plain comes first: no standstill, few findings, no report by chance."""
     row = case.row
-    counts = [row.get("error_count", 0), row.get("warning_count", 0)]
+    counts = [row.get(count, 0) for count in COUNTS]
     many = sum(int(count) for count in counts if isinstance(count, int | float))
     odd = bool(row.get("stalled")), bool(row.get("regressed"))
     return *odd, many, case.spread.how == "faulty"
@@ -118,7 +118,7 @@ class _Judging:
                 yield Cause(by="author")
 
     def _of_case(self, case: Case) -> Iterator[Cause]:
-        match case.row.get("verdict"), case.spread.how:
+        match case.row.get(VERDICT), case.spread.how:
             case "fail", "faulty":
                 yield Cause(case.row, "artifact")
             case "fail", "blocked":
@@ -154,7 +154,7 @@ class _Judging:
         return self.state.combine == "majority" or self.state.quorum is not None
 
     def _may_find(self, rule: Rule, row: Row) -> bool:
-        match row.get("verdict"):
+        match row.get(VERDICT):
             case "fail":
                 return may_block(rule, self.levels)
             case "warn":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from loopkit.language import CommandRule, JudgeRule, Rule, ValidateState
+from loopkit.language import CommandRule, JudgeRule, Rule
 from loopkit.machine.program import Program
 from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
 from loopkit.testing.suggesting.causes import asked_rules, cause_of_report
@@ -41,8 +41,7 @@ class Panel:
     ) -> None:
         """`facts` are those that guards of rules read; raises NoCause."""
         self._program, self._step, self._visit = program, step, visit
-        state = program.machine.states[step.source]
-        assert isinstance(state, ValidateState)
+        state = program.graph.judges[step.source]
         self._state, self._levels = state, levels_at(program.machine, state)
         self._asked = asked_rules(program, state, facts)
         self.cause = cause_of_report(program, step, self._asked)
@@ -197,9 +196,8 @@ def _is_silent(rule: CommandRule) -> bool:
 
 def baselines(program: Program) -> Iterator[tuple[str, Call]]:
     """What programs print that run once before the run's first work, by validator."""
-    for state in program.machine.states.values():
-        asked = program.validators_of(state) if isinstance(state, ValidateState) else {}
-        for place, rules in asked.items():
+    for name in program.graph.judges:
+        for place, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, CommandRule) and rule.baseline:
                     yield place, _clean(place, rule, program.machine.patterns)

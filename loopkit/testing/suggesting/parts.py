@@ -97,11 +97,11 @@ class Parts:
         inputs = self._inputs.of(self._way.inputs)
         for index, step in enumerate(self._way.steps):
             visits[step.source] += 1
-            state = machine.states[step.source]
+            judged = machine.states[step.source].judges
             if (artifact := artifact_of(machine, step.source)) is not None:
                 writers[artifact] = step.source
-            if isinstance(state, ValidateState):
-                facts = self._program.rule_facts(inputs, visits[writers[state.validate_]])
+            if judged is not None:
+                facts = self._program.rule_facts(inputs, visits[writers[judged]])
                 yield index, Panel(self._program, step, visits[step.source], facts)
 
     def _read_by(self, state: RenderState) -> str | None:
@@ -224,9 +224,8 @@ class Parts:
             yield f"{'the same' if is_same else 'not the same'} as in the attempt before"
 
     def _flag(self, step: Step) -> str | None:
-        state = self._program.machine.states[step.source]
-        agents = self._program.machine.agents
-        return agents[state.agent].infeasible if isinstance(state, AgentState) else None
+        agent = self._program.machine.agent_at(step.source)
+        return agent.infeasible if agent is not None else None
 
     def _for_report(self, panel: Panel) -> Iterator[str]:
         """What a report wants of the text that it is about, rule by rule."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from loopkit.language import AgentState, CommandState, FinalState, RenderState
 from loopkit.machine.graph import Edge
 from loopkit.proof.bounds.agent_calls import Asking
 from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
@@ -265,21 +264,18 @@ class Ways:
         return stand_in(usual) in map(stand_in, region.others)
 
     def _is_final(self, name: str) -> bool:
-        return isinstance(self.graph.states[name], FinalState)
+        return self.graph.states[name].ends
 
     def _is_possible(self, move: Move) -> bool:
         """Whether something that can be played brings a move about.
 
         Limits need calls, and a template that fails is nothing that somebody says.
         """
-        if move.event == "fatal" and move.edge is not None and self._renders(move.edge.source):
-            return False
-        if move.event != "limit" or move.edge is None:
+        if move.edge is None:
             return True
         state, limits = self.graph.states[move.edge.source], self.graph.machine.limits
-        if isinstance(state, CommandState):
+        if move.event == "fatal" and not state.works_outside:
+            return False
+        if move.event == "limit" and state.call == "run":
             return limits.time is not None
-        return isinstance(state, AgentState) or bool(self._moves.asking.reach(move.edge.source))
-
-    def _renders(self, name: str) -> bool:
-        return isinstance(self.graph.states[name], RenderState)
+        return move.event != "limit" or bool(self._moves.asking.reach(move.edge.source))

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loopkit.language import (
-    AgentState,
-    CommandState,
-    FinalState,
     HumanState,
     JudgeRule,
     Limits,
     Machine,
     Rule,
-    State,
     ValidateState,
     rules_of,
-    state_kind,
 )
 from loopkit.machine.graph import ERROR_EVENTS, TOTAL, Edge, Graph, artifact_of
 from loopkit.text import one_line
@@ -34,7 +29,7 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
     state = machine.states[name]
     artifact = artifact_of(machine, name)
     written = f" →{TIE}{artifact}" if artifact not in (None, name) else ""
-    yield _shown(_kind(state)) + written
+    yield _shown(state.about) + written
     match state:
         case ValidateState():
             named = (item if isinstance(item, str) else _rule(item) for item in state.by)
@@ -44,19 +39,6 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             yield _shown(", ".join(state.choices))
             if state.timeout is not None and state.otherwise is not None:
                 yield _shown(f"after {_duration(state.timeout)}: {state.otherwise}")
-
-
-def _kind(state: State) -> str:
-    match state:
-        case AgentState():
-            return f"agent {state.agent}"
-        case CommandState():
-            return "run " + " ".join(state.run)
-        case ValidateState():
-            return f"validate {state.validate_}"
-        case FinalState():
-            return state.final
-    return state_kind(state)
 
 
 def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:

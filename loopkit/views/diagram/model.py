@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from loopkit.engine.state import RunState
-from loopkit.language import FinalState, State, state_kind
 from loopkit.machine.graph import ERROR_EVENTS, Edge, Graph
 from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
 from loopkit.views.diagram.marks import Mark, Marks
@@ -92,11 +91,7 @@ def _states(graph: Graph, run: RunState, marks: Marks) -> Iterator[Node]:
         texts = tuple(state_texts(graph.machine, name))
         here = run.status if name == run.state else ""
         visits, mark = run.visits.get(name, 0), marks.states.get(name)
-        yield Node(name, _kind(graph.states[name]), name, texts, visits, here, mark)
-
-
-def _kind(state: State) -> str:
-    return state.final if isinstance(state, FinalState) else state_kind(state)
+        yield Node(name, graph.states[name].drawn_as, name, texts, visits, here, mark)
 
 
 def _limit(graph: Graph) -> Iterator[Node]:

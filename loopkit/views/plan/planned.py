@@ -19,7 +19,6 @@ from loopkit.language import (
     JudgeRule,
     Machine,
     ModelAgent,
-    ValidateState,
 )
 from loopkit.language.template import TemplateError
 from loopkit.machine.program import Program
@@ -91,17 +90,17 @@ def call_usd(agent: Agent) -> float | None:
 
 
 def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
-    for name, state in program.machine.states.items():
-        if isinstance(state, AgentState):
-            prompt = _filled(program, inputs, name, state.prompt)
-            yield _asking(program.machine, state.agent, name, prompt=prompt)
-        elif isinstance(state, ValidateState):
-            for validator, rules in program.validators_of(state).items():
-                for rule in rules:
-                    if isinstance(rule, JudgeRule):
-                        place = f"{name} · {validator}"
-                        times = rule.samples + (rule.confirm is not None)
-                        yield _asking(program.machine, rule.judge, place, times=times)
+    authors = program.machine.states_of(AgentState)
+    for name in program.machine.states:
+        if (author := authors.get(name)) is not None:
+            prompt = _filled(program, inputs, name, author.prompt)
+            yield _asking(program.machine, author.agent, name, prompt=prompt)
+        for validator, rules in program.validators_at(name).items():
+            for rule in rules:
+                if isinstance(rule, JudgeRule):
+                    place = f"{name} · {validator}"
+                    times = rule.samples + (rule.confirm is not None)
+                    yield _asking(program.machine, rule.judge, place, times=times)
 
 
 def _asking(
@@ -113,15 +112,15 @@ def _asking(
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
-    for name, state in program.machine.states.items():
-        if isinstance(state, CommandState):
+    running = program.machine.states_of(CommandState)
+    for name in program.machine.states:
+        if (state := running.get(name)) is not None:
             yield _running(program, inputs, name, name, state.run)
-        elif isinstance(state, ValidateState):
-            for validator, rules in program.validators_of(state).items():
-                for rule in rules:
-                    if isinstance(rule, CommandRule):
-                        place = f"{name} · {validator}"
-                        yield _running(program, inputs, name, place, rule.command)
+        for validator, rules in program.validators_at(name).items():
+            for rule in rules:
+                if isinstance(rule, CommandRule):
+                    place = f"{name} · {validator}"
+                    yield _running(program, inputs, name, place, rule.command)
 
 
 def _running(

@@ -1,0 +1,55 @@
+"""Facts that guards and templates name: those of a report, and the types that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loopkit.language.guard import GuardType
+
+BOOL, INT = GuardType("bool"), GuardType("int")
+COUNT, NUMBER = GuardType("int", minimum=0), GuardType("int", minimum=1)
+VERDICT = "verdict"
+VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFact:
+    """One fact of a report."""
+
+    type: GuardType
+    is_printed: bool = True
+    """Whether templates see it as a field of the report."""
+    holds_for: tuple[str, ...] = ()
+    """The verdicts for which it holds, where nothing else decides it."""
+
+
+REPORT_FACTS: Mapping[str, ReportFact] = {
+    "valid": ReportFact(BOOL, holds_for=("pass", "warn", "not_applicable")),
+    VERDICT: ReportFact(GuardType("str", values=VERDICTS)),
+    "error_count": ReportFact(COUNT),
+    "warning_count": ReportFact(COUNT),
+    "codes": ReportFact(GuardType("texts"), is_printed=False),
+    "regressed": ReportFact(BOOL, is_printed=False),
+    "stalled": ReportFact(BOOL),
+    "infeasible": ReportFact(BOOL, is_printed=False, holds_for=("infeasible",)),
+    "incomplete": ReportFact(BOOL, is_printed=False, holds_for=("incomplete",)),
+}
+"""The facts of every report: the one table of them."""
+OF_REPORTS: Mapping[str, GuardType] = {name: fact.type for name, fact in REPORT_FACTS.items()}
+OF_VERDICT = tuple(name for name, fact in REPORT_FACTS.items() if fact.holds_for)
+"""The facts that the verdict alone decides."""
+COUNTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.type is COUNT)
+
+
+def of_verdict(verdict: object) -> dict[str, object]:
+    """The facts of a report that its verdict alone decides."""
+    if verdict is None:
+        return {}
+    return {name: verdict in REPORT_FACTS[name].holds_for for name in OF_VERDICT}
+
+
+def rows_named(names: frozenset[str]) -> frozenset[str]:
+    """Which reports without a judgement come to transitions whose guards have these names."""
+    rows = frozenset({"incomplete", "infeasible"})
+    return rows if VERDICT in names else rows & names

@@ -1,0 +1,77 @@
+"""States: exactly one kind of work each, known by the key that carries it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Union
+
+from pydantic import Discriminator, Tag
+
+from loopkit.language.states.agent import AgentState
+from loopkit.language.states.author import AuthorState
+from loopkit.language.states.choice import ChoiceState
+from loopkit.language.states.command import CommandState
+from loopkit.language.states.final import FinalState
+from loopkit.language.states.human import HumanState
+from loopkit.language.states.output import (
+    Extract,
+    ExtractAll,
+    ExtractCount,
+    ExtractMatch,
+    ExtractSection,
+    Output,
+)
+from loopkit.language.states.render import RenderState
+from loopkit.language.states.state import StateBase, WorkingState
+from loopkit.language.states.validate import ValidateState
+
+STATE_NOUNS: tuple[type[StateBase], ...] = (
+    AgentState,
+    CommandState,
+    RenderState,
+    ValidateState,
+    HumanState,
+    FinalState,
+    ChoiceState,
+)
+"""Every kind of state: the one table of them, from which all else that knows them is made."""
+STATE_KINDS = {noun.kind: noun for noun in STATE_NOUNS}
+
+
+def state_kind(value: Any) -> str:
+    """The kind of a state, from its mapping or its object."""
+    if isinstance(value, StateBase):
+        return value.kind
+    keys = value if isinstance(value, dict) else {}
+    return next((kind for kind in STATE_KINDS if kind in keys), ChoiceState.kind)
+
+
+if TYPE_CHECKING:
+    State = WorkingState | FinalState
+else:
+    State = Annotated[
+        Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in STATE_NOUNS)],  # noqa: UP007
+        Discriminator(lambda value: f"<{state_kind(value)}>"),
+    ]
+
+__all__ = [
+    "STATE_KINDS",
+    "STATE_NOUNS",
+    "AgentState",
+    "AuthorState",
+    "ChoiceState",
+    "CommandState",
+    "Extract",
+    "ExtractAll",
+    "ExtractCount",
+    "ExtractMatch",
+    "ExtractSection",
+    "FinalState",
+    "HumanState",
+    "Output",
+    "RenderState",
+    "State",
+    "StateBase",
+    "ValidateState",
+    "WorkingState",
+    "state_kind",
+]

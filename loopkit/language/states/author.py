@@ -1,0 +1,27 @@
+"""The base of the states that write an artifact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loopkit.language.states.output import Output, OutputName
+from loopkit.language.states.state import WorkingState, Written
+
+
+class AuthorState(WorkingState):
+    """A state whose work leaves an artifact."""
+
+    if TYPE_CHECKING:
+        # Among the fields of each kind it has the place that messages and schemas give it.
+        @property
+        def output(self) -> OutputName | None: ...
+
+    @property
+    def templates(self) -> Written:
+        if isinstance(self.output, Output) and self.output.file is not None:
+            yield ("output", "file"), self.output.file
+
+    def output_at(self, name: str) -> Output:
+        if isinstance(self.output, Output):
+            return self.output
+        return Output(name=self.output or name)

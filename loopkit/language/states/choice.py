@@ -1,0 +1,15 @@
+"""The state without a key of its own: it decides at once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from loopkit.language.states.state import Example, WorkingState
+
+
+class ChoiceState(WorkingState):
+    """No work: decides at once."""
+
+    kind: ClassVar[str] = "choice"
+    example: ClassVar[Example] = Example({})
+    doing: ClassVar[str] = "choosing"

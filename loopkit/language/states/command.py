@@ -1,0 +1,67 @@
+"""The state `run`: a command writes an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from loopkit.language.agents import ErrorClassName, OnInDoubt, Workspace
+from loopkit.language.facts import INT
+from loopkit.language.guard import GuardType
+from loopkit.language.noun import Argv, Duration, Text, Texts
+from loopkit.language.states.author import AuthorState
+from loopkit.language.states.output import Output, OutputName
+from loopkit.language.states.state import Example, Written
+
+
+class CommandState(AuthorState):
+    """Run a command; its stdout is the artifact. A non-zero exit is no error."""
+
+    run: Argv
+    """The program and its arguments; each is a template, and no shell is involved."""
+    stdin: Text | None = None
+    """What the program reads: a template; without it nothing."""
+    output: OutputName | None = None
+    """The artifact; without it one with the state's name."""
+    fallback: bool = False
+    """Marks the artifact and the result as a fallback."""
+    timeout: Duration = 600.0
+    """After that the program is ended."""
+    env: Texts = ()
+    """Environment variables that the program may see besides the harmless ones."""
+    on_in_doubt: OnInDoubt | None = None
+    """After a crash, what becomes of a run of the program that may have happened."""
+    workspace: Workspace | None = None
+    """The folder in which the program works."""
+
+    kind: ClassVar[str] = "run"
+    example: ClassVar[Example] = Example({"run": ["cat"], "stdin": "{{ plan }}"})
+    call: ClassVar[Literal["run"]] = "run"
+    works_outside: ClassVar[bool] = True
+    faults: ClassVar[tuple[ErrorClassName, ...]] = ("transient", "content", "fatal")
+    said: ClassVar[tuple[str, ...]] = ("exit_code",)
+    beside: ClassVar[tuple[str, ...]] = ("stderr",)
+
+    @property
+    def about(self) -> str:
+        return " ".join((self.kind, *self.run))
+
+    @property
+    def own_workspace(self) -> Workspace | None:
+        return self.workspace
+
+    @property
+    def templates(self) -> Written:
+        yield from ((("run", index), text) for index, text in enumerate(self.run))
+        if self.stdin is not None:
+            yield ("stdin",), self.stdin
+        yield from super().templates
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return {"exit_code": INT}
+
+    @property
+    def may_leave_none(self) -> bool:
+        written = self.output
+        return isinstance(written, Output) and written.file is not None and written.else_ is None

@@ -1,0 +1,65 @@
+"""The state `human`: a person is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from loopkit.language.guard import GuardType
+from loopkit.language.noun import Duration, Fields, Id, Ids, Text
+from loopkit.language.states.state import Example, WorkingState, Written
+
+
+class HumanState(WorkingState):
+    """Wait for a person, holding no process."""
+
+    human: Text
+    """The question that a person is asked: a template."""
+    choices: Annotated[Ids, Field(min_length=1)]
+    """The answers that there are."""
+    show: Ids = ()
+    """Artifacts that the person sees; `report` is the last report."""
+    pick: Literal["last", "best"] = "last"
+    """Which versions are shown."""
+    form: Fields = {}
+    """Fields to fill in besides the choice."""
+    edit: Id | None = None
+    """The artifact of which the answer may bring a new text."""
+    timeout: Duration | None = None
+    """How long the question stays open."""
+    otherwise: Id | None = None
+    """The choice that answers for an absent person after `timeout`."""
+
+    kind: ClassVar[str] = "human"
+    example: ClassVar[Example] = Example(
+        {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
+    )
+    waits: ClassVar[bool] = True
+    doing: ClassVar[str] = "waiting for a person"
+    said: ClassVar[tuple[str, ...]] = ("choice", "comment", "by")
+
+    @property
+    def edits(self) -> str | None:
+        return self.edit
+
+    @property
+    def picks_best(self) -> bool:
+        return self.pick == "best"
+
+    @property
+    def shown(self) -> Written:
+        yield from ((("show", index), name) for index, name in enumerate(self.show))
+
+    @property
+    def templates(self) -> Written:
+        yield ("human",), self.human
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return {"choice": GuardType("str", values=self.choices)}
+
+    @property
+    def asked_form(self) -> Mapping[str, Any]:
+        return self.form

@@ -1,0 +1,85 @@
+"""Outputs: the artifact that a state leaves behind, and the fields taken out of its text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from loopkit.language.noun import Id, Noun
+from loopkit.language.section import Section
+
+
+class ExtractSection(Section):
+    """A field that is the text under a heading or a bold label."""
+
+    default: str | None = None
+    """Where nothing is found; without it none."""
+
+
+class ExtractMatch(Noun):
+    """A field that is the first match of a pattern, its first group where it has one."""
+
+    match: str
+    """A regular expression, or a name under `patterns:`."""
+    default: str | None = None
+    """Where nothing is found; without it none."""
+
+
+class ExtractAll(Noun):
+    """A field that is the list of all matches, in order, each once."""
+
+    all: str
+    """A regular expression, or a name under `patterns:`."""
+    outside_code: bool = False
+    """Fenced and indented code does not count."""
+
+
+class ExtractCount(Noun):
+    """A field that says how often a pattern matches."""
+
+    count: str
+    """A regular expression, or a name under `patterns:`."""
+    outside_code: bool = False
+    """Fenced and indented code does not count."""
+    default: int | None = None
+    """Instead of 0."""
+
+
+def _extract_kind(value: object) -> str | None:
+    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return next((f"<{key}>" for key in ("section", "match", "all", "count") if key in keys), None)
+
+
+Extract = Annotated[
+    Annotated[ExtractSection, Tag("<section>")]
+    | Annotated[ExtractMatch, Tag("<match>")]
+    | Annotated[ExtractAll, Tag("<all>")]
+    | Annotated[ExtractCount, Tag("<count>")],
+    Discriminator(
+        _extract_kind,
+        custom_error_type="unknown-extract",
+        custom_error_message="this is no way to take a field out of a text",
+    ),
+]
+
+
+class Output(Noun):
+    """The artifact that a state leaves behind."""
+
+    name: Id
+    """What the artifact is called."""
+    file: str | None = None
+    """The artifact is this file of the workspace, if this attempt wrote it."""
+    else_: Literal["reply"] | None = Field(None, alias="else")
+    """Where the attempt wrote no file: the reply is the artifact."""
+    fence: Literal["strip"] | None = None
+    """`strip`: where the text has exactly one code fence, the artifact is what stands in it."""
+    fields: dict[Id, Extract] = {}
+    """Typed fields taken out of the text."""
+
+
+OutputName = Annotated[
+    Annotated[Id, Tag("<name>")] | Annotated[Output, Tag("<output>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>"),
+]

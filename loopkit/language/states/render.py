@@ -1,0 +1,32 @@
+"""The state `render`: a template is the artifact."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from loopkit.language.agents import ErrorClassName
+from loopkit.language.noun import Text
+from loopkit.language.states.author import AuthorState
+from loopkit.language.states.output import OutputName
+from loopkit.language.states.state import Example, Written
+
+
+class RenderState(AuthorState):
+    """Fill a template: a deterministic fallback, a merge, an imported text."""
+
+    render: Text
+    """The template whose text is the artifact."""
+    output: OutputName | None = None
+    """The artifact; without it one with the state's name."""
+    fallback: bool = False
+    """Marks the artifact and the result as a fallback."""
+
+    kind: ClassVar[str] = "render"
+    example: ClassVar[Example] = Example({"render": "{{ plan }} And cake."})
+    reads_feedback: ClassVar[bool] = True
+    faults: ClassVar[tuple[ErrorClassName, ...]] = ("fatal",)
+
+    @property
+    def templates(self) -> Written:
+        yield ("render",), self.render
+        yield from super().templates

@@ -1,0 +1,161 @@
+"""The base of all states: their ways out, and what each kind says of itself.
+
+A kind of state is known by the key that carries its work. Its module here says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from loopkit.language.agents import ErrorClassName, Workspace
+from loopkit.language.guard import GuardType
+from loopkit.language.noun import Id, Noun, fault
+from loopkit.language.states.output import Output
+from loopkit.language.transitions import OnError, Transitions
+
+Place = tuple[str | int, ...]
+"""Where a text stands in its state."""
+Written = Iterator[tuple[Place, str]]
+"""Texts of a state, each with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A state of a kind without its way out, behind one that writes the artifact `plan`."""
+
+    state: Mapping[str, Any]
+    agents: Mapping[str, Any] = field(default_factory=dict)
+    """The agents whom it asks."""
+    answer: str = ""
+    """What a person answers."""
+
+
+class StateBase(Noun):
+    """What is known of every state. Each kind says where it differs."""
+
+    description: str = ""
+    """For readers."""
+
+    kind: ClassVar[str]
+    """The key by which states of this kind are known."""
+    example: ClassVar[Example]
+    """One for tests and readers."""
+    ends: ClassVar[bool] = False
+    """Whether the run ends here."""
+    waits: ClassVar[bool] = False
+    """Whether a person is asked, who is told of choices that are closed."""
+    call: ClassVar[Literal["", "author", "run"]] = ""
+    """The one call that is its work, by the role of that call."""
+    works_outside: ClassVar[bool] = False
+    """Whether limits are looked at before its work, and a workspace is made for it."""
+    reads_feedback: ClassVar[bool] = False
+    """Whether its work can see what has to change."""
+    faults: ClassVar[tuple[ErrorClassName, ...]] = ()
+    """The classes of error that may be left of its work."""
+    doing: ClassVar[str] = ""
+    """Its work in a word, where that cannot fail."""
+    said: ClassVar[tuple[str, ...]] = ()
+    """What templates see under its name, beside the fields of a form."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """What templates see under its artifact, beside the fields of that."""
+
+    @property
+    def about(self) -> str:
+        """Its work for a place with little room."""
+        return self.kind
+
+    @property
+    def drawn_as(self) -> str:
+        """How a diagram shows it."""
+        return self.kind
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether the run is a success here."""
+        return False
+
+    @property
+    def asks(self) -> str | None:
+        """The agent that writes its artifact."""
+        return None
+
+    @property
+    def judges(self) -> str | None:
+        """The artifact that it judges."""
+        return None
+
+    @property
+    def edits(self) -> str | None:
+        """The artifact of another state that its work may change."""
+        return None
+
+    @property
+    def picks_best(self) -> bool:
+        """Whether it takes the best versions of artifacts instead of the last ones."""
+        return False
+
+    @property
+    def shown(self) -> Written:
+        """The artifacts that it shows or hands over, and `report` for the last report."""
+        yield from ()
+
+    @property
+    def templates(self) -> Written:
+        """The templates that its work fills in."""
+        yield from ()
+
+    @property
+    def own_workspace(self) -> Workspace | None:
+        """The folder that it works in instead of its agent's or the machine's."""
+        return None
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        """What its work always leaves for guards."""
+        return {}
+
+    @property
+    def asked_form(self) -> Mapping[str, Any] | None:
+        """The fields that somebody fills in, in the notation of the language."""
+        return None
+
+    @property
+    def may_leave_none(self) -> bool:
+        """Whether its work may leave no artifact: an empty answer, a file not written."""
+        return False
+
+    def output_at(self, name: str) -> Output | None:
+        """The artifact that it writes, in its long form, where the state has this name."""
+        return None
+
+
+class WorkingState(StateBase):
+    """A state that does something, and goes on."""
+
+    transitions: Transitions | None = None
+    """The ways out, in the order in which they are tried."""
+    next: Id | None = None
+    """One unguarded transition."""
+    on_error: OnError | None = None
+    """Where an error goes that is left after the retries."""
+    emit: Id | None = None
+    """An event of this name is added when the state's work starts."""
+
+    @model_validator(mode="after")
+    def _goes_somewhere(self) -> Self:
+        if self.transitions is not None and self.next is not None:
+            raise fault(
+                "two-ways-out",
+                "a state has either `next` or `transitions`",
+                ("next",),
+                help="delete one; `next: STATE` is short for one transition without a guard",
+            )
+        if self.transitions is None and self.next is None:
+            raise fault(
+                "no-way-out", "the state has no way out", help="add `next:` or `transitions:`"
+            )
+        return self

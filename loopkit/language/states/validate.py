@@ -1,0 +1,59 @@
+"""The state `validate`: an artifact is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from loopkit.language.agents import ErrorClassName, Workspace
+from loopkit.language.facts import OF_REPORTS
+from loopkit.language.guard import GuardType
+from loopkit.language.noun import Id, _tuple
+from loopkit.language.states.state import Example, WorkingState
+from loopkit.language.validators import ByItem
+
+
+class ValidateState(WorkingState):
+    """Judge an artifact; leaves a report."""
+
+    validate_: Id = Field(alias="validate")
+    """The artifact that is judged; the work leaves a report."""
+    by: Annotated[tuple[ByItem, ...], Field(min_length=1), BeforeValidator(_tuple)]
+    """Names of validators, and rules written inline."""
+    stop: Literal["first"] | None = None
+    """Deterministic validators stop at the first one that blocks."""
+    combine: Literal["strictest", "majority"] = "strictest"
+    """Whether one judge that fails is enough, or judges are outvoted."""
+    merge: Literal["key"] | None = None
+    """Findings of several judges that have one key are one finding, of the worst severity."""
+    quorum: Annotated[int, Field(ge=1)] | None = None
+    """How many of the judges asked have to answer; without it all."""
+    block: Id | None = None
+    """Findings of this severity and worse block here, instead of the machine's `blocking`."""
+    settle_after: Annotated[int, Field(ge=1)] | None = None
+    """After so many rounds, what nobody found before blocks only with the worst severity."""
+    workspace: Workspace | None = None
+    """Where `command` rules run."""
+
+    kind: ClassVar[str] = "validate"
+    example: ClassVar[Example] = Example({"validate": "plan", "by": [{"min_chars": 1}]})
+    works_outside: ClassVar[bool] = True
+    faults: ClassVar[tuple[ErrorClassName, ...]] = ("transient", "content", "fatal")
+
+    @property
+    def about(self) -> str:
+        return f"validate {self.validate_}"
+
+    @property
+    def judges(self) -> str:
+        return self.validate_
+
+    @property
+    def own_workspace(self) -> Workspace | None:
+        return self.workspace
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return OF_REPORTS

@@ -1,0 +1,162 @@
+"""Every kind of state is what it says: its docs, its schema, and its example through the runner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from loopkit.engine.events import Intended
+from loopkit.language.load import INCLUDING, load
+from loopkit.language.noun import INCLUDED_SCHEMA
+from loopkit.language.states import STATE_KINDS, STATE_NOUNS, AuthorState, WorkingState
+from loopkit.language.states.state import StateBase
+from loopkit.machine.graph import Graph
+from loopkit.machine.scope import Scope, own_names
+from loopkit.proof.outcomes import Anatomy, faults_of, table_of
+from loopkit.testing import Machines
+from loopkit.testing.suggesting import empty_suite, suggest
+from loopkit.views.diagram import drawing, mermaid
+from loopkit.views.schemas import SCHEMAS
+from tests.support import Desk, Played, scenario
+from tests.test_docs import KEYS, page
+
+KINDS = pytest.mark.parametrize("noun", STATE_NOUNS, ids=lambda noun: noun.kind)
+WORKING = [noun for noun in STATE_NOUNS if issubclass(noun, WorkingState)]
+FAILING = pytest.mark.parametrize(
+    "noun", [noun for noun in STATE_NOUNS if noun.faults], ids=lambda noun: noun.kind
+)
+
+
+def machine(noun: type[StateBase], **changes: Any) -> str:
+    """A machine that writes a plan and comes to the example of a kind of state."""
+    work = {**noun.example.state, **changes}
+    states = {"draft": {"render": "Tea for two.", "output": "plan", "next": "work"}, "work": work}
+    if noun in WORKING:
+        work["next"] = "done"
+        states["done"] = {"final": "success", "result": "plan"}
+    if noun.faults or "on_error" in changes:
+        work["on_error"] = "failed"
+        states["failed"] = {"final": "failure", "result": "plan"}
+    return json.dumps({"loopkit": 1, "agents": noun.example.agents, "states": states})
+
+
+def played(noun: type[StateBase], desk: Desk) -> Played:
+    answers = scenario(answers={"work": [noun.example.answer]}) if noun.waits else None
+    return desk.play(machine(noun), answers)
+
+
+def graph(noun: type[StateBase], desk: Desk, **changes: Any) -> Graph:
+    return Graph(load(desk.write("machine.yaml", machine(noun, **changes))).machine)
+
+
+@KINDS
+def test_a_run_goes_through_a_state_or_ends_there(noun: type[StateBase], desk: Desk) -> None:
+    run = played(noun, desk)
+    assert run.outcome == ("work" if noun.ends else "done")
+    assert run.route[1] == "work"
+
+
+@KINDS
+def test_a_state_leaves_what_its_kind_says(noun: type[StateBase], desk: Desk) -> None:
+    run, known = played(noun, desk), graph(noun, desk)
+    state = known.states["work"]
+    facts = own_names(known, "work").keys()
+    assert run.state.facts.get("work", {}).keys() >= facts
+    assert (state.output_at("work") is not None) == ("work" in run.state.artifacts)
+    assert (state.judges is not None) == ("work" in run.state.reports)
+    assert {event.role for event in run.of(Intended)} == ({state.call} - {""})
+    seen = Scope(known).entering("done").keys() if "done" in run.route else set()
+    assert not state.said or "work" in seen
+
+
+@KINDS
+def test_what_a_state_leaves_is_known_from_then_on(noun: type[StateBase], desk: Desk) -> None:
+    known = graph(noun, desk)
+    made = Scope(known).flow.completing("work").surely
+    assert (("facts", "work") in made) >= bool(own_names(known, "work"))
+    assert (("artifact", "work") in made) == (known.states["work"].output_at("work") is not None)
+    assert (("report", "work") in made) == (known.states["work"].judges is not None)
+
+
+@KINDS
+def test_the_proof_knows_how_the_work_of_a_state_ends(noun: type[StateBase], desk: Desk) -> None:
+    anatomy = Anatomy.of_machine(graph(noun, desk).machine)
+    assert {*faults_of(anatomy, "work")} <= {*noun.faults}
+    assert bool(noun.faults) != bool(noun.doing or noun.ends)
+    table = table_of(anatomy, "work")
+    assert table is not None
+    assert noun.ends or any(True for row in table.rows() for _ in table.taken(row))
+
+
+@pytest.mark.parametrize("noun", WORKING, ids=lambda noun: noun.kind)
+def test_an_error_edge_is_superfluous_where_nothing_can_fail(
+    noun: type[StateBase], desk: Desk
+) -> None:
+    codes = {
+        (problem.code, problem.path) for problem in desk.problems(machine(noun, on_error="failed"))
+    }
+    assert (("no-effect", "states.work.on_error") in codes) is not bool(noun.faults)
+
+
+@KINDS
+def test_every_text_of_a_state_is_checked_as_a_template(noun: type[StateBase], desk: Desk) -> None:
+    """Whatever may stand in a file of its own, and the arguments of programs."""
+    fields = noun.model_json_schema(by_alias=True)["properties"]
+    texts = {name for name, schema in fields.items() if INCLUDED_SCHEMA in schema.get("anyOf", ())}
+    assert texts <= INCLUDING
+    state = graph(noun, desk).states["work"]
+    assert {str(at[0]) for at, _ in state.templates} >= texts
+    for name in texts:
+        problems = desk.problems(machine(noun, **{name: "{{ nobody }}"}))
+        assert ("unknown-name", f"states.work.{name}") in {(p.code, p.path) for p in problems}
+
+
+@KINDS
+def test_a_state_is_drawn_in_the_style_of_its_kind(noun: type[StateBase], desk: Desk) -> None:
+    known = graph(noun, desk)
+    picture = mermaid(drawing(known))
+    assert known.states["work"].about.split()[0] in picture
+    assert f"classDef {known.states['work'].drawn_as} " in picture
+
+
+@KINDS
+def test_a_suggested_case_says_what_a_state_needs(noun: type[StateBase], desk: Desk) -> None:
+    """Whoever is asked for its work gets a reply, a result or an answer in the case."""
+    path = desk.write("machine.yaml", machine(noun))
+    [first, *_] = suggest(empty_suite(path, Machines()), ()).cases
+    said = {*first.case.get("agents", {}), *first.case.get("commands", {})}
+    said |= {*first.case.get("answers", {})}
+    asked = {*noun.example.agents} if noun.call == "author" else {"work"}
+    assert said == (asked if noun.call or noun.waits else set())
+
+
+@KINDS
+def test_a_state_is_known_by_a_key_of_its_own(noun: type[StateBase], desk: Desk) -> None:
+    assert STATE_KINDS[noun.kind] is noun
+    assert type(graph(noun, desk).states["work"]) is noun
+    keys = {field.alias or name for name, field in noun.model_fields.items()}
+    assert noun.kind in keys or not noun.example.state
+
+
+@KINDS
+def test_the_reference_says_what_a_state_is(noun: type[StateBase]) -> None:
+    assert noun in KEYS
+    assert f"\n### {noun.kind}\n" in page("language")
+    assert f"| `{noun.kind}` |" in page("language") or f"| {noun.kind} |" in page("language")
+
+
+@KINDS
+def test_the_published_schema_knows_every_state(noun: type[StateBase]) -> None:
+    schema = Draft7Validator(SCHEMAS["machine"]())
+    assert [error.message for error in schema.iter_errors(json.loads(machine(noun)))] == []
+    broken = json.loads(machine(noun, nobody=1))
+    assert list(schema.iter_errors(broken)) != []
+
+
+def test_every_state_that_is_defined_is_in_the_table() -> None:
+    bases = {StateBase, WorkingState, AuthorState}
+    defined = {noun for base in bases for noun in base.__subclasses__()} - bases
+    assert defined == set(STATE_NOUNS)
