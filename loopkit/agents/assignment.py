@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from loopkit.agents.command import CommandAgentPort
@@ -19,6 +19,13 @@ from loopkit.scenario import Scenario
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
 """Providers that LiteLLM takes for OpenAI itself where no address is given."""
+
+
+PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
+    ModelAgent.kind: ModelAgentPort,
+    CommandAgent.kind: CommandAgentPort,
+}
+"""What asks an agent of each kind that nobody else plays."""
 
 
 class NotRunnable(Exception):
@@ -45,10 +52,8 @@ def assign_agents(
             ports[name] = ScriptedAgent(name, scenario.agents[name], sleep)
         elif name in functions:
             ports[name] = FunctionAgentPort(name, agent, functions[name])
-        elif isinstance(agent, CommandAgent):
-            ports[name] = CommandAgentPort(agent)
         else:
-            ports[name] = ModelAgentPort(agent)
+            ports[name] = PORTS[agent.kind](agent)
     return ports
 
 
@@ -65,20 +70,23 @@ def with_models(
     What belongs to the replaced model goes with it: its price, and where the provider is another
     one, its address and its key.
     """
-    agents: dict[str, Agent] = dict(machine.agents)
+    agents, known = dict(machine.agents), _models(machine.agents)
     for option, names in (("--model", models), ("--price", prices)):
         for name in names:
-            if not isinstance(agents.get(name), ModelAgent):
-                raise NotRunnable(_no_model(option, name, machine))
+            if name not in known:
+                raise NotRunnable(_no_model(option, name, machine, known))
     for name, model in models.items():
-        agents[name] = _replaced(agents[name], model)
+        agents[name] = _replaced(known[name], model)
     for name, price in prices.items():
         agents[name] = agents[name].model_copy(update={"price": price})
     return machine.model_copy(update={"agents": agents})
 
 
-def _replaced(agent: Agent, model: str) -> Agent:
-    assert isinstance(agent, ModelAgent)
+def _models(agents: Mapping[str, Agent]) -> dict[str, ModelAgent]:
+    return {name: agent for name, agent in agents.items() if isinstance(agent, ModelAgent)}
+
+
+def _replaced(agent: ModelAgent, model: str) -> ModelAgent:
     changes: dict[str, Any] = {"model": (model,), "price": None, "structured": None}
     providers = {rung.partition("/")[0] for rung in agent.model}
     if providers != {model.partition("/")[0]}:
@@ -86,10 +94,9 @@ def _replaced(agent: Agent, model: str) -> Agent:
     return agent.model_copy(update=changes)
 
 
-def _no_model(option: str, name: str, machine: Machine) -> str:
+def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:
     if name in machine.agents:
         return f"`{option} {name}=…`: `{name}` is a program (`command:`), not a model"
-    known = [n for n, agent in machine.agents.items() if isinstance(agent, ModelAgent)]
     hint = did_you_mean(name, known) or "the machine has no agents behind models"
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
 
@@ -119,15 +126,16 @@ def refuse_unplayable(
     played = scenario.agents if scenario is not None else {}
     unplayed = {name: agent for name, agent in machine.agents.items() if name not in played}
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
+    models = _models(real)
     if played:
-        _refuse_unplayed(real)
+        _refuse_unplayed(models)
     _refuse_keyless(real)
-    _refuse_astray(real)
+    _refuse_astray(models)
     if machine.limits.cost_usd is not None or limits.get("cost_usd") is not None:
         _refuse_unpriced(real)
         _refuse_uncounted("cost_usd", unplayed, functions)
     if machine.limits.tokens is not None or limits.get("tokens") is not None:
-        _refuse_endless(real)
+        _refuse_endless(models)
         _refuse_uncounted("tokens", unplayed, functions)
 
 
@@ -141,27 +149,25 @@ def _refuse_strange(machine: Machine, functions: Functions) -> None:
 def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
     """What a function spends is known to nobody, but for the price of a program in its place."""
     for name in functions.keys() & agents.keys():
-        agent = agents[name]
-        is_priced_run = isinstance(agent, CommandAgent) and agent.price_per_run is not None
-        if not (limit == "cost_usd" and is_priced_run):
+        if limit != "cost_usd" or agents[name].call_usd is None:
             raise NotRunnable(
                 f"`limits.{limit}` can't be kept: a function plays agent `{name}`, and what it "
                 "spends is not known; limit `agent_calls` instead"
             )
 
 
-def _refuse_unplayed(real: Mapping[str, Agent]) -> None:
-    models = [f"`{name}`" for name, agent in real.items() if isinstance(agent, ModelAgent)]
+def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
     if models:
+        listed = ", ".join(f"`{name}`" for name in models)
         raise NotRunnable(
-            f"the scenario plays some agents, but not {', '.join(models)}, so that a real model "
+            f"the scenario plays some agents, but not {listed}, so that a real model "
             "would be called; let it play them too, or none"
         )
 
 
 def _refuse_keyless(real: Mapping[str, Agent]) -> None:
     for name, agent in real.items():
-        variable = agent.api_key_env if isinstance(agent, ModelAgent) else None
+        variable = agent.key_env
         if variable is not None and not os.environ.get(variable):
             raise NotRunnable(
                 f"agent `{name}` takes its key from the environment variable `{variable}`, "
@@ -169,11 +175,11 @@ def _refuse_keyless(real: Mapping[str, Agent]) -> None:
             )
 
 
-def _refuse_astray(real: Mapping[str, Agent]) -> None:
+def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
     """No prompt meant for a server of one's own goes to a stranger's."""
-    for name, agent in real.items():
-        models = agent.model if isinstance(agent, ModelAgent) and agent.base_url is None else ()
-        for provider in {model.partition("/")[0] for model in models} & OWN_SERVERS:
+    for name, agent in models.items():
+        rungs = agent.model if agent.base_url is None else ()
+        for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
             if not os.environ.get(f"{provider.upper()}_API_BASE"):
                 raise NotRunnable(
                     f"agent `{name}` asks a server of your own (`{provider}`): add its `base_url:`"
@@ -189,8 +195,8 @@ def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
 
 
 def _unpriced(agent: Agent) -> Iterator[tuple[str, str]]:
-    if isinstance(agent, CommandAgent):
-        if agent.price_per_run is None:
+    if not isinstance(agent, ModelAgent):
+        if agent.call_usd is None:
             yield "has no price", "`price_per_run:` (0 where it costs nothing)"
         return
     for model in agent.model:
@@ -203,10 +209,8 @@ def _unpriced(agent: Agent) -> Iterator[tuple[str, str]]:
             )
 
 
-def _refuse_endless(real: Mapping[str, Agent]) -> None:
-    for name, agent in real.items():
-        if not isinstance(agent, ModelAgent):
-            continue
+def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
+    for name, agent in models.items():
         if any(output_cap(agent, model) is None for model in agent.model):
             raise NotRunnable(
                 f"`limits.tokens` can't be kept: agent `{name}` may answer at any length; "

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage
-from loopkit.language import Agent, CommandAgent
+from loopkit.language import Agent
 
 Messages: TypeAlias = list[dict[str, str]]
 """The conversation that ends with the prompt: each with `role` and `content`."""
@@ -24,7 +24,7 @@ class FunctionAgentPort:
 
     def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
         self._name = name
-        self._price = definition.price_per_run if isinstance(definition, CommandAgent) else None
+        self._price = definition.call_usd
         self._function = function
 
     async def ready(self) -> None:

@@ -8,7 +8,6 @@ from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, closest
 from loopkit.language import (
-    CommandAgent,
     CommandRule,
     ErrorRule,
     MatchesRule,
@@ -67,8 +66,7 @@ def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 
 def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
     for name, agent in subject.machine.agents.items():
-        if isinstance(agent, CommandAgent):
-            yield ("agents", name), agent.errors
+        yield ("agents", name), agent.error_rules
     for placed in subject.rules:
         if isinstance(placed.rule, CommandRule):
             yield placed.path, placed.rule.errors

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import JudgeRule, ModelAgent
+from loopkit.language import JudgeRule
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
@@ -34,8 +34,7 @@ def check_plain_texts(subject: Subject) -> Iterator[Problem]:
 
 def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, agent in subject.machine.agents.items():
-        if isinstance(agent, ModelAgent):
-            yield ("agents", name, "system"), agent.system
+        yield from ((("agents", name, *at), text) for at, text in agent.plain_texts)
     for placed in subject.rules:
         if isinstance(placed.rule, JudgeRule):
             for index, criterion in enumerate(placed.rule.rubric):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.language import CommandAgent, FixedRule, JudgeRule, Workspace
+from loopkit.language import FixedRule, JudgeRule, Workspace
 from loopkit.language.template import Anything, Scalar, Shape
 from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
@@ -44,11 +44,6 @@ def _of_states(subject: Subject) -> Iterator[Use]:
     for name, state in subject.machine.states.items():
         for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)
-
-
-def _listed(path: DocPath, texts: tuple[str, ...]) -> Iterator[tuple[DocPath, str]]:
-    for index, text in enumerate(texts):
-        yield (*path, index), text
 
 
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
@@ -115,15 +110,12 @@ def _texts_of_rule(placed: PlacedRule) -> Iterator[tuple[DocPath, str, Names]]:
 def _of_agents(subject: Subject) -> Iterator[Use]:
     """The arguments and the input of command agents, wherever these write or judge."""
     for name, agent in subject.machine.agents.items():
-        if not isinstance(agent, CommandAgent):
-            continue
-        texts = [*_listed(("agents", name, "command"), agent.command)]
-        if agent.stdin is not None:
-            texts.append((("agents", name, "stdin"), agent.stdin))
-        for path, text in texts:
-            yield from _asked(subject, name, path, text)
-        for path, text in _listed(("agents", name, "resume"), agent.resume):
-            yield Use(path, text, OF_COMMANDS)
+        for at, text in agent.templates:
+            path: DocPath = ("agents", name, *at)
+            if at[0] == "resume":
+                yield Use(path, text, OF_COMMANDS)
+            else:
+                yield from _asked(subject, name, path, text)
 
 
 def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[Use]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents import Agent, ModelAgent, Workspace
+from loopkit.language.agents import Agent, Workspace
 from loopkit.language.datatypes import DataType, parse_fields, parse_record
 from loopkit.language.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
@@ -114,8 +114,7 @@ class Machine(Noun):
     @property
     def key_names(self) -> list[str]:
         """The environment variables that hold keys of its models, whatever they are called."""
-        models = (agent for agent in self.agents.values() if isinstance(agent, ModelAgent))
-        return [model.api_key_env for model in models if model.api_key_env is not None]
+        return [agent.key_env for agent in self.agents.values() if agent.key_env is not None]
 
     @property
     def start(self) -> str:

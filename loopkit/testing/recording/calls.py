@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from loopkit.engine.events import HumanAnswer, InDoubt, Intended, Ran, RefusedCall, Replied, Usage
-from loopkit.language import CommandAgent, Machine
+from loopkit.language import Machine
 
 NOTHING: dict[str, Any] = {}
 """Stands for a result that nobody asked for."""
@@ -28,7 +28,7 @@ def reply_of(
         call["cut_off"] = True
     call |= _left(replied)
     agent = machine.agents[intent.agent]
-    if isinstance(agent, CommandAgent) and agent.resume and replied.session is None:
+    if agent.goes_on and replied.session is None:
         call["session"] = False
     if "time" in limits:
         call["delay"] = f"{replied.usage.time_s:.3f}s"

@@ -13,7 +13,6 @@ from loopkit.engine.template_values import render
 from loopkit.language import (
     Agent,
     AgentState,
-    CommandAgent,
     CommandRule,
     CommandState,
     JudgeRule,
@@ -86,7 +85,7 @@ def plan_of(
 
 def call_usd(agent: Agent) -> float | None:
     """What one call of an agent costs at most, whatever it is sent."""
-    return agent.price_per_run if isinstance(agent, CommandAgent) else dearest_call(agent)
+    return dearest_call(agent) if isinstance(agent, ModelAgent) else agent.call_usd
 
 
 def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
@@ -107,8 +106,7 @@ def _asking(
     machine: Machine, agent: str, place: str, *, times: int = 1, prompt: str | None = None
 ) -> Asking:
     definition = machine.agents[agent]
-    who = definition.model if isinstance(definition, ModelAgent) else definition.command
-    return Asking(agent, place, who, call_usd(definition), times, prompt)
+    return Asking(agent, place, definition.called, call_usd(definition), times, prompt)
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:

@@ -1,0 +1,118 @@
+"""The base of all agents: the keys that every agent may have, and what each kind says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from loopkit.language.noun import Duration, Noun, Schema
+
+Written = Iterator[tuple[tuple[str | int, ...], str]]
+"""Texts of an agent, each with its place."""
+Session = Literal["keep", "fresh"]
+OnInDoubt = Literal["retry", "ask", "fail"]
+ErrorClassName = Literal["transient", "content", "fatal"]
+
+
+class Retry(Noun):
+    """How often one call is tried again after a transient error."""
+
+    attempts: int = Field(5, ge=1, le=100)
+    """Tries of one call in all, the first included."""
+    backoff: Duration = 1.0
+    """Wait before the second try; it doubles from try to try."""
+    max_backoff: Duration = 60.0
+    """The longest wait; a provider that asks for more suspends the run until then."""
+
+
+class ErrorRule(Noun):
+    """Which exit code or output of a command means which class of error."""
+
+    exit: int | None = None
+    """The exit code."""
+    stderr: str | None = None
+    """A regular expression searched in stderr."""
+    stdout: str | None = None
+    """A regular expression searched in stdout."""
+    error_class: ErrorClassName = Field(alias="class")
+    """What that means."""
+
+
+class KeepTurns(Noun):
+    """`session: {keep: N}`: one conversation, of which the last N turns are sent."""
+
+    keep: int = Field(ge=1)
+    """How many turns of the conversation are sent again."""
+
+
+class Workspace(Noun):
+    """The folder in which an agent or a command works."""
+
+    path: str
+    """A template; relative to the project folder, and inside it."""
+
+
+class AgentBase(Noun):
+    """What every agent may say."""
+
+    description: str = ""
+    """For readers."""
+    schema_: Schema | None = Field(None, alias="schema")
+    """The answer is JSON data of this shape instead of text."""
+    infeasible: str | None = None
+    """A bool field of the schema by which the author declares that it can't be done."""
+    session: Annotated[
+        Annotated[Session, Tag("<session>")] | Annotated[KeepTurns, Tag("<turns>")],
+        Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),
+    ] = "fresh"
+    """`keep`: one conversation over all revisions of a state; `fresh`: anew each time."""
+    retry: Retry = Retry()
+    """What follows a transient error."""
+    timeout: Duration = 600.0
+    """Wall-clock limit of one call."""
+    workspace: Workspace | None = None
+    """The folder in which it works."""
+    on_in_doubt: OnInDoubt | None = None
+    """After a crash, what becomes of a call that may or may not have been made."""
+
+    kind: ClassVar[str]
+    """The key by which agents of this kind are known."""
+    example: ClassVar[Mapping[str, Any]]
+    """One for tests and readers."""
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The models or the program behind it."""
+        raise NotImplementedError
+
+    @property
+    def call_usd(self) -> float | None:
+        """USD that one call costs at most, where the machine says so."""
+        return None
+
+    @property
+    def key_env(self) -> str | None:
+        """The environment variable that holds its key, where the machine names one."""
+        return None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what it calls keeps a conversation itself, under an id."""
+        return False
+
+    @property
+    def error_rules(self) -> tuple[ErrorRule, ...]:
+        """Which end of a call means which class of error."""
+        return ()
+
+    @property
+    def templates(self) -> Written:
+        """What is filled in for each call; what goes on with a conversation is under `resume`."""
+        yield from ()
+
+    @property
+    def plain_texts(self) -> Written:
+        """What is sent as it is written."""
+        yield from ()

@@ -1,0 +1,103 @@
+"""Every kind of agent is what it says: its docs, its schema, its example played in three ways."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from loopkit import run
+from loopkit.agents.assignment import PORTS, assign_agents
+from loopkit.engine.events import Intended
+from loopkit.language.agents import AGENT_KINDS, AGENT_NOUNS, AgentBase
+from loopkit.language.load import INCLUDING, load
+from loopkit.language.machine import Machine
+from loopkit.language.noun import INCLUDED_SCHEMA
+from loopkit.views.plan.planned import plan_of
+from loopkit.views.schemas import SCHEMAS
+from tests.support import Desk, scenario
+from tests.test_docs import KEYS, page
+
+KINDS = pytest.mark.parametrize("noun", AGENT_NOUNS, ids=lambda noun: noun.kind)
+
+
+def machine(noun: type[AgentBase], **changes: Any) -> str:
+    """A machine in which the example of a kind of agent writes."""
+    states = {
+        "draft": {"agent": "writer", "prompt": "Tea.", "on_error": "failed", "next": "done"},
+        "done": {"final": "success", "result": "draft"},
+        "failed": {"final": "failure"},
+    }
+    agents = {"writer": {**noun.example, **changes}}
+    return json.dumps({"loopkit": 1, "agents": agents, "states": states})
+
+
+def definition(noun: type[AgentBase], desk: Desk) -> Machine:
+    return load(desk.write("machine.yaml", machine(noun))).machine
+
+
+@KINDS
+def test_a_scenario_plays_an_agent_of_any_kind(noun: type[AgentBase], desk: Desk) -> None:
+    played = desk.play(machine(noun), scenario(agents={"writer": [{"reply": "Green tea."}]}))
+    assert (played.outcome, played.result["draft"]) == ("done", "Green tea.")
+    assert [event.role for event in played.of(Intended)] == ["author"]
+
+
+@KINDS
+def test_a_function_plays_an_agent_of_any_kind(noun: type[AgentBase], desk: Desk) -> None:
+    path = desk.write("machine.yaml", machine(noun))
+    played = run(path, agents={"writer": lambda prompt, _: f"{prompt} And cake."})
+    assert played.result["draft"] == "Tea. And cake."
+
+
+@KINDS
+def test_whoever_nobody_plays_is_asked_by_the_port_of_its_kind(
+    noun: type[AgentBase], desk: Desk
+) -> None:
+    assert PORTS.keys() == AGENT_KINDS.keys()
+    [port] = assign_agents(definition(noun, desk), None, {}).values()
+    assert isinstance(port, PORTS[noun.kind])
+
+
+@KINDS
+def test_a_plan_names_what_is_behind_an_agent(noun: type[AgentBase], desk: Desk) -> None:
+    [asked] = plan_of(definition(noun, desk), {}).asked
+    told = noun.example[noun.kind]
+    assert list(asked.who) == (told if isinstance(told, list) else [told])
+
+
+@KINDS
+def test_every_text_of_an_agent_is_checked(noun: type[AgentBase], desk: Desk) -> None:
+    """As a template, or as a text in which nothing is filled in."""
+    schemas = noun.model_json_schema(by_alias=True)["properties"].items()
+    texts = {name for name, schema in schemas if INCLUDED_SCHEMA in schema.get("anyOf", ())}
+    assert texts <= INCLUDING
+    for name in texts:
+        problems = desk.problems(machine(noun, **{name: "{{ nobody }}"}))
+        codes = {problem.code for problem in problems if problem.path == f"agents.writer.{name}"}
+        assert codes & {"unknown-name", "not-a-template"}
+
+
+@KINDS
+def test_an_agent_is_known_by_a_key_of_its_own(noun: type[AgentBase], desk: Desk) -> None:
+    assert noun.kind in {field.alias or name for name, field in noun.model_fields.items()}
+    assert type(definition(noun, desk).agents["writer"]) is noun
+
+
+@KINDS
+def test_the_reference_says_what_an_agent_is(noun: type[AgentBase]) -> None:
+    assert noun in KEYS
+    assert f"\n### {noun.kind.capitalize()} agent\n" in page("language")
+
+
+@KINDS
+def test_the_published_schema_knows_every_agent(noun: type[AgentBase]) -> None:
+    schema = Draft7Validator(SCHEMAS["machine"]())
+    assert [error.message for error in schema.iter_errors(json.loads(machine(noun)))] == []
+    assert list(schema.iter_errors(json.loads(machine(noun, nobody=1)))) != []
+
+
+def test_every_agent_that_is_defined_is_in_the_table() -> None:
+    assert {*AgentBase.__subclasses__()} == {*AGENT_NOUNS}
