@@ -12,7 +12,7 @@ import pytest
 from tests.support import ROOT
 
 HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
-AGENT = [sys.executable, "-I", "-S", str(ROOT / "tests/crash/agent.py")]
+AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
 MACHINE = f"""
 loopkit: 1
 input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
