@@ -9,13 +9,14 @@ import re
 import select
 import signal
 import struct
-import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+
+from tests.warm import Process
 
 
 @dataclass
@@ -29,14 +30,14 @@ class Terminal:
     output: str = ""
 
     def __post_init__(self) -> None:
-        self._child, self._terminal = pty.fork()
-        if self._child == 0:
-            gone = ("NO_COLOR", "CI", "COLUMNS", "LINES")
-            kept = {k: v for k, v in os.environ.items() if k not in gone}
-            env = {**kept, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **self.env}
-            time.sleep(0.1)  # until the window has its size
-            os.execve(sys.executable, [sys.executable, *self.program, *self.argv], env)
+        self._terminal, theirs = pty.openpty()
         self.resize(self.columns)
+        gone = ("NO_COLOR", "CI", "COLUMNS", "LINES")
+        kept = {k: v for k, v in os.environ.items() if k not in gone}
+        env = {**kept, "TERM": "xterm-256color", **self.env}
+        argv = [*self.program, *self.argv]
+        self._process = Process(argv, [theirs] * 3, env=env, is_terminal=True)
+        os.close(theirs)
 
     def resize(self, columns: int) -> None:
         self.columns = columns
@@ -54,17 +55,17 @@ class Terminal:
         os.write(self._terminal, text.encode())
 
     def signal(self, number: int) -> None:
-        os.kill(self._child, number)
+        self._process.send_signal(number)
 
     def end(self) -> int:
         """The exit code; a program that goes on is killed, and is a failure."""
         deadline = time.monotonic() + 60
         while self._read():
             if time.monotonic() > deadline:
-                os.kill(self._child, signal.SIGKILL)
+                self.signal(signal.SIGKILL)
                 pytest.fail(f"it did not end: {self.output!r}")
         os.close(self._terminal)
-        return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+        return self._process.wait(60)
 
     def _read(self) -> bool:
         if not select.select([self._terminal], [], [], 0.2)[0]:

@@ -18,6 +18,7 @@ import pytest
 from loopkit.cli import invoke as run
 from tests.support import ROOT
 from tests.terminal import Terminal
+from tests.warm import Process, ran_loopkit
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
 GOOD = str(ROOT / "machines/plan_review/plans/3_good.md")
@@ -63,9 +64,7 @@ def started(machine: str, *argv: str) -> tuple[int, str]:
 
 
 def only_run() -> str:
-    listed = subprocess.run(
-        [sys.executable, "-m", "loopkit", "runs", "ls"], capture_output=True, text=True, check=True
-    )
+    listed = ran_loopkit("runs", "ls")
     return listed.stdout.splitlines()[1].split()[0]
 
 
@@ -259,8 +258,7 @@ def test_a_broken_machine_exits_2_on_run_and_1_on_check(capsys: pytest.CaptureFi
 
 
 def test_check_reads_several_files_and_standard_input() -> None:
-    argv = [sys.executable, "-m", "loopkit", "check", PLAN_REVIEW, "-"]
-    done = subprocess.run(argv, input=HUMAN, capture_output=True, text=True, check=False)
+    done = ran_loopkit("check", PLAN_REVIEW, "-", given=HUMAN)
     assert (done.returncode, done.stderr) == (0, "2 files: no errors\n")
 
 
@@ -445,10 +443,7 @@ def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:
 def signalled(number: int, times: int, seconds: str) -> tuple[int, str, list[str]]:
     """Run two sleeping commands and send signals during the first; exit code, stderr, the log."""
     Path("machine.yaml").write_text(SLEEPY.replace("SECONDS", seconds), encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loopkit", "run", "machine.yaml"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = Process(["-m", "loopkit", "run", "machine.yaml"])
     log, deadline = Path("log"), time.monotonic() + 60
     while not log.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -456,7 +451,7 @@ def signalled(number: int, times: int, seconds: str) -> tuple[int, str, list[str
         process.send_signal(number)
         time.sleep(0.2)
     _, told = process.communicate(timeout=60)
-    return process.returncode, told, log.read_text(encoding="utf-8").split()
+    return process.wait(), told, log.read_text(encoding="utf-8").split()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -485,25 +480,18 @@ def test_the_second_signal_aborts_the_call_in_flight_and_the_run_is_resumable() 
 
 def test_a_second_process_on_one_run_is_refused_with_the_owner() -> None:
     Path("machine.yaml").write_text(SLEEPY.replace("SECONDS", "60"), encoding="utf-8")
-    first = subprocess.Popen(
-        [sys.executable, "-m", "loopkit", "run", "machine.yaml"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    first = Process(["-m", "loopkit", "run", "machine.yaml"])
     deadline = time.monotonic() + 60
     while not Path("log").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     name = only_run()
-    second = subprocess.run(
-        [sys.executable, "-m", "loopkit", "resume", name],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    second = ran_loopkit("resume", name)
     assert second.returncode == 4
     assert f"is being driven by process {first.pid}" in second.stderr
     for _ in range(2):
         first.send_signal(signal.SIGINT)
         time.sleep(0.2)
-    first.communicate(timeout=60)
-    assert first.returncode == 130
+    assert first.wait(timeout=60) == 130
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -21,6 +21,7 @@ from loopkit.views.console import lines
 from loopkit.views.progress import Progress, fitted, progress_of, status
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.terminal import Terminal
+from tests.warm import ran_loopkit
 
 LOOP = """
 loopkit: 1
@@ -322,10 +323,7 @@ def named_alike(text: str) -> str:
 
 
 def piped(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "loopkit", *argv],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return ran_loopkit(*argv)
 
 
 @pytest.mark.usefixtures("folder")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.outside.redaction import SECRET_NAME, ordinary_values, redactor, secret_finder
+from tests.warm import ran_loopkit
 
 SECRET = "abcd-1234-efgh"
 
@@ -202,10 +203,10 @@ states:
 def started(folder: Path, issue: str, **environment: str) -> subprocess.CompletedProcess[str]:
     (folder / "machine.yaml").write_text(MACHINE)
     kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
-    command = [sys.executable, "-m", "loopkit", "run", "machine.yaml", "--set", f"issue={issue}"]
-    return subprocess.run(
-        command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, check=True
-    )
+    argv = ("run", "machine.yaml", "--set", f"issue={issue}")
+    done = ran_loopkit(*argv, cwd=folder, env={**kept, **environment})
+    done.check_returncode()
+    return done
 
 
 def test_an_input_that_looks_like_a_secret_is_warned_of_before_the_run(tmp_path: Path) -> None:

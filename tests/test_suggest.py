@@ -15,19 +15,14 @@ import pytest
 from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.writing import to_yaml
-from loopkit.outside.processes import CommandResult
 from loopkit.scenario import load_scenario
 from loopkit.testing import CaseResult, Machines, Tally, load_suite, play, run_case
 from loopkit.testing.suggesting import Suggestions, as_file, empty_suite, suggest
 from tests.support import PLAN_REVIEW, ROOT, Desk, fails, warns
 from tests.test_docs import Block, blocks, write_shown_files
-from tests.test_testing import command
+from tests.test_testing import loopkit
 
 OK = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
-
-
-async def loopkit(folder: Path, *arguments: str) -> CommandResult:
-    return await command(folder, "loopkit", *arguments)
 
 
 def suggested(machine: Path, **options: Any) -> Suggestions:
@@ -137,17 +132,17 @@ def assert_covers(found: Suggestions, person: Person) -> None:
 GOOD_PLAN = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")
 
 
-async def test_a_machine_without_a_case_is_covered_when_everything_left_is_written(
+def test_a_machine_without_a_case_is_covered_when_everything_left_is_written(
     desk: Desk,
 ) -> None:
     machine = desk.write("plan_review.yaml", PLAN_REVIEW.read_text(encoding="utf-8"))
-    result = await loopkit(desk.folder, "test", "--suggest", machine.name)
-    assert (result.exit_code, result.stderr) == (
+    result = loopkit(desk.folder, "test", "--suggest", machine.name)
+    assert (result.returncode, result.stderr) == (
         0, "plan_review.scenario.yaml: 4 cases for 23 goals\n",
     )  # fmt: skip
     file = desk.write("plan_review.scenario.yaml", result.stdout)
-    before = await loopkit(desk.folder, "test", "--coverage")
-    assert before.exit_code == 1
+    before = loopkit(desk.folder, "test", "--coverage")
+    assert before.returncode == 1
     assert "4 cases: 4 failed" in before.stderr
     assert "Traceback" not in before.stdout + before.stderr
     person = Person(
@@ -155,8 +150,8 @@ async def test_a_machine_without_a_case_is_covered_when_everything_left_is_writt
     )
     plain = person.fill(read(result.stdout, file.name).plain())
     desk.write("plan_review.scenario.yaml", to_yaml(plain))
-    after = await loopkit(desk.folder, "test", "--coverage")
-    assert (after.exit_code, after.stderr) == (0, "4 cases passed\n")
+    after = loopkit(desk.folder, "test", "--coverage")
+    assert (after.returncode, after.stderr) == (0, "4 cases passed\n")
     assert "plan_review.yaml     9/9        12/12   2/2    100 %" in after.stdout
 
 
@@ -303,9 +298,9 @@ def loop(desk: Desk) -> Desk:
 WRITER = Person("Boil water, and give the tea five minutes.", "Tea.")
 
 
-async def test_cases_can_be_pasted_below_those_of_the_file(loop: Desk) -> None:
+def test_cases_can_be_pasted_below_those_of_the_file(loop: Desk) -> None:
     """What all cases share is not said again, and what a case covers gets no other one."""
-    result = await loopkit(loop.folder, "test", "--suggest")
+    result = loopkit(loop.folder, "test", "--suggest")
     assert result.stdout.startswith("# loop.scenario.yaml, below `cases:`\n  ")
     assert "takes check[0]" in result.stdout
     assert "check[1]" not in result.stdout
@@ -314,24 +309,24 @@ async def test_cases_can_be_pasted_below_those_of_the_file(loop: Desk) -> None:
     assert list(noted["agents"]) == ["writer"]
     assert noted["input"] == {"short": True}
     loop.write("loop.scenario.yaml", to_yaml(WRITER.fill(pasted)))
-    again = await loopkit(loop.folder, "test", "--suggest", "loop.yaml")
-    assert (again.stdout, again.exit_code) == ("", 0)
+    again = loopkit(loop.folder, "test", "--suggest", "loop.yaml")
+    assert (again.stdout, again.returncode) == ("", 0)
     assert again.stderr == "loop.scenario.yaml: every goal has a case\n"
 
 
-async def test_all_files_of_a_machine_count_together(loop: Desk) -> None:
-    first = await loopkit(loop.folder, "test", "--suggest")
+def test_all_files_of_a_machine_count_together(loop: Desk) -> None:
+    first = loopkit(loop.folder, "test", "--suggest")
     head = "\n".join(SHARED.splitlines()[:5])
     more = read(f"{head}\ncases:\n{first.stdout}", "more").plain()
     loop.write("more.scenario.yaml", to_yaml(WRITER.fill(more)))
-    result = await loopkit(loop.folder, "test", "--suggest")
+    result = loopkit(loop.folder, "test", "--suggest")
     assert (result.stdout, result.stderr) == ("", "loop.scenario.yaml: every goal has a case\n")
 
 
-async def test_what_nothing_can_bring_about_is_told_with_its_line(desk: Desk) -> None:
+def test_what_nothing_can_bring_about_is_told_with_its_line(desk: Desk) -> None:
     desk.write("fixed.yaml", FIXED)
-    result = await loopkit(desk.folder, "test", "--suggest", "fixed.yaml")
-    assert result.exit_code == 0
+    result = loopkit(desk.folder, "test", "--suggest", "fixed.yaml")
+    assert result.returncode == 0
     assert (
         "fixed.yaml:7: no case for check[1] → failed (otherwise): "
         "nothing that a case can say makes sure that `check` takes check[1]\n"
@@ -351,16 +346,16 @@ states:
 """
 
 
-async def test_it_does_not_go_with_the_options_of_a_test(loop: Desk) -> None:
-    result = await loopkit(loop.folder, "test", "--suggest", "-k", "good", "--coverage")
-    assert result.exit_code == 2
+def test_it_does_not_go_with_the_options_of_a_test(loop: Desk) -> None:
+    result = loopkit(loop.folder, "test", "--suggest", "-k", "good", "--coverage")
+    assert result.returncode == 2
     assert result.stderr == "error: `--suggest` tests nothing: leave out `-k`, `--coverage`\n"
 
 
-async def test_a_machine_with_errors_is_told(desk: Desk) -> None:
+def test_a_machine_with_errors_is_told(desk: Desk) -> None:
     desk.write("loop.yaml", LOOP.replace("target: noted", "target: nowhere"))
-    result = await loopkit(desk.folder, "test", "--suggest", "loop.yaml")
-    assert (result.stdout, result.exit_code) == ("", 2)
+    result = loopkit(desk.folder, "test", "--suggest", "loop.yaml")
+    assert (result.stdout, result.returncode) == ("", 2)
     assert "nowhere" in result.stderr
 
 
@@ -394,10 +389,10 @@ def left(loop: Desk) -> Desk:
     return loop
 
 
-async def test_a_case_with_something_left_fails_and_says_which_reply_it_is(left: Desk) -> None:
+def test_a_case_with_something_left_fails_and_says_which_reply_it_is(left: Desk) -> None:
     """It is not played, and the others of its file are."""
-    result = await loopkit(left.folder, "test", "--coverage")
-    assert result.exit_code == 1
+    result = loopkit(left.folder, "test", "--coverage")
+    assert result.returncode == 1
     assert "loop.scenario.yaml: good: FAILED" in result.stdout
     assert "loop.scenario.yaml: done: ok" in result.stdout
     assert "error[todo]: input `topic` is still to be written" in result.stdout
@@ -408,26 +403,26 @@ async def test_a_case_with_something_left_fails_and_says_which_reply_it_is(left:
     assert result.stderr == "2 cases: 1 failed\n"
 
 
-async def test_a_run_is_not_played_by_a_script_with_something_left(left: Desk) -> None:
-    result = await loopkit(
+def test_a_run_is_not_played_by_a_script_with_something_left(left: Desk) -> None:
+    result = loopkit(
         left.folder, "run", "loop.yaml", "--input", "topic=Tea", "--script", "loop.scenario.yaml",
         "--case", "good",
     )  # fmt: skip
-    assert result.exit_code == 2
+    assert result.returncode == 2
     assert "error[todo]: reply 1 of `writer` is still to be written" in result.stderr
     assert "Traceback" not in result.stderr
 
 
-async def test_an_expectation_is_not_updated_while_something_is_left(left: Desk) -> None:
-    result = await loopkit(left.folder, "test", "--update-case", "good")
-    assert result.exit_code == 1
+def test_an_expectation_is_not_updated_while_something_is_left(left: Desk) -> None:
+    result = loopkit(left.folder, "test", "--update-case", "good")
+    assert result.returncode == 1
     assert "not updated: good: input `topic` is still to be written" in result.stderr
     assert (left.folder / "loop.scenario.yaml").read_text(encoding="utf-8") == LEFT
 
 
-async def test_a_diagram_counts_the_cases_in_which_nothing_is_left(left: Desk) -> None:
-    result = await loopkit(left.folder, "diagram", "loop.yaml", "--cases", "loop.scenario.yaml")
-    assert result.exit_code == 0
+def test_a_diagram_counts_the_cases_in_which_nothing_is_left(left: Desk) -> None:
+    result = loopkit(left.folder, "diagram", "loop.yaml", "--cases", "loop.scenario.yaml")
+    assert result.returncode == 0
 
 
 def test_from_python_it_is_the_problem_that_it_is(left: Desk) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,6 +20,7 @@ from loopkit.scenario import GAP
 from loopkit.testing import NotAnExpression, scenario_files, selection
 from loopkit.testing.sequences import diff, fit, lined_up
 from tests.support import Desk
+from tests.warm import ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -47,21 +49,24 @@ FAILING = CASES.replace("path: [draft, check, done]", "path: [draft, check, drop
 FAILING_LINE = 6
 
 
-async def command(folder: Path, *argv: str) -> CommandResult:
-    """A program of this Python, in a folder."""
-    program = [sys.executable, "-m", *argv]
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COVERAGE"))}
-    return await run_command(program, cwd=folder, env=env, stdin=None, timeout_s=300)
+def environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COVERAGE"))}
 
 
-async def loopkit_test(desk: Desk, *arguments: str) -> CommandResult:
-    return await command(desk.folder, "loopkit", "test", *arguments)
+def loopkit(folder: Path, *arguments: str) -> CompletedProcess[str]:
+    """What came of a command in a folder."""
+    return ran_loopkit(*arguments, cwd=folder, env=environment(), timeout=300)
+
+
+def loopkit_test(desk: Desk, *arguments: str) -> CompletedProcess[str]:
+    return loopkit(desk.folder, "test", *arguments)
 
 
 async def run_pytest(desk: Desk, *arguments: str) -> CommandResult:
     # Its own configuration, so that none of a folder above counts.
     desk.write("pytest.ini", "[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    return await command(desk.folder, "pytest", "-p", "no:cacheprovider", *arguments)
+    program = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return await run_command(program, cwd=desk.folder, env=environment(), stdin=None, timeout_s=300)
 
 
 @pytest.fixture
@@ -72,28 +77,28 @@ def project(desk: Desk) -> Desk:
     return desk
 
 
-async def test_each_case_is_a_line_and_a_folder_is_searched(project: Desk) -> None:
+def test_each_case_is_a_line_and_a_folder_is_searched(project: Desk) -> None:
     project.write("loops/.hidden/bad.scenario.yaml", "broken: [")
-    result = await loopkit_test(project)
+    result = loopkit_test(project)
     first, second = result.stdout.splitlines()
     assert first.startswith("loops/good.scenario.yaml: good at once: ok (")
     assert second.startswith("loops/good.scenario.yaml: good in the end: ok (")
-    assert (result.stderr, result.exit_code) == ("2 cases passed\n", 0)
+    assert (result.stderr, result.returncode) == ("2 cases passed\n", 0)
 
 
-async def test_a_failure_names_the_line_and_shows_both_paths(project: Desk) -> None:
+def test_a_failure_names_the_line_and_shows_both_paths(project: Desk) -> None:
     project.write("loops/bad.scenario.yaml", FAILING.lstrip())
-    result = await loopkit_test(project, "loops/bad.scenario.yaml", "-k", "once")
-    assert result.exit_code == 1
+    result = loopkit_test(project, "loops/bad.scenario.yaml", "-k", "once")
+    assert result.returncode == 1
     assert result.stderr == "1 case: 1 failed\n"
     assert f"--> loops/bad.scenario.yaml:{FAILING_LINE}:" in result.stdout
     assert "      draft\n      check\n    - dropped\n    + done\n" in result.stdout
 
 
-async def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(project: Desk) -> None:
+def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(project: Desk) -> None:
     project.write("loops/broken.scenario.yaml", CASES.lstrip().replace("draft, check", "drft"))
-    result = await loopkit_test(project, "--junitxml", "out.xml")
-    assert (result.stderr, result.exit_code) == ("2 cases passed, 1 file can't be used\n", 2)
+    result = loopkit_test(project, "--junitxml", "out.xml")
+    assert (result.stderr, result.returncode) == ("2 cases passed, 1 file can't be used\n", 2)
     assert "did you mean `draft`?" in result.stdout
     suites = ET.parse(project.folder / "out.xml").getroot().findall("testsuite")
     assert [(suite.get("tests"), suite.get("errors")) for suite in suites] == [
@@ -112,20 +117,20 @@ async def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(proj
         (["loops/machine.yaml"], "this is a machine, not a scenario"),
     ],
 )
-async def test_a_test_of_nothing_is_wrong_usage(
+def test_a_test_of_nothing_is_wrong_usage(
     project: Desk, arguments: Sequence[str], told: str
 ) -> None:
     (project.folder / "empty").mkdir()
-    result = await loopkit_test(project, *arguments)
-    assert (result.exit_code, told in result.stdout + result.stderr) == (2, True), result
+    result = loopkit_test(project, *arguments)
+    assert (result.returncode, told in result.stdout + result.stderr) == (2, True), result
 
 
-async def test_junit_tells_of_each_case_whatever_its_texts_hold(project: Desk) -> None:
+def test_junit_tells_of_each_case_whatever_its_texts_hold(project: Desk) -> None:
     odd = FAILING.replace("path: [draft, check, dropped]", "artifacts: {text: {lacks: <b>}}")
     odd = odd.replace("[long enough]", '["\\uffff & <b> ]]>"]')
     project.write("loops/odd.scenario.yaml", odd.lstrip())
-    result = await loopkit_test(project, "--junitxml", "out.xml")
-    assert result.exit_code == 1
+    result = loopkit_test(project, "--junitxml", "out.xml")
+    assert result.returncode == 1
     cases = list(ET.parse(project.folder / "out.xml").getroot().iter("testcase"))
     assert [case.get("name") for case in cases] == ["good at once", "good in the end"] * 2
     (failure,) = (case.find("failure") for case in cases if len(case))
@@ -135,12 +140,12 @@ async def test_junit_tells_of_each_case_whatever_its_texts_hold(project: Desk) -
 
 
 @pytest.mark.parametrize("option", ["--junitxml", "--coverage-json"])
-async def test_results_that_cannot_be_written_are_told_with_their_file(
+def test_results_that_cannot_be_written_are_told_with_their_file(
     project: Desk, option: str
 ) -> None:
-    result = await loopkit_test(project, option, "nowhere/out")
+    result = loopkit_test(project, option, "nowhere/out")
     told = "error: cannot write nowhere/out: No such file or directory\n"
-    assert (result.exit_code, told in result.stderr) == (2, True), result
+    assert (result.returncode, told in result.stderr) == (2, True), result
 
 
 def test_a_reader_that_goes_away_is_no_failure_of_a_case(project: Desk) -> None:
@@ -156,39 +161,37 @@ def test_a_reader_that_goes_away_is_no_failure_of_a_case(project: Desk) -> None:
     assert (tests.returncode, tests.stderr) == (4, b"")
 
 
-async def test_a_scenario_where_a_machine_belongs_is_told_with_its_machine(project: Desk) -> None:
-    result = await command(project.folder, "loopkit", "check", "loops/good.scenario.yaml")
-    assert result.exit_code == 1
+def test_a_scenario_where_a_machine_belongs_is_told_with_its_machine(project: Desk) -> None:
+    result = loopkit(project.folder, "check", "loops/good.scenario.yaml")
+    assert result.returncode == 1
     assert "this is a scenario, not a machine" in result.stdout
     assert "name its machine, `machine.yaml`" in result.stdout
     assert result.stdout.count("error[") == 1
 
 
-async def test_a_case_plays_a_run_where_it_is_named(project: Desk) -> None:
-    run = ["loopkit", "run", "machine.yaml", "--script", "good.scenario.yaml"]
+def test_a_case_plays_a_run_where_it_is_named(project: Desk) -> None:
+    run = ["run", "machine.yaml", "--script", "good.scenario.yaml"]
     folder = project.folder / "loops"
-    named = await command(folder, *run, "--case", "good in the end")
-    assert (named.stdout, named.exit_code) == ("long enough\n", 0)
-    unnamed = await command(folder, *run)
-    assert unnamed.exit_code == 2
+    named = loopkit(folder, *run, "--case", "good in the end")
+    assert (named.stdout, named.returncode) == ("long enough\n", 0)
+    unnamed = loopkit(folder, *run)
+    assert unnamed.returncode == 2
     assert "name one: `--case 'good at once'`" in unnamed.stderr
-    unknown = await command(folder, *run, "--case", "good at onec")
+    unknown = loopkit(folder, *run, "--case", "good at onec")
     assert "did you mean `good at once`?" in unknown.stderr
 
 
-async def test_a_crash_that_a_script_plays_stops_the_run_and_a_resume_goes_on(
+def test_a_crash_that_a_script_plays_stops_the_run_and_a_resume_goes_on(
     project: Desk,
 ) -> None:
     script = "scenario: 1\nagents: {writer: [[{fault: crash}, long enough]]}\n"
     project.write("crash.yaml", script)
-    run = await command(
-        project.folder, "loopkit", "run", "loops/machine.yaml", "--script", "crash.yaml"
-    )
-    assert (run.exit_code, "the process dies while `writer` is asked" in run.stderr) == (4, True)
-    name = (await command(project.folder, "loopkit", "runs", "ls")).stdout.split()
+    run = loopkit(project.folder, "run", "loops/machine.yaml", "--script", "crash.yaml")
+    assert (run.returncode, "the process dies while `writer` is asked" in run.stderr) == (4, True)
+    name = (loopkit(project.folder, "runs", "ls")).stdout.split()
     run_id = next(word for word in name if word.startswith("machine-"))
-    resumed = await command(project.folder, "loopkit", "resume", run_id)
-    assert (resumed.stdout, resumed.exit_code) == ("long enough\n", 0)
+    resumed = loopkit(project.folder, "resume", run_id)
+    assert (resumed.stdout, resumed.returncode) == ("long enough\n", 0)
 
 
 async def test_pytest_collects_cases_of_a_project_that_only_installs_loopkit(

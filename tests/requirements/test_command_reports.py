@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from loopkit.language.load import load
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
 from tests.support import Desk, Played, QuickClock, scenario
+from tests.warm import ran_loopkit
 
 BIN = Path(sys.executable).parent
 MACHINE = """
@@ -568,8 +568,7 @@ def test_a_validator_by_itself_has_no_baseline(desk: Desk) -> None:
     machine = MACHINE.replace("RULE", json.dumps(LINTED)).replace("REVISIONS", "0")
     desk.write("plan.md", "x")
     desk.write("m.yaml", machine)
-    asked = [sys.executable, "-m", "loopkit", "validate", "m.yaml", "checked", "plan.md"]
-    ended = subprocess.run(asked, cwd=desk.folder, capture_output=True, text=True, check=False)
+    ended = ran_loopkit("validate", "m.yaml", "checked", "plan.md", cwd=desk.folder)
     assert ended.returncode == 1, ended.stderr
     assert "a.txt:1:1: bad old" in ended.stdout + ended.stderr
     assert "was there before" not in ended.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +11,7 @@ from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
 from tests.support import PASS, Desk, fails, scenario
+from tests.warm import ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -93,10 +93,9 @@ states:
     )
 
     def called(*argv: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "loopkit", *argv]
-        return subprocess.run(
-            command, cwd=durable.folder, capture_output=True, text=True, check=True
-        )
+        done = ran_loopkit(*argv, cwd=durable.folder)
+        done.check_returncode()
+        return done
 
     told = called("run", "machine.yaml")
     assert told.stdout.strip() == ""

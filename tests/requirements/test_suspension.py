@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,8 @@ from loopkit.app import App
 from loopkit.drive.work.human import AnswerRefused
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
 from loopkit.engine.state import fold
-from tests.support import PASS, ROOT, Desk, Played, fails, scenario
+from tests.support import PASS, Desk, Played, fails, scenario
+from tests.warm import Process
 
 MACHINE = """
 loopkit: 1
@@ -238,16 +237,9 @@ states:
 """
 
 
-def command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "LOOPKIT_STATE": str(folder / ".loopkit"), "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "loopkit", *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def command(folder: Path, *arguments: str) -> Process:
+    environment = {**os.environ, "LOOPKIT_STATE": str(folder / ".loopkit")}
+    return Process(["-m", "loopkit", *arguments], cwd=folder, env=environment)
 
 
 def waited_for(path: Path) -> str:
@@ -269,7 +261,7 @@ async def only_run(durable: Desk) -> str:
 
 
 @contextmanager
-def running(durable: Desk) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(durable: Desk) -> Iterator[tuple[Process, str]]:
     """A process that drives a run whose only call takes a minute, and the run's id."""
     durable.write("machine.yaml", SLEEPER)
     owner = command(durable.folder, "run", "machine.yaml")
@@ -280,15 +272,16 @@ def running(durable: Desk) -> Iterator[tuple[subprocess.Popen[str], str]]:
         finally:
             os.kill(agent, signal.SIGKILL)
     finally:
-        owner.kill()
-        owner.communicate()
+        if owner.poll() is None:
+            owner.send_signal(signal.SIGKILL)
+        owner.communicate(timeout=30)
 
 
 def test_a_second_process_on_one_run_is_refused_clearly(durable: Desk) -> None:
     with running(durable) as (owner, run):
         second = command(durable.folder, "resume", run)
         _, said = second.communicate(timeout=60)
-        assert second.returncode not in (0, 70)
+        assert second.wait() not in (0, 70)
         assert run in said
         assert str(owner.pid) in said
         assert "Traceback" not in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from loopkit.engine.events import Decided, Intended, Replied, Worked
 from tests.support import PASS, Desk, Played, fails, scenario, warns
+from tests.warm import ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -236,5 +236,4 @@ def test_what_is_missing_or_unknown_never_passes(desk: Desk, plan: str, said: An
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line in a folder."""
-    command = [sys.executable, "-m", "loopkit", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return ran_loopkit(*arguments, cwd=folder)
