@@ -11,7 +11,8 @@ from jsonschema import Draft7Validator
 from loopkit import run
 from loopkit.agents.assignment import PORTS, assign_agents
 from loopkit.engine.events import Intended
-from loopkit.language.agents import AGENT_KINDS, AGENT_NOUNS, AgentBase
+from loopkit.language.agents import AGENT_KINDS, AGENT_NOUNS
+from loopkit.language.agents.agent import AgentBase
 from loopkit.language.load import INCLUDING, load
 from loopkit.language.machine import Machine
 from loopkit.language.noun import INCLUDED_SCHEMA

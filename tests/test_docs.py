@@ -23,10 +23,10 @@ from loopkit.cli import COMMANDS, exit_codes
 from loopkit.cli.driving import OUTPUTS
 from loopkit.cli.resume import RAISABLE
 from loopkit.document import read
-from loopkit.language.agents import JsonReply
+from loopkit.language.agents.command import JsonReply
 from loopkit.language.load import load_text
 from loopkit.language.noun import Noun
-from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
+from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
 from loopkit.language.template.filters import FILTERS, TESTS
 from loopkit.language.validators import Count
 from loopkit.testing import load_suite, run_case

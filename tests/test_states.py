@@ -9,9 +9,10 @@ import pytest
 from jsonschema import Draft7Validator
 
 from loopkit.engine.events import Intended
+from loopkit.language import AuthorState, WorkingState
 from loopkit.language.load import INCLUDING, load
 from loopkit.language.noun import INCLUDED_SCHEMA
-from loopkit.language.states import STATE_KINDS, STATE_NOUNS, AuthorState, WorkingState
+from loopkit.language.states import STATE_KINDS, STATE_NOUNS
 from loopkit.language.states.state import StateBase
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope, own_names

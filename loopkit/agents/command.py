@@ -13,7 +13,7 @@ from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Role, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.language import CommandAgent
-from loopkit.language.agents import JsonReply
+from loopkit.language.agents.command import JsonReply
 from loopkit.language.template import parse
 from loopkit.outside.processes import (
     CommandNotStarted,

@@ -10,7 +10,7 @@ from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES
 from loopkit.document.problems import Problem
 from loopkit.language import AuthorState, Output
 from loopkit.language.datatypes import field_place, parse_record
-from loopkit.language.facts import OF_REPORTS
+from loopkit.language.facts import OF_REPORTS, OF_REVISING
 from loopkit.language.guard import KEYWORDS
 from loopkit.language.states import STATE_NOUNS
 from loopkit.machine.graph import DocPath, artifact_of
@@ -22,9 +22,7 @@ MEANINGS = {
     "shadowed-name": "A name would hide one that guards have already.",
 }
 
-OF_EVERY_STATE = frozenset(
-    {"attempt", "cap_reached", "revisions", "max_revisions", "input", "reports"}
-)
+OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""
 RESERVED = frozenset(
     {

@@ -44,7 +44,7 @@ def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
 
 def _unjudged(subject: Subject, name: str, artifact: str | None) -> str:
     """Which way an answer takes on which nothing judges it."""
-    judges = {state for state, judging in subject.judges.items() if judging.validate_ == artifact}
+    judges = subject.graph.judged.get(artifact or "", ())
     way = state_paths.shortest_path(
         subject.graph,
         name,

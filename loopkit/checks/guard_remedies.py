@@ -9,11 +9,9 @@ from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes import DataType
-from loopkit.language.facts import OF_REPORTS, VERDICT
+from loopkit.language.facts import OF_REPORTS, OF_REVISING, VERDICT
 from loopkit.language.guard import GuardType
 from loopkit.machine.scope import own_names
-
-OF_REVISING = frozenset({"cap_reached", "revisions", "max_revisions"})
 
 
 def remedy_for(

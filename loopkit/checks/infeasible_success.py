@@ -10,6 +10,7 @@ from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes import table_of
+from loopkit.proof.outcomes.unjudged import may_be_infeasible
 
 MEANINGS = {
     "infeasible-success": "What its author has declared impossible may end as a success unjudged.",
@@ -22,14 +23,9 @@ def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
     A validate state, a person, and another writing of the artifact count as judging again.
     """
     for name, state in subject.judges.items():
-        if _may_be_infeasible(subject, state.validate_):
+        if may_be_infeasible(subject, name):
             for edge in _taken(subject, name):
                 yield from _unjudged(subject, edge, state.validate_)
-
-
-def _may_be_infeasible(subject: Subject, artifact: str) -> bool:
-    agents = map(subject.machine.agent_at, subject.graph.artifacts.get(artifact, ()))
-    return any(agent is not None and agent.infeasible is not None for agent in agents)
 
 
 def _taken(subject: Subject, name: str) -> list[Edge]:
@@ -44,16 +40,15 @@ def _taken(subject: Subject, name: str) -> list[Edge]:
 
 
 def _unjudged(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
-    def is_success(name: str) -> bool:
-        return subject.machine.states[name].succeeds
-
     def follows(onward: Edge) -> bool:
         state = subject.machine.states[onward.source]
         is_judge = state.waits or state.judges is not None
         rewrites = artifact_of(subject.machine, onward.source) == artifact
         return onward.event != "limit" and not is_judge and not rewrites
 
-    way = state_paths.shortest_path(subject.graph, edge.target, is_success, follows)
+    way = state_paths.shortest_path(
+        subject.graph, edge.target, lambda name: subject.machine.states[name].succeeds, follows
+    )
     if way is not None:
         message = f"`{artifact}` may be infeasible here, and ends as a success unjudged"
         remedy = (

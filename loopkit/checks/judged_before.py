@@ -25,7 +25,7 @@ _Passed = frozenset[tuple[str, str]]
 
 def check_judged_before(subject: Subject) -> Iterator[Problem]:
     """A note for each rule that an earlier state makes superfluous, and the ways back with it."""
-    if not any(len(states) > 1 for states in _judging(subject).values()):
+    if not any(len(states) > 1 for states in subject.graph.judged.values()):
         return
     entering = _entering(subject)
     for name, state in subject.judges.items():
@@ -46,13 +46,6 @@ def _found_before(subject: Subject, name: str, index: int, rule: Rule) -> Proble
         help="delete it here, or there if what breaks it is to be sent back from here",
         severity="note",
     )
-
-
-def _judging(subject: Subject) -> Mapping[str, list[str]]:
-    judging: dict[str, list[str]] = {}
-    for name, state in subject.judges.items():
-        judging.setdefault(state.validate_, []).append(name)
-    return judging
 
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:

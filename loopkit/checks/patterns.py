@@ -12,7 +12,7 @@ from loopkit.language import (
     ErrorRule,
     MatchesRule,
 )
-from loopkit.language.states import ExtractAll, ExtractCount, ExtractMatch
+from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.machine.graph import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 

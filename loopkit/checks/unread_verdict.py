@@ -10,6 +10,7 @@ from loopkit.checks.mentions import in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.scope import own_names
+from loopkit.proof.outcomes.facts import is_of
 
 MEANINGS = {
     "unread-verdict": "An artifact is judged, and nothing depends on what comes of it.",
@@ -26,7 +27,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
         return
     read = {name for use in guards.uses(subject) for name in _names(subject, use.text)}
     for name in subject.judges:
-        if not _decides(subject, name) and not any(_is_of(fact, name) for fact in read):
+        if not _decides(subject, name) and not any(is_of(fact, name) for fact in read):
             message = (
                 f"nothing reads the verdict of `{name}`: whatever it is, the run goes on alike"
             )
@@ -50,10 +51,6 @@ def _decides(subject: Subject, name: str) -> bool:
 def _names(subject: Subject, text: str) -> frozenset[str]:
     guard = subject.guards.whole(text)
     return frozenset() if guard is None else guard.names
-
-
-def _is_of(fact: str, state: str) -> bool:
-    return fact.startswith((f"{state}.", f"reports.{state}."))
 
 
 def _is_shown(subject: Subject) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from loopkit.language.states import (
+from loopkit.language.states.output import (
     Extract,
     ExtractAll,
     ExtractCount,

@@ -1,32 +1,22 @@
 """The language: one frozen class for each noun of a machine definition."""
 
-from loopkit.language.agents import (
-    Agent,
-    CommandAgent,
-    ErrorRule,
-    KeepTurns,
-    ModelAgent,
-    Price,
-    Retry,
-    Workspace,
-)
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
+from loopkit.language.agents.command import CommandAgent
+from loopkit.language.agents.model import ModelAgent, Price
 from loopkit.language.machine import Limits, Machine
 from loopkit.language.noun import Bound, Noun
-from loopkit.language.states import (
-    AgentState,
-    AuthorState,
-    ChoiceState,
-    CommandState,
-    Extract,
-    FinalState,
-    HumanState,
-    Output,
-    RenderState,
-    State,
-    ValidateState,
-    WorkingState,
-    state_kind,
-)
+from loopkit.language.states import State, state_kind
+from loopkit.language.states.agent import AgentState
+from loopkit.language.states.author import AuthorState
+from loopkit.language.states.choice import ChoiceState
+from loopkit.language.states.command import CommandState
+from loopkit.language.states.final import FinalState
+from loopkit.language.states.human import HumanState
+from loopkit.language.states.output import Extract, Output
+from loopkit.language.states.render import RenderState
+from loopkit.language.states.state import WorkingState
+from loopkit.language.states.validate import ValidateState
 from loopkit.language.transitions import ErrorEdge, ErrorTargets, Transition
 from loopkit.language.validators import (
     Acyclic,

@@ -9,6 +9,11 @@ from loopkit.language.guard import GuardType
 
 BOOL, INT = GuardType("bool"), GuardType("int")
 COUNT, NUMBER = GuardType("int", minimum=0), GuardType("int", minimum=1)
+COUNTING: Mapping[str, GuardType] = dict.fromkeys(
+    ("revisions", "max_revisions"), GuardType("int", bounded=True, minimum=0)
+)
+"""What guards read of the one revise edge of a state."""
+OF_REVISING: Mapping[str, GuardType] = {"cap_reached": BOOL, **COUNTING}
 VERDICT = "verdict"
 VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
 

@@ -6,11 +6,14 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents import Agent, Workspace
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import Workspace
 from loopkit.language.datatypes import DataType, parse_fields, parse_record
 from loopkit.language.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
-from loopkit.language.states import FinalState, State, StateBase
+from loopkit.language.states import State
+from loopkit.language.states.final import FinalState
+from loopkit.language.states.state import StateBase
 from loopkit.language.validators import Validator
 
 Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]

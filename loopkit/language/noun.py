@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from pydantic import (
@@ -20,6 +21,10 @@ from loopkit.language.datatypes import NotationError, parse_fields, parse_record
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
+Place = tuple[str | int, ...]
+"""Where something stands in its noun."""
+Written = Iterator[tuple[Place, str]]
+"""Texts of a noun, each with its place."""
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
@@ -69,28 +74,17 @@ def _one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
-def _notation(value: object) -> object:
-    try:
-        parse_type(value)
-    except NotationError as error:
-        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
-    return value
+def _parsed(parse: Callable[[Any], object]) -> AfterValidator:
+    """The value as it is, where it can be parsed."""
 
+    def parsed(value: Any) -> Any:
+        try:
+            parse(value)
+        except NotationError as error:
+            raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+        return value
 
-def _schema(value: dict[str, Any]) -> dict[str, Any]:
-    try:
-        parse_fields(value)
-    except NotationError as error:
-        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
-    return value
-
-
-def _record(value: dict[str, Any]) -> dict[str, Any]:
-    try:
-        parse_record(value)
-    except NotationError as error:
-        raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
-    return value
+    return AfterValidator(parsed)
 
 
 def _bound(value: object) -> object:
@@ -147,11 +141,11 @@ Duration = Annotated[
     Field(json_schema_extra={"pattern": DURATION_PATTERN}),
 ]
 """A time in seconds, written `90s`, `10m` or `2h`."""
-Notation = Annotated[Any, AfterValidator(_notation)]
+Notation = Annotated[Any, _parsed(parse_type)]
 """A type in the language's notation; see `loopkit.language.datatypes`."""
-Schema = Annotated[dict[str, Any], AfterValidator(_schema)]
+Schema = Annotated[dict[str, Any], _parsed(parse_fields)]
 """The type of data at its root: a mapping from field to type notation, or JSON Schema."""
-Fields = Annotated[dict[str, Any], AfterValidator(_record)]
+Fields = Annotated[dict[str, Any], _parsed(parse_record)]
 """The same for data that is a mapping whatever it is."""
 Bound = Annotated[
     int | str,

@@ -128,9 +128,12 @@ class Graph:
         return written
 
     @cached_property
-    def judged(self) -> frozenset[str]:
-        """The artifacts that validate states judge."""
-        return frozenset(state.judges for state in self.states.values() if state.judges is not None)
+    def judged(self) -> dict[str, tuple[str, ...]]:
+        """The validate states that judge each artifact."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, state in self.judges.items():
+            found[state.validate_] = (*found.get(state.validate_, ()), name)
+        return found
 
     @cached_property
     def judges(self) -> dict[str, ValidateState]:

@@ -12,10 +12,10 @@ from typing import cast
 
 from loopkit.language import Extract, JudgeRule, RenderState, State
 from loopkit.language.datatypes import DataType, parse_record, single_values
-from loopkit.language.facts import BOOL, NUMBER, OF_REPORTS, REPORT_FACTS, VERDICT
+from loopkit.language.facts import COUNTING, NUMBER, OF_REPORTS, OF_REVISING, REPORT_FACTS, VERDICT
 from loopkit.language.guard import GuardType
 from loopkit.language.guard.rules import Kind
-from loopkit.language.states import ExtractAll
+from loopkit.language.states.output import ExtractAll
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
 from loopkit.language.template.shapes import absent, either
 from loopkit.machine.codes import codes_at
@@ -222,11 +222,8 @@ class Scope:
 
     def _revisions(self, state: str) -> dict[str, GuardType]:
         edges = self.graph.revise_edges[state]
-        if not edges:
-            return {}
-        counted = {"revisions": GuardType("int", bounded=True, minimum=0)}
-        counted["max_revisions"] = counted["revisions"]
-        return {"cap_reached": BOOL} | (counted if len(edges) == 1 else {})
+        known = OF_REVISING if len(edges) == 1 else OF_REVISING.keys() - COUNTING.keys()
+        return {name: OF_REVISING[name] for name in known} if edges else {}
 
 
 def _reports(made: Made) -> Known[Shape]:

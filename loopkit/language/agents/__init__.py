@@ -6,17 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Discriminator, Tag
 
-from loopkit.language.agents.agent import (
-    AgentBase,
-    ErrorClassName,
-    ErrorRule,
-    KeepTurns,
-    OnInDoubt,
-    Retry,
-    Workspace,
-)
-from loopkit.language.agents.command import CommandAgent, JsonReply
-from loopkit.language.agents.model import ModelAgent, Price
+from loopkit.language.agents.agent import AgentBase
+from loopkit.language.agents.command import CommandAgent
+from loopkit.language.agents.model import ModelAgent
 
 AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent)
 """Every kind of agent: the one table of them. Without any of their keys it is the first."""
@@ -35,20 +27,3 @@ else:
         Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in AGENT_NOUNS)],  # noqa: UP007
         Discriminator(_tag),
     ]
-
-__all__ = [
-    "AGENT_KINDS",
-    "AGENT_NOUNS",
-    "Agent",
-    "AgentBase",
-    "CommandAgent",
-    "ErrorClassName",
-    "ErrorRule",
-    "JsonReply",
-    "KeepTurns",
-    "ModelAgent",
-    "OnInDoubt",
-    "Price",
-    "Retry",
-    "Workspace",
-]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from loopkit.language.noun import Duration, Noun, Schema
+from loopkit.language.noun import Duration, Noun, Schema, Written
 
-Written = Iterator[tuple[tuple[str | int, ...], str]]
-"""Texts of an agent, each with its place."""
 Session = Literal["keep", "fresh"]
 OnInDoubt = Literal["retry", "ask", "fail"]
 ErrorClassName = Literal["transient", "content", "fatal"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.language.agents.agent import AgentBase, ErrorRule, Written
-from loopkit.language.noun import Argv, Noun, Text, Texts, _tuple
+from loopkit.language.agents.agent import AgentBase, ErrorRule
+from loopkit.language.noun import Argv, Noun, Text, Texts, Written, _tuple
 
 
 class JsonReply(Noun):
@@ -40,8 +39,8 @@ class CommandAgent(AgentBase):
     price_per_run: Annotated[float, Field(ge=0)] | None = None
     """USD; what one run of the program costs at most."""
 
-    kind: ClassVar[str] = "command"
-    example: ClassVar[Mapping[str, Any]] = {
+    kind = "command"
+    example = {
         "command": ["sh", "-c", "cat"],
         "stdin": "{{ prompt }}",
         "price_per_run": 0,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.language.agents.agent import AgentBase, Written
-from loopkit.language.noun import Noun, Text, _one_or_more
+from loopkit.language.agents.agent import AgentBase
+from loopkit.language.noun import Noun, Text, Written, _one_or_more
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -58,8 +57,8 @@ class ModelAgent(AgentBase):
 
     Default is native where the model is known to have it."""
 
-    kind: ClassVar[str] = "model"
-    example: ClassVar[Mapping[str, Any]] = {"model": "openai/gpt-5-mini", "system": "You write."}
+    kind = "model"
+    example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
     def called(self) -> tuple[str, ...]:

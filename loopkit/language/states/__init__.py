@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from pydantic import Discriminator, Tag
 
 from loopkit.language.states.agent import AgentState
-from loopkit.language.states.author import AuthorState
 from loopkit.language.states.choice import ChoiceState
 from loopkit.language.states.command import CommandState
 from loopkit.language.states.final import FinalState
 from loopkit.language.states.human import HumanState
-from loopkit.language.states.output import (
-    Extract,
-    ExtractAll,
-    ExtractCount,
-    ExtractMatch,
-    ExtractSection,
-    Output,
-)
 from loopkit.language.states.render import RenderState
 from loopkit.language.states.state import StateBase, WorkingState
 from loopkit.language.states.validate import ValidateState
@@ -52,26 +43,3 @@ else:
         Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in STATE_NOUNS)],  # noqa: UP007
         Discriminator(lambda value: f"<{state_kind(value)}>"),
     ]
-
-__all__ = [
-    "STATE_KINDS",
-    "STATE_NOUNS",
-    "AgentState",
-    "AuthorState",
-    "ChoiceState",
-    "CommandState",
-    "Extract",
-    "ExtractAll",
-    "ExtractCount",
-    "ExtractMatch",
-    "ExtractSection",
-    "FinalState",
-    "HumanState",
-    "Output",
-    "RenderState",
-    "State",
-    "StateBase",
-    "ValidateState",
-    "WorkingState",
-    "state_kind",
-]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-from loopkit.language.agents import ErrorClassName, Workspace
-from loopkit.language.noun import Id, Text
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.noun import Id, Text, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import OutputName
-from loopkit.language.states.state import Example, Written
+from loopkit.language.states.state import Example
 
 
 class AgentState(AuthorState):
@@ -23,15 +21,15 @@ class AgentState(AuthorState):
     workspace: Workspace | None = None
     """The folder in which the agent works."""
 
-    kind: ClassVar[str] = "agent"
-    example: ClassVar[Example] = Example(
+    kind = "agent"
+    example = Example(
         {"agent": "writer", "prompt": "Make {{ plan }} better."},
         agents={"writer": {"command": ["sh", "-c", "echo Better tea."]}},
     )
-    call: ClassVar[Literal["author"]] = "author"
-    works_outside: ClassVar[bool] = True
-    reads_feedback: ClassVar[bool] = True
-    faults: ClassVar[tuple[ErrorClassName, ...]] = ("transient", "content", "fatal")
+    call = "author"
+    works_outside = True
+    reads_feedback = True
+    faults = ("transient", "content", "fatal")
 
     @property
     def about(self) -> str:
@@ -40,10 +38,6 @@ class AgentState(AuthorState):
     @property
     def asks(self) -> str:
         return self.agent
-
-    @property
-    def own_workspace(self) -> Workspace | None:
-        return self.workspace
 
     @property
     def templates(self) -> Written:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from loopkit.language.noun import Written
 from loopkit.language.states.output import Output, OutputName
-from loopkit.language.states.state import WorkingState, Written
+from loopkit.language.states.state import WorkingState
 
 
 class AuthorState(WorkingState):

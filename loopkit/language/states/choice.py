@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from loopkit.language.states.state import Example, WorkingState
 
 
 class ChoiceState(WorkingState):
     """No work: decides at once."""
 
-    kind: ClassVar[str] = "choice"
-    example: ClassVar[Example] = Example({})
-    doing: ClassVar[str] = "choosing"
+    kind = "choice"
+    example = Example({})
+    doing = "choosing"

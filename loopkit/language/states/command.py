@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
 
-from loopkit.language.agents import ErrorClassName, OnInDoubt, Workspace
+from loopkit.language.agents.agent import OnInDoubt, Workspace
 from loopkit.language.facts import INT
 from loopkit.language.guard import GuardType
-from loopkit.language.noun import Argv, Duration, Text, Texts
+from loopkit.language.noun import Argv, Duration, Text, Texts, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import Output, OutputName
-from loopkit.language.states.state import Example, Written
+from loopkit.language.states.state import Example
 
 
 class CommandState(AuthorState):
@@ -34,21 +33,17 @@ class CommandState(AuthorState):
     workspace: Workspace | None = None
     """The folder in which the program works."""
 
-    kind: ClassVar[str] = "run"
-    example: ClassVar[Example] = Example({"run": ["cat"], "stdin": "{{ plan }}"})
-    call: ClassVar[Literal["run"]] = "run"
-    works_outside: ClassVar[bool] = True
-    faults: ClassVar[tuple[ErrorClassName, ...]] = ("transient", "content", "fatal")
-    said: ClassVar[tuple[str, ...]] = ("exit_code",)
-    beside: ClassVar[tuple[str, ...]] = ("stderr",)
+    kind = "run"
+    example = Example({"run": ["cat"], "stdin": "{{ plan }}"})
+    call = "run"
+    works_outside = True
+    faults = ("transient", "content", "fatal")
+    said = ("exit_code",)
+    beside = ("stderr",)
 
     @property
     def about(self) -> str:
         return " ".join((self.kind, *self.run))
-
-    @property
-    def own_workspace(self) -> Workspace | None:
-        return self.workspace
 
     @property
     def templates(self) -> Written:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from loopkit.language.noun import Id, Ids
-from loopkit.language.states.state import Example, StateBase, Written
+from loopkit.language.noun import Id, Ids, Written
+from loopkit.language.states.state import Example, StateBase
 
 
 class FinalState(StateBase):
@@ -20,9 +20,9 @@ class FinalState(StateBase):
     of: Id | None = None
     """The validate state whose reports say which was best."""
 
-    kind: ClassVar[str] = "final"
-    example: ClassVar[Example] = Example({"final": "success", "result": "plan"})
-    ends: ClassVar[bool] = True
+    kind = "final"
+    example = Example({"final": "success", "result": "plan"})
+    ends = True
 
     @property
     def about(self) -> str:
@@ -35,10 +35,6 @@ class FinalState(StateBase):
     @property
     def succeeds(self) -> bool:
         return self.final == "success"
-
-    @property
-    def picks_best(self) -> bool:
-        return self.pick == "best"
 
     @property
     def shown(self) -> Written:

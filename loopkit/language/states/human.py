@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from loopkit.language.guard import GuardType
-from loopkit.language.noun import Duration, Fields, Id, Ids, Text
-from loopkit.language.states.state import Example, WorkingState, Written
+from loopkit.language.noun import Duration, Fields, Id, Ids, Text, Written
+from loopkit.language.states.state import Example, WorkingState
 
 
 class HumanState(WorkingState):
@@ -32,21 +32,17 @@ class HumanState(WorkingState):
     otherwise: Id | None = None
     """The choice that answers for an absent person after `timeout`."""
 
-    kind: ClassVar[str] = "human"
-    example: ClassVar[Example] = Example(
+    kind = "human"
+    example = Example(
         {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
     )
-    waits: ClassVar[bool] = True
-    doing: ClassVar[str] = "waiting for a person"
-    said: ClassVar[tuple[str, ...]] = ("choice", "comment", "by")
+    waits = True
+    doing = "waiting for a person"
+    said = ("choice", "comment", "by")
 
     @property
     def edits(self) -> str | None:
         return self.edit
-
-    @property
-    def picks_best(self) -> bool:
-        return self.pick == "best"
 
     @property
     def shown(self) -> Written:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from loopkit.language.agents import ErrorClassName
-from loopkit.language.noun import Text
+from loopkit.language.noun import Text, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import OutputName
-from loopkit.language.states.state import Example, Written
+from loopkit.language.states.state import Example
 
 
 class RenderState(AuthorState):
@@ -21,10 +18,10 @@ class RenderState(AuthorState):
     fallback: bool = False
     """Marks the artifact and the result as a fallback."""
 
-    kind: ClassVar[str] = "render"
-    example: ClassVar[Example] = Example({"render": "{{ plan }} And cake."})
-    reads_feedback: ClassVar[bool] = True
-    faults: ClassVar[tuple[ErrorClassName, ...]] = ("fatal",)
+    kind = "render"
+    example = Example({"render": "{{ plan }} And cake."})
+    reads_feedback = True
+    faults = ("fatal",)
 
     @property
     def templates(self) -> Written:

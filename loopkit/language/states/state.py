@@ -5,22 +5,17 @@ A kind of state is known by the key that carries its work. Its module here says 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from loopkit.language.agents import ErrorClassName, Workspace
+from loopkit.language.agents.agent import ErrorClassName, Workspace
 from loopkit.language.guard import GuardType
-from loopkit.language.noun import Id, Noun, fault
+from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
 from loopkit.language.transitions import OnError, Transitions
-
-Place = tuple[str | int, ...]
-"""Where a text stands in its state."""
-Written = Iterator[tuple[Place, str]]
-"""Texts of a state, each with its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ class StateBase(Noun):
     @property
     def picks_best(self) -> bool:
         """Whether it takes the best versions of artifacts instead of the last ones."""
-        return False
+        return getattr(self, "pick", "last") == "best"
 
     @property
     def shown(self) -> Written:
@@ -111,7 +106,8 @@ class StateBase(Noun):
     @property
     def own_workspace(self) -> Workspace | None:
         """The folder that it works in instead of its agent's or the machine's."""
-        return None
+        own: Workspace | None = getattr(self, "workspace", None)
+        return own
 
     @property
     def facts(self) -> Mapping[str, GuardType]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from loopkit.language.agents import ErrorClassName, Workspace
+from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import OF_REPORTS
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, _tuple
@@ -37,10 +37,10 @@ class ValidateState(WorkingState):
     workspace: Workspace | None = None
     """Where `command` rules run."""
 
-    kind: ClassVar[str] = "validate"
-    example: ClassVar[Example] = Example({"validate": "plan", "by": [{"min_chars": 1}]})
-    works_outside: ClassVar[bool] = True
-    faults: ClassVar[tuple[ErrorClassName, ...]] = ("transient", "content", "fatal")
+    kind = "validate"
+    example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
+    works_outside = True
+    faults = ("transient", "content", "fatal")
 
     @property
     def about(self) -> str:
@@ -49,10 +49,6 @@ class ValidateState(WorkingState):
     @property
     def judges(self) -> str:
         return self.validate_
-
-    @property
-    def own_workspace(self) -> Workspace | None:
-        return self.workspace
 
     @property
     def facts(self) -> Mapping[str, GuardType]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.language.agents import ErrorRule, Retry
+from loopkit.language.agents.agent import ErrorRule, Retry
 from loopkit.language.noun import Argv, Duration, Text, Texts, _tuple, fault
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.rule import Example, FixedRule, Written

@@ -9,7 +9,7 @@ from itertools import count
 
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.configurations import END, Explorer
-from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path, is_success
+from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path
 from loopkit.proof.bounds.moves import Move
 
 
@@ -32,7 +32,7 @@ def ahead(graph: Graph, plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[st
                 into.setdefault(move.edge.target, []).append((weight, move.edge.source))
     known: dict[str, Number] = {}
     front: list[tuple[Number, str]] = [
-        (0, name) for name in graph.states if is_success(graph, name)
+        (0, name) for name, state in graph.states.items() if state.succeeds
     ]
     while front:
         total, name = heappop(front)
@@ -59,7 +59,7 @@ def cheapest(explorer: Explorer, aim: Aim, least: Mapping[str, Number], most: in
         if bound == NEVER or index in done:
             continue
         done.add(index)
-        if is_success(graph, explorer.state(index)):
+        if graph.states[explorer.state(index)].succeeds:
             return Cheapest(reached[index], _path(index, before))
         if len(done) > most:
             return Cheapest(bound)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from loopkit.language.facts import COUNTING
 from loopkit.proof.bounds.regions import Region, alike
-from loopkit.proof.bounds.variables import OF_COUNTING, THEN, Values, Variable, Variables
+from loopkit.proof.bounds.variables import THEN, Values, Variable, Variables
 from loopkit.proof.outcomes import ROOM
 
 Reading = Callable[[Values], object]
@@ -38,7 +39,7 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     if THEN in read:
         yield LIMITED, _value(THEN)
     back = variables.graph.revise_edges[name]
-    counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(OF_COUNTING) else ""
+    counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(COUNTING) else ""
     if counter in variables.counted:
         yield "revisions", _value(Variable("counter", counter))
         yield "max_revisions", cap_of(variables, counter)

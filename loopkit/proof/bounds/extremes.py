@@ -158,8 +158,3 @@ def dearest(explored: Explored, order: Sequence[int], aim: Aim) -> tuple[Number,
         steps.append((index, explored.moves[index][at]))
         end, index = index, targets[at]
     return total, Path(tuple(steps), end if index == END else index)
-
-
-def is_success(graph: Graph, name: str) -> bool:
-    """Whether a state is a final one that counts as a success."""
-    return graph.states[name].succeeds

@@ -44,7 +44,7 @@ def touched(variables: Variables, name: str) -> Iterator[Variable]:
     state, artifact = variables.graph.states[name], artifact_of(variables.graph.machine, name)
     yield Variable("works", name)
     yield Variable("judged", name)
-    for judging in variables.judging.get(artifact or "", ()):
+    for judging in variables.graph.judged.get(artifact or "", ()):
         yield Variable("judged", judging)
     if state.edits is not None or state.picks_best:
         for written in variables.graph.artifacts:
@@ -77,7 +77,7 @@ def _complete(variables: Variables, name: str, values: Values, new: dict[Variabl
     version = Variable("version", artifact)
     if version in variables.most:
         new[version] = min(attempt, variables.most[version])
-    for judging in variables.judging.get(artifact, ()):
+    for judging in variables.graph.judged.get(artifact, ()):
         judged = Variable("judged", judging)
         # Where the current version was judged, that is an earlier one now.
         new[judged] = number(values.get(judged, 0)) + 1 & ~1

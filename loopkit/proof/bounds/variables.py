@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from loopkit.language.facts import COUNTING
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
@@ -17,7 +18,6 @@ from loopkit.proof.outcomes import Anatomy
 Kind = Literal["counter", "room", "works", "version", "judged", "fact", "input", "then"]
 OF_PROGRESS: Mapping[str, int] = {"stalled": 1, "regressed": 2}
 """The facts that take earlier attempts that were judged, and how many."""
-OF_COUNTING = frozenset({"revisions", "max_revisions"})
 
 
 class Variable(NamedTuple):
@@ -70,7 +70,7 @@ class Variables:
         return frozenset(
             edges[0].counters[0]
             for name, edges in self.graph.revise_edges.items()
-            if len(edges) == 1 and not self.named[name].isdisjoint(OF_COUNTING)
+            if len(edges) == 1 and not self.named[name].isdisjoint(COUNTING)
         )
 
     @cached_property
@@ -88,14 +88,6 @@ class Variables:
             return {}
         some = self.counted - self._read_as_numbers - {TOTAL}
         return {c: cap for c in some if isinstance(cap := caps[c], int)}
-
-    @cached_property
-    def judging(self) -> Mapping[str, tuple[str, ...]]:
-        """The validate states that judge each artifact."""
-        found: dict[str, list[str]] = {}
-        for name, state in self.anatomy.judges.items():
-            found.setdefault(state.validate_, []).append(name)
-        return {artifact: tuple(names) for artifact, names in found.items()}
 
     @cached_property
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
@@ -220,7 +212,7 @@ class Variables:
                 if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
                     yield int(inner.value)
             yield from (self.inputs.region(o).high for o in others & self.inputs.named.keys())
-            if others & OF_COUNTING:
+            if others & COUNTING.keys():
                 for edge in self.graph.revise_edges[name]:
                     yield from (self.inputs.cap(counter).high for counter in edge.counters)
 

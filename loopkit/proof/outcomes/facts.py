@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from loopkit.language.facts import COUNTS, OF_VERDICT, VERDICT
+from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
 from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
@@ -19,8 +19,6 @@ from loopkit.proof.outcomes.panel import Panel
 from loopkit.proof.outcomes.table import ROOM, Exit, Table
 from loopkit.proof.outcomes.unjudged import whole_guards
 
-OF_COUNTING = frozenset({"revisions", "max_revisions"})
-OF_COUNTERS = OF_COUNTING | {"cap_reached"}
 MOST_COUNTS = 10_000
 
 
@@ -34,11 +32,11 @@ def table_of(anatomy: Anatomy, name: str) -> Table | None:
         return None
     values = domains(usable, types, anatomy.scope.input)
     counted = tuple(_counters(anatomy, edges, usable))
-    varied = OF_COUNTERS.union(*(row for dimension in counted for row in dimension))
+    varied = {*OF_REVISING}.union(*(row for dimension in counted for row in dimension))
     facts = own_names(anatomy.graph, name).keys()
     own = {fact: values[fact] for fact in values if fact in facts}
     # What a state's own facts are called elsewhere would vary without regard to them.
-    known = {*facts, *varied, *(fact for fact in values if _is_of(fact, name))}
+    known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
     free = {fact: values[fact] for fact in values if fact not in known}
     return _table(anatomy, name, guards, _own(anatomy, name, own), (*counted, *_free(free)))
 
@@ -122,7 +120,7 @@ def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
 
     def stand_in(node: ast.Name) -> ast.expr:
         name = node.id
-        if _is_of(name, state):
+        if is_of(name, state):
             name = name.removeprefix("reports.").removeprefix(f"{state}.")
         elif is_elsewhere and not name.startswith("input."):
             name = f"{name} elsewhere"
@@ -132,7 +130,8 @@ def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
     return Guard(guard.text, tree, names_in(tree))
 
 
-def _is_of(fact: str, state: str) -> bool:
+def is_of(fact: str, state: str) -> bool:
+    """Whether a fact belongs to a state, by the name that it has elsewhere."""
     return fact.startswith((f"{state}.", f"reports.{state}."))
 
 
@@ -170,7 +169,7 @@ def _counters(
 ) -> Iterator[Dimension]:
     """For each counter of the revise edges: there is room, or there is none."""
     back = [edge for edge in edges if edge.back]
-    reads_count = any(guard.names & OF_COUNTING for guard in guards)
+    reads_count = any(guard.names & COUNTING.keys() for guard in guards)
     for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
         cap = anatomy.graph.caps.get(counter)
         counts: Dimension = ()

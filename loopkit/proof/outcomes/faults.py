@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.language import JudgeRule
-from loopkit.language.agents import ErrorClassName
+from loopkit.language.agents.agent import ErrorClassName
 from loopkit.proof.outcomes.anatomy import Anatomy
 from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
 

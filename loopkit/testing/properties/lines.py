@@ -164,10 +164,9 @@ class Lines:
     def _rules(self, author: str) -> Iterator[Rule]:
         """The rules of all who judge what a state writes, without judges."""
         written = artifact_of(self.program.machine, author)
-        for state in self.program.graph.judges.values():
-            if state.validate_ == written:
-                for rules in self.program.validators_of(state).values():
-                    yield from (rule for rule in rules if not isinstance(rule, JudgeRule))
+        for name in self.program.graph.judged.get(written or "", ()):
+            for rules in self.program.validators_at(name).values():
+                yield from (rule for rule in rules if not isinstance(rule, JudgeRule))
 
     def _exit_codes(self, place: str) -> Iterator[int]:
         yield from (1, 2)

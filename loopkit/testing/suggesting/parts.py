@@ -15,7 +15,7 @@ from loopkit.language import (
     ValidateState,
 )
 from loopkit.language.datatypes import described, parse_record
-from loopkit.machine.graph import artifact_of, output_of
+from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 from loopkit.proof.outcomes import OTHER_TEXT, Row
 from loopkit.scenario import SUSPENDED
@@ -148,7 +148,7 @@ class Parts:
             return [FAULTS[event]] * tries
         is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
         if event == "content" or is_faulty:
-            file = output_of(state, step.source).file
+            file = state.output_at(step.source).file
             return [FAULTS["content"] if file is None else {"reply": f"Nothing is in {file}."}]
         return [FAULTS[event]] if event != "done" else [self._authored(index, step, state)]
 
@@ -169,7 +169,7 @@ class Parts:
             ended = COMMAND_FAULTS[event]
         elif event == "done" and not is_faulty:
             wanted = list(self._wanted(index, None))
-            if wanted or output_of(state, step.source).file is not None:
+            if wanted or state.output_at(step.source).file is not None:
                 ended = todo(self._head(step, state, "stdout"), wanted, **ended)
         results[len(results)] = ended
 
@@ -201,7 +201,7 @@ class Parts:
     # -- words -----------------------------------------------------------------------------
 
     def _head(self, step: Step, state: AuthorState, key: str) -> str:
-        output = output_of(state, step.source)
+        output = state.output_at(step.source)
         file = output.file if output.else_ is None else None
         where = f"`{key}:`" if file is None else f"`files:` with `{file}`"
         return f"Put {where} here: attempt {self._visits[step.source]} of `{step.source}`"

@@ -220,7 +220,7 @@ class Ways:
         def backward(to: int) -> Iterator[tuple[int, float, tuple[Move, int]]]:
             return ((at, self._cost(at, (move, to)), (move, to)) for at, move in into[to])
 
-        ends = {at: 0.0 for at, (name, _) in enumerate(self._found) if self._is_final(name)}
+        ends = {at: 0.0 for at, (name, _) in enumerate(self._found) if self.graph.states[name].ends}
         for at, far.to_end[at], follows in nearest(ends, backward):
             if follows is not None:
                 far.behind[at] = follows
@@ -262,9 +262,6 @@ class Ways:
             self._stand_ins[name] = alike(name, guards)
         stand_in = self._stand_ins[name]
         return stand_in(usual) in map(stand_in, region.others)
-
-    def _is_final(self, name: str) -> bool:
-        return self.graph.states[name].ends
 
     def _is_possible(self, move: Move) -> bool:
         """Whether something that can be played brings a move about.
