@@ -9,13 +9,14 @@ import pytest
 from jsonschema import Draft7Validator
 
 from loopkit.engine.events import Intended
+from loopkit.engine.template_values import plain_report
 from loopkit.language import AuthorState, WorkingState
 from loopkit.language.load import INCLUDING, load
 from loopkit.language.noun import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
 from loopkit.language.states.state import StateBase
 from loopkit.machine.graph import Graph
-from loopkit.machine.scope import Scope, own_names
+from loopkit.machine.scope import REPORT, Scope, own_names
 from loopkit.proof.outcomes import Anatomy, faults_of, table_of
 from loopkit.testing import Machines
 from loopkit.testing.suggesting import empty_suite, suggest
@@ -65,12 +66,17 @@ def test_a_state_leaves_what_its_kind_says(noun: type[StateBase], desk: Desk) ->
     run, known = played(noun, desk), graph(noun, desk)
     state = known.states["work"]
     facts = own_names(known, "work").keys()
-    assert run.state.facts.get("work", {}).keys() >= facts
+    assert run.state.facts.get("work", {}).keys() == facts
     assert (state.output_at("work") is not None) == ("work" in run.state.artifacts)
     assert (state.judges is not None) == ("work" in run.state.reports)
     assert {event.role for event in run.of(Intended)} == ({state.call} - {""})
     seen = Scope(known).entering("done").keys() if "done" in run.route else set()
     assert not state.said or "work" in seen
+
+
+def test_templates_see_of_a_report_what_they_are_said_to(desk: Desk) -> None:
+    [report] = played(STATE_KINDS["validate"], desk).reports
+    assert plain_report(report).keys() == REPORT.fields.keys()
 
 
 @KINDS
@@ -103,6 +109,29 @@ def test_an_error_edge_is_superfluous_where_nothing_can_fail(
 
 
 @KINDS
+def test_a_limit_is_looked_at_before_work_outside(noun: type[StateBase], desk: Desk) -> None:
+    written = json.loads(machine(noun))
+    written["limits"] = {"time": "0s", "then": "spent"}
+    written["states"]["spent"] = {"final": "failure"}
+    edges = Graph(load(desk.write("machine.yaml", json.dumps(written))).machine).edges
+    assert ("work.limit" in {edge.id for edge in edges}) is noun.works_outside
+    if noun.works_outside:
+        assert desk.play(json.dumps(written)).outcome == "spent"
+
+
+@pytest.mark.parametrize("noun", WORKING, ids=lambda noun: noun.kind)
+def test_feedback_is_sent_to_a_state_that_reads_it(noun: type[StateBase], desk: Desk) -> None:
+    written = json.loads(machine(noun))
+    written["states"]["work"]["next"] = "asked"
+    back = {"guard": 'choice == "no"', "revise": "work", "max": 1, "feedback": "{{ comment }}"}
+    transitions = [back, {"target": "done"}]
+    asked = {"human": "So?", "choices": ["yes", "no"], "transitions": transitions}
+    written["states"]["asked"] = asked
+    codes = {problem.code for problem in desk.problems(json.dumps(written))}
+    assert ("undelivered-feedback" in codes) is not noun.reads_feedback
+
+
+@KINDS
 def test_every_text_of_a_state_is_checked_as_a_template(noun: type[StateBase], desk: Desk) -> None:
     """Whatever may stand in a file of its own, and the arguments of programs."""
     fields = noun.model_json_schema(by_alias=True)["properties"]
@@ -110,9 +139,13 @@ def test_every_text_of_a_state_is_checked_as_a_template(noun: type[StateBase], d
     assert texts <= INCLUDING
     state = graph(noun, desk).states["work"]
     assert {str(at[0]) for at, _ in state.templates} >= texts
-    for name in texts:
-        problems = desk.problems(machine(noun, **{name: "{{ nobody }}"}))
-        assert ("unknown-name", f"states.work.{name}") in {(p.code, p.path) for p in problems}
+    of_file = {"name": "text", "file": "{{ nobody }}"}
+    unknown: dict[str, Any] = dict.fromkeys(texts, "{{ nobody }}")
+    unknown |= {"output": of_file, "workspace": {"path": "{{ nobody }}"}, "run": ["{{ nobody }}"]}
+    for name in unknown.keys() & fields.keys():
+        problems = desk.problems(machine(noun, **{name: unknown[name]}))
+        told = [problem.path for problem in problems if problem.code == "unknown-name"]
+        assert any(path.startswith(f"states.work.{name}") for path in told)
 
 
 @KINDS

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
+from loopkit.language.facts import VERDICT
 from loopkit.proof.outcomes import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
 
 MEANINGS = {
@@ -54,7 +55,7 @@ def _how_stuck(table: Table, row: Row) -> str:
 def _reduced(table: Table, row: Row) -> Row:
     """The row without the facts that make no difference to being stuck."""
     named = {name for exit_ in table.exits if exit_.guard for name in exit_.guard.names}
-    facts = sorted(row, key=lambda fact: (fact in named, fact in ("verdict", "choice")))
+    facts = sorted(row, key=lambda fact: (fact in named, fact in (VERDICT, "choice")))
     kept = dict(row)
     for fact in facts:
         fewer = {other: value for other, value in kept.items() if other != fact}

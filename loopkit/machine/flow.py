@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit.language import guard as guards
-from loopkit.language.facts import VERDICT, of_verdict
+from loopkit.language.facts import COUNTS, VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import Edge, Graph, artifact_of
 from loopkit.machine.paths import Step, on_every_path, on_some_path
@@ -22,8 +22,7 @@ ANY_REPORT: Token = ("report", "")
 FAULTY: Mapping[str, object] = {
     VERDICT: "fail",
     **of_verdict("fail"),
-    "error_count": 1,
-    "warning_count": 0,
+    **dict(zip(COUNTS, (1, 0), strict=True)),
 }
 """The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 

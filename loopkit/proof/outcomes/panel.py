@@ -204,8 +204,7 @@ def _is_none(row: Row) -> bool:
 
 
 def _finds_nothing(row: Row) -> bool:
-    counts = (row.get("error_count", 0), row.get("warning_count", 0))
-    return counts == (0, 0) and not row.get("codes")
+    return not any(row.get(fact) for fact in (*COUNTS, "codes"))
 
 
 def _is_progress(row: Row) -> bool:

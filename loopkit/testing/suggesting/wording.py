@@ -8,6 +8,7 @@ from typing import Any
 from loopkit.checks.exits import fact_in_words
 from loopkit.document.writing import inline
 from loopkit.language import CommandRule, Rule, VerdictReading
+from loopkit.language.facts import VERDICT
 from loopkit.language.guard.kleene import Held
 from loopkit.machine.graph import Edge
 from loopkit.validators.report_form import ReportForm, words_for
@@ -34,7 +35,7 @@ def facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
 
 def report_facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
     """What guards read of a report besides its verdict; a standstill is told of its text."""
-    told = {name: row[name] for name in row if name not in ("verdict", "stalled", "regressed")}
+    told = {name: row[name] for name in row if name not in (VERDICT, "stalled", "regressed")}
     yield from facts_in_words(told)
     if row.get("regressed"):
         yield "a finding comes back that was resolved a round before"
