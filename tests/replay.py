@@ -120,6 +120,8 @@ class Replay:
         self.left = most
         self.spent: Counter[str] = Counter()
         """The most that was ever spent of each counter."""
+        self.closed: set[str] = set()
+        """Edges back that a run came to without room for them."""
         self.machine = machine
         self.program = Program(machine, "digest")
         self.engine = Engine(self.program)
@@ -184,7 +186,9 @@ class Replay:
 
     def begun(self, inputs: Mapping[str, Any]) -> RunState:
         started = Started(run="r", machine="m", definition="digest", folder="", input=dict(inputs))
-        return self.engine.begin(fold([started]), 0.0).run
+        run = self.engine.begin(fold([started]), 0.0).run
+        self._note_asked(run)
+        return run
 
     def _values(self, name: str) -> Iterator[Any]:
         yield from self._of_type((self.inputs.fields or {})[name])
@@ -567,9 +571,20 @@ class Replay:
         self.left -= 1
         after = self.engine.step(run, option.work, 0.0).run
         self.spent |= Counter(after.counters)
+        self._note_closed(run, option.work.outcome)
+        self._note_asked(after)
         if after.status == "suspended":
             return after, ("suspended", option.work.outcome)
         return after, (after.route[-1], *self._remembered(after))
+
+    def _note_asked(self, run: RunState) -> None:
+        """A person sees what has no room before there is an answer."""
+        if run.status == "waiting":
+            self._note_closed(run, "done")
+
+    def _note_closed(self, run: RunState, event: str) -> None:
+        back = (e for e in self.graph.outgoing[run.state] if e.back and e.event == event)
+        self.closed.update(e.id for e in back if not self.engine.has_room(run, e))
 
     def _remembered(self, run: RunState) -> Iterator[Any]:
         """What guards ahead can tell of the facts, and of whether a round is the first one."""

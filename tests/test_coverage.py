@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke
-from loopkit.engine.state import RunState
 from loopkit.language.load import load_text
 from loopkit.proof.bounds import Anatomy, explore
 from loopkit.testing import Coverage, Tally, load_suite, play
 from loopkit.testing.coverage import goal_line, goal_text, goals_of, impossible_goals
-from tests.generated import generated
-from tests.replay import Option, Replay, TooLong
 from tests.support import ROOT, Desk
 from tests.support_node import run_node
 
@@ -257,60 +254,6 @@ def test_nothing_is_known_to_be_impossible_where_there_are_too_many_configuratio
     exact = impossible_goals(loaded, goals, explore(anatomy))
     assert [(goal.kind, goal.name) for goal in exact] == [("cap", "check[1]")]
     assert impossible_goals(loaded, goals, explore(anatomy, most=3)) == frozenset()
-
-
-class Seeing(Replay):
-    """Notes what every step of the engine takes, and where an edge has no room."""
-
-    def __init__(self, machine: Any, most: int) -> None:
-        super().__init__(machine, most)
-        self.seen: set[str] = set()
-        self.closed: set[str] = set()
-
-    def begun(self, inputs: Any) -> RunState:
-        run = super().begun(inputs)
-        self._asked(run)
-        return run
-
-    def taken(self, run: RunState, option: Option) -> Any:
-        after, key = super().taken(run, option)
-        self.closed.update(self._without_room(run, option.work.outcome))
-        if after.status != "suspended":
-            self.seen.add(after.route[-1])
-            self._asked(after)
-        return after, key
-
-    def _asked(self, run: RunState) -> None:
-        if run.status == "waiting":
-            self.closed.update(self._without_room(run, "done"))
-
-    def _without_room(self, run: RunState, event: str) -> list[str]:
-        back = (edge for edge in self.graph.outgoing[run.state] if edge.back)
-        return [e.id for e in back if e.event == event and not self.engine.has_room(run, e)]
-
-
-@pytest.mark.parametrize("batch", range(4))
-def test_impossible_is_what_no_path_of_the_engine_does(batch: int) -> None:
-    replayed = impossible = 0
-    for number in range(batch * 40, batch * 40 + 40):
-        machine = load_text(json.dumps(generated(number)), "m.yaml", Path()).machine
-        replay = Seeing(machine, 500)
-        try:
-            for run in replay.starts():
-                replay.all_paths(run)
-        except TooLong:
-            continue
-        # Now that its paths are few, its configurations are.
-        bounds = explore(Anatomy.of_machine(machine), measures=())
-        assert bounds.configurations is not None, number
-        replayed += 1
-        edges = replay.graph.edges
-        assert set(bounds.untaken) == {edge.id for edge in edges} - replay.seen, number
-        back = {edge.id for edge in edges if edge.back}
-        assert set(bounds.unclosed) == back - replay.closed, number
-        impossible += len(bounds.unclosed)
-    assert replayed > 20
-    assert impossible > 0
 
 
 # -- the command --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.warm import Process
 
 MACHINE = """
 loopkit: 1
@@ -159,31 +160,28 @@ asyncio.run(hold())
 
 
 @pytest.fixture
-def held() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def held() -> Iterator[tuple[str, Process]]:
     """A run and the process that holds it, with its last record in no file but the log."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HANGING],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        name = process.stdout.readline().strip()
+    reader, writer = os.pipe()
+    with Path(os.devnull).open("r+b") as nothing, os.fdopen(reader) as told:
+        process = Process(["-c", HANGING], [nothing.fileno(), writer, nothing.fileno()])
+        os.close(writer)
+        name = told.readline().strip()
         assert (STATE / "journal.db-wal").stat().st_size > 0
         try:
             yield name, process
         finally:
-            process.kill()
+            kill(process)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: Process) -> None:
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.wait(timeout=60)
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_what_the_database_does_not_hold_yet_is_read_as_well(
-    under: list[str], held: tuple[str, subprocess.Popen[str]], is_killed: bool
+    under: list[str], held: tuple[str, Process], is_killed: bool
 ) -> None:
     name, writer = held
     if is_killed:
@@ -194,7 +192,7 @@ def test_what_the_database_does_not_hold_yet_is_read_as_well(
 
 
 def test_a_log_that_cannot_be_read_is_told_and_never_left_out(
-    under: list[str], held: tuple[str, subprocess.Popen[str]]
+    under: list[str], held: tuple[str, Process]
 ) -> None:
     kill(held[1])
     (STATE / "journal.db-shm").unlink()

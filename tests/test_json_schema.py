@@ -323,9 +323,8 @@ def test_a_schema_that_leads_back_to_itself_is_told_wherever_the_calls_run_out(
     assert capfd.readouterr().err == ""
 
 
-@settings(max_examples=400, deadline=None)
-@given(SCHEMAS, SCHEMAS, SCHEMAS, VALUES)
-def test_the_verdict_is_the_one_of_the_library(one: Any, two: Any, three: Any, value: Any) -> None:
+def assert_judged_alike(one: Any, two: Any, three: Any, value: Any) -> None:
+    """That we and the library say the same of a value under a schema of three."""
     named = {"$anchor": "name", "anyOf": [three]}
     schema = {"allOf": [one], "$defs": {"part": two, "name": named}}
     try:
@@ -335,6 +334,24 @@ def test_the_verdict_is_the_one_of_the_library(one: Any, two: Any, three: Any, v
             schema_faults(value, schema)
         return
     assert fits(value, schema) is theirs
+
+
+PARTS = (SCHEMAS, SCHEMAS, SCHEMAS, VALUES)
+
+
+@settings(max_examples=150)
+@given(*PARTS)
+def test_the_verdict_is_the_one_of_the_library(one: Any, two: Any, three: Any, value: Any) -> None:
+    assert_judged_alike(one, two, three, value)
+
+
+@pytest.mark.long
+@settings(max_examples=10_000)
+@given(*PARTS)
+def test_each_of_many_verdicts_is_the_one_of_the_library(
+    one: Any, two: Any, three: Any, value: Any
+) -> None:
+    assert_judged_alike(one, two, three, value)
 
 
 # Where schemas judge

@@ -5,7 +5,7 @@ They are made here from a few numbers; smaller ones of the same make are replaye
 
 from __future__ import annotations
 
-import json
+import cProfile
 import subprocess
 import sys
 import tracemalloc
@@ -22,8 +22,7 @@ from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Anatomy, Bounds, Stuck, explore
 from loopkit.views.plan import plan_of, plan_text
-from tests.generated import generated
-from tests.replay import Paths, Replay, price
+from tests.replay import Paths, Replay
 
 HERE = Path(__file__).parent
 FORWARD = "{target: failed}"
@@ -296,27 +295,6 @@ def test_means_say_which_part_of_the_runs_was_left_out() -> None:
     assert all(cut.outcomes[name] <= whole.outcomes[name] for name in cut.outcomes)
 
 
-@pytest.mark.parametrize("batch", range(4))
-def test_by_prices_generated_machines_take_what_all_their_configurations_say(batch: int) -> None:
-    left_out = 0
-    for number in range(batch * 20, batch * 20 + 20):
-        machine = anatomy(load_text(json.dumps(generated(number)), "m.yaml", HERE))
-        whole = explore(machine, price=price, most=50_000)
-        if not whole.is_whole:
-            left_out += 1
-            continue
-        searched = explore(machine, price=price, most=1)
-        for exact, found in (
-            (whole.runs, searched.runs), (whole.calls, searched.calls), (whole.cost, searched.cost)
-        ):  # fmt: skip
-            assert (found.worst.known, found.worst.total) == (exact.worst.total,) * 2, number
-            assert (found.best is None) == (exact.best is None), number
-            if found.best is not None and exact.best is not None:
-                assert found.best.total == exact.best.total, number
-        assert {*searched.untaken} <= {*whole.untaken}, number
-    assert left_out <= 1
-
-
 LONG = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
@@ -374,31 +352,22 @@ def chain(states: int, *, back: int = 0) -> str:
 
 def checked(text: str) -> tuple[int, int]:
     """What a check of a machine calls, and the most memory that it takes at a time."""
-    calls = 0
-
-    def count(_frame: object, event: str, _what: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
     machine = load_text(text, "m.yaml", HERE)
     tracemalloc.start()
     problems = check(machine)
     memory = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    sys.setprofile(count)
-    try:
+    with cProfile.Profile() as profile:
         assert check(machine) == problems
-    finally:
-        sys.setprofile(None)
     assert errors(problems) == []
-    return calls, memory
+    return sum(entry.callcount for entry in profile.getstats()), memory
 
 
 def test_a_check_of_twice_as_many_states_takes_twice_the_work_and_memory() -> None:
     checked(chain(20))  # what is made once
-    (few, small), (many, large) = checked(chain(300)), checked(chain(600))
-    assert many < 2.2 * few, (few, many)
-    assert large < 2.4 * small, (small, large)
+    (few, small), (many, large) = checked(chain(150)), checked(chain(300))
+    assert many < 2.1 * few, (few, many)
+    assert large < 2.2 * small, (small, large)
 
 
 def test_what_surely_exists_is_settled_at_once_where_revisions_lead_back_step_by_step() -> None:

@@ -1,8 +1,8 @@
 """Mutated machine files: whatever is written, there is a machine or there are problems in place.
 
 Each example is made from a number, so that one that fails can be made again. The ordinary run
-makes 5,000 of them, the long one (`-m long`) 20,000 others. What is accepted is replayed on the
-real engine: 600 of them, and the rest of 20,000 in the long run.
+makes 1,500 of them, the long one (`-m long`) 23,500 others. What is accepted is replayed on the
+real engine: of 300 of them, and of the rest of 20,000 in the long run.
 """
 
 import json
@@ -25,7 +25,7 @@ FILES = sorted([*FOLDER.glob("*.yaml"), *MACHINES])
 TEXTS = sorted((path.read_text(encoding="utf-8") for path in FILES), key=len)
 PLAIN = [json.dumps(read(text, "machine.yaml").plain()) for text in TEXTS]
 MOST_CPU_S = 2.0
-BATCH = 250
+BATCH = 150
 
 ODD_TEXTS = (
     "", "\0", "\t", "\u2028", "\ufeff", "\ud800", "ä", "名前", "🙂", "{{", "}}", "{%", "%}", "|",
@@ -156,14 +156,16 @@ def examine(number):
     return found
 
 
-@pytest.mark.parametrize("start", range(0, 2_500, BATCH))
+@pytest.mark.parametrize("start", range(0, 1_500, BATCH))
 def test_a_mutated_machine_is_read_or_told_what_is_wrong(start):
-    for number in range(start, start + BATCH):
-        examine(number)
+    found = [examine(number) for number in range(start, start + BATCH)]
+    # Mutations reach the checks.
+    assert len({problem.code for problems in found for problem in problems}) > 20
+    assert any(not problems for problems in found)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(2_500, 25_000, BATCH))
+@pytest.mark.parametrize("start", range(1_500, 25_000, BATCH))
 def test_many_mutated_machines_are_read_or_told_what_is_wrong(start):
     for number in range(start, start + BATCH):
         examine(number)
@@ -191,13 +193,6 @@ def test_an_accepted_mutation_is_never_stuck_and_stays_inside_its_bounds(start):
 def test_many_accepted_mutations_are_never_stuck_and_stay_inside_their_bounds(start):
     for number in range(start, start + 100):
         played(number)
-
-
-def test_mutations_reach_the_checks():
-    found = [examine(number) for number in range(300)]
-    codes = {problem.code for problems in found for problem in problems}
-    assert len(codes) > 30
-    assert any(not problems for problems in found)
 
 
 def test_the_same_number_gives_the_same_example():

@@ -68,7 +68,7 @@ def written(block: Block, desk: Desk) -> Path:
 
 
 def test_every_run_of_plan_review_holds() -> None:
-    holds(PLAN_REVIEW, 40)
+    holds(PLAN_REVIEW, 20)
 
 
 def test_every_run_under_limits_holds(desk: Desk) -> None:
@@ -77,7 +77,7 @@ def test_every_run_under_limits_holds(desk: Desk) -> None:
 
 @pytest.mark.parametrize("block", EXAMPLES)
 def test_every_run_of_the_examples_holds(block: Block, desk: Desk) -> None:
-    holds(written(block, desk), 10)
+    holds(written(block, desk), 5)
 
 
 @pytest.mark.long

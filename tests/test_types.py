@@ -401,7 +401,7 @@ by_reference.n: int, default 3
 """
 KNOWN_OF_INPUT = """
 text: str
-rounds: int, at least 0, at most 5, default 2, How often it may be revised.
+rounds: int, at least 0, at most 2, default 2, How often it may be revised.
 whole_record.name: str
 whole_record.tries: int, default 2
 by_file.id: str

@@ -1,8 +1,9 @@
 """What of ours reads text from outside, and texts that are hard to read.
 
-`python -m tests.hostile.scanners SIZE SECONDS AROUND NAME…` reads them, with so many of the
-beginnings and ends, and dies in the first one that takes more seconds of the processor; what it
-printed last says which one that was.
+`python -m tests.hostile.scanners SIZE SECONDS AROUND EACH NAME…` reads them, with so many of the
+beginnings and ends, each text
+with all of them or, where EACH is `turn`, with the next one; it dies in the first text that takes
+more seconds of the processor, and what it printed last says which one that was.
 """
 
 from __future__ import annotations
@@ -149,16 +150,20 @@ PARSING = ("without_code", "section", "title", "code_blocks", "fields", "json_in
 """Those that read Markdown, which takes some microseconds a character."""
 
 
-def texts(size: int, around: int) -> Iterator[tuple[str, str]]:
-    """Hard texts of about this length, each with what tells it."""
-    for before, behind in AROUND[:around]:
-        for unit in UNITS:
-            yield f"{before!r} {unit!r}… {behind!r}", before + unit * (size // len(unit)) + behind
+def texts(size: int, around: int, turn: int | None = None) -> Iterator[tuple[str, str]]:
+    """Hard texts of about this length, each with what tells it; from a `turn` on each once."""
+    for place, (before, behind) in enumerate(AROUND[:around]):
+        for number, unit in enumerate(UNITS):
+            if turn is None or (turn + number) % around == place:
+                yield (
+                    f"{before!r} {unit!r}… {behind!r}",
+                    before + unit * (size // len(unit)) + behind,
+                )
 
 
-def main(size: int, seconds: float, around: int, names: list[str]) -> None:
-    for name in names:
-        for told, text in texts(size, around):
+def main(size: int, seconds: float, around: int, each: str, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        for told, text in texts(size, around, number if each == "turn" else None):
             print(name, told, flush=True)
             # Its default is to end the process, also in the middle of a pattern.
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
@@ -168,4 +173,4 @@ def main(size: int, seconds: float, around: int, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5:])
