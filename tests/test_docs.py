@@ -28,7 +28,8 @@ from loopkit.language.load import load_text
 from loopkit.language.noun import Noun
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
 from loopkit.language.template.filters import FILTERS, TESTS
-from loopkit.language.validators import Count
+from loopkit.language.validators.pattern import Count
+from loopkit.language.validators.rule import RuleBase
 from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
 
@@ -163,7 +164,7 @@ def key_tables(name: str) -> dict[str, dict[str, str]]:
 TABLES = {name: key_tables(name) for name in ("language", "scenarios")}
 
 
-def section_of(rule: type[d.validators.RuleBase]) -> str:
+def section_of(rule: type[RuleBase]) -> str:
     """The section under Validators whose table has the key by which rules of a kind are known."""
     _, _, under = page("language").partition("\n## Validators\n")
     titles = sections(under.partition("\n## ")[0])

@@ -12,7 +12,8 @@ from jsonschema import Draft7Validator
 from loopkit.document import read
 from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.load import load
-from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, RuleBase
+from loopkit.language.validators import RULE_KINDS, RULE_NOUNS
+from loopkit.language.validators.rule import RuleBase
 from loopkit.proof.outcomes import Anatomy
 from loopkit.proof.outcomes.severity import levels_at, may_warn
 from loopkit.testing.properties.texts import Texts

@@ -18,32 +18,20 @@ from loopkit.language.states.render import RenderState
 from loopkit.language.states.state import WorkingState
 from loopkit.language.states.validate import ValidateState
 from loopkit.language.transitions import ErrorEdge, ErrorTargets, Transition
-from loopkit.language.validators import (
-    Acyclic,
-    AcyclicRule,
-    CommandError,
-    CommandRule,
-    DataFile,
-    FixedRule,
-    JudgeRule,
-    Lookup,
-    LookupRule,
-    MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
-    NotMatchesRule,
-    PythonRule,
-    ReportMap,
-    RequireRule,
-    Rule,
-    SchemaRule,
-    Score,
-    SectionRule,
-    Validator,
-    VerdictCounts,
-    VerdictReading,
-    rules_of,
-)
+from loopkit.language.validators import Rule, Validator, rules_of
+from loopkit.language.validators.acyclic import Acyclic, AcyclicRule
+from loopkit.language.validators.command import CommandError, CommandRule
+from loopkit.language.validators.judge import JudgeRule, Score
+from loopkit.language.validators.length import MaxCharsRule, MinCharsRule
+from loopkit.language.validators.lookup import DataFile, Lookup, LookupRule
+from loopkit.language.validators.pattern import MatchesRule, NotMatchesRule
+from loopkit.language.validators.plugin import PythonRule
+from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.validators.require import RequireRule
+from loopkit.language.validators.rule import FixedRule
+from loopkit.language.validators.schema import SchemaRule
+from loopkit.language.validators.section import SectionRule
+from loopkit.language.validators.verdict import VerdictCounts, VerdictReading
 
 __all__ = [
     "Acyclic",

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from loopkit.language.noun import Id
-from loopkit.language.validators.acyclic import Acyclic, AcyclicRule
-from loopkit.language.validators.command import CommandError, CommandRule
-from loopkit.language.validators.judge import JudgeRule, Score
+from loopkit.language.validators.acyclic import AcyclicRule
+from loopkit.language.validators.command import CommandRule
+from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.length import MaxCharsRule, MinCharsRule
-from loopkit.language.validators.lookup import DataFile, Lookup, LookupRule
-from loopkit.language.validators.pattern import Count, MatchesRule, NotMatchesRule
+from loopkit.language.validators.lookup import LookupRule
+from loopkit.language.validators.pattern import MatchesRule, NotMatchesRule
 from loopkit.language.validators.plugin import PythonRule
-from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.require import RequireRule
 from loopkit.language.validators.rule import FixedRule, RuleBase
 from loopkit.language.validators.schema import SchemaRule
 from loopkit.language.validators.section import SectionRule
-from loopkit.language.validators.verdict import VerdictCounts, VerdictReading
 
 RULE_NOUNS: tuple[type[RuleBase], ...] = (
     MatchesRule,
@@ -81,37 +79,3 @@ ByItem = Annotated[
 def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules of a validator, whichever way it is written."""
     return validator if isinstance(validator, tuple) else (validator,)
-
-
-__all__ = [
-    "RULE_KINDS",
-    "RULE_NOUNS",
-    "Acyclic",
-    "AcyclicRule",
-    "ByItem",
-    "CommandError",
-    "CommandRule",
-    "Count",
-    "DataFile",
-    "FixedRule",
-    "JudgeRule",
-    "Lookup",
-    "LookupRule",
-    "MatchesRule",
-    "MaxCharsRule",
-    "MinCharsRule",
-    "NotMatchesRule",
-    "PythonRule",
-    "ReportMap",
-    "RequireRule",
-    "Rule",
-    "RuleBase",
-    "Rules",
-    "SchemaRule",
-    "Score",
-    "SectionRule",
-    "Validator",
-    "VerdictCounts",
-    "VerdictReading",
-    "rules_of",
-]
