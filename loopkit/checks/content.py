@@ -48,7 +48,7 @@ def _unjudged(subject: Subject, name: str, artifact: str | None) -> str:
     way = state_paths.shortest_path(
         subject.graph,
         name,
-        lambda state: state in subject.machine.finals,
+        lambda state: subject.machine.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
     return f": nothing judges `{artifact}` on the way {state_paths.arrows(way)}" if way else ""
