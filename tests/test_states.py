@@ -88,6 +88,32 @@ def test_what_a_state_leaves_is_known_from_then_on(noun: type[StateBase], desk: 
     assert (("report", "work") in made) == (known.states["work"].judges is not None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("run", "{{ work.exit_code }}{{ work.stderr }}"),
+        ("human", "{{ work.choice }}{{ work.comment }}{{ work.by }}"),
+    ],
+)
+def test_templates_see_what_a_state_leaves_beside_its_artifact(
+    kind: str, said: str, desk: Desk
+) -> None:
+    written = json.loads(machine(STATE_KINDS[kind]))
+    written["states"]["work"]["next"] = "told"
+    written["states"]["told"] = {"render": said, "next": "done"}
+    assert [p.code for p in desk.problems(json.dumps(written)) if p.severity == "error"] == []
+
+
+@pytest.mark.parametrize(("otherwise", "may_miss"), [({}, True), ({"else": "reply"}, False)])
+def test_a_command_that_has_to_write_a_file_may_leave_no_artifact(
+    otherwise: dict[str, str], *, may_miss: bool, desk: Desk
+) -> None:
+    output = {"name": "log", "file": "log.txt", **otherwise}
+    written = json.loads(machine(STATE_KINDS["run"], output=output))
+    del written["states"]["work"]["on_error"], written["states"]["failed"]
+    assert ("content-unhandled" in {p.code for p in desk.problems(json.dumps(written))}) is may_miss
+
+
 @KINDS
 def test_the_proof_knows_how_the_work_of_a_state_ends(noun: type[StateBase], desk: Desk) -> None:
     anatomy = Anatomy.of_machine(graph(noun, desk).machine)

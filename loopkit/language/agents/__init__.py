@@ -11,13 +11,16 @@ from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import ModelAgent
 
 AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent)
-"""Every kind of agent: the one table of them. Without any of their keys it is the first."""
+"""Every kind of agent: the one table of them. What has none of their keys is taken for a model."""
 AGENT_KINDS = {noun.kind: noun for noun in AGENT_NOUNS}
 
 
 def _tag(value: object) -> str:
-    keys = value if isinstance(value, dict) else {getattr(value, "kind", ""): ()}
-    return next((f"<{kind}>" for kind in AGENT_KINDS if kind in keys), f"<{AGENT_NOUNS[0].kind}>")
+    """The tag of the agent that a mapping or an agent object is."""
+    if isinstance(value, AgentBase):
+        return f"<{value.kind}>"
+    keys = value if isinstance(value, dict) else ()
+    return next((f"<{kind}>" for kind in AGENT_KINDS if kind in keys), f"<{ModelAgent.kind}>")
 
 
 if TYPE_CHECKING:
