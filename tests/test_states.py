@@ -104,6 +104,19 @@ def test_templates_see_what_a_state_leaves_beside_its_artifact(
     assert [p.code for p in desk.problems(json.dumps(written)) if p.severity == "error"] == []
 
 
+def test_a_person_edits_an_artifact_that_is_there_and_has_no_fields_then(desk: Desk) -> None:
+    written = json.loads(machine(STATE_KINDS["human"], edit="plan"))
+    states = written["states"]
+    states["draft"]["output"] = {"name": "plan", "fields": {"size": {"match": "two|six"}}}
+    states["work"]["next"] = "told"
+    states["told"] = {"render": "For {{ plan.size | upper }}.", "next": "done"}
+    told = {(problem.code, problem.path) for problem in desk.problems(json.dumps(written))}
+    assert ("may-be-missing", "states.told.render") in told
+    states["work"]["edit"] = "letter"
+    told = {(problem.code, problem.path) for problem in desk.problems(json.dumps(written))}
+    assert ("unknown-artifact", "states.work.edit") in told
+
+
 @pytest.mark.parametrize(("otherwise", "may_miss"), [({}, True), ({"else": "reply"}, False)])
 def test_a_command_that_has_to_write_a_file_may_leave_no_artifact(
     otherwise: dict[str, str], *, may_miss: bool, desk: Desk
