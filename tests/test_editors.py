@@ -323,7 +323,8 @@ def printed(
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-EVENT = Draft7Validator(SCHEMAS["event"]())
+EVENT_SCHEMA = SCHEMAS["event"]()
+EVENT = Draft7Validator(EVENT_SCHEMA)
 
 
 def faults(event: dict[str, Any]) -> list[str]:
@@ -357,11 +358,11 @@ def test_a_reader_of_events_has_to_pass_over_what_a_later_version_adds(
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_the_schema_of_events_knows_every_type_with_its_words(name: str) -> None:
-    schema = SCHEMAS["event"]()
     ways = {
-        way["if"]["properties"]["type"]["const"]: way["then"]["$ref"] for way in schema["allOf"]
+        way["if"]["properties"]["type"]["const"]: way["then"]["$ref"]
+        for way in EVENT_SCHEMA["allOf"]
     }
-    described = schema["definitions"][ways[name].rpartition("/")[2]]
+    described = EVENT_SCHEMA["definitions"][ways[name].rpartition("/")[2]]
     assert described["description"] == EVENTS[name].__doc__
     assert {"seq", "epoch", "time", "type", "version"} <= set(described["required"])
 

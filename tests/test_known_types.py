@@ -179,7 +179,10 @@ def tried(random: Random) -> str:
     return "fits"
 
 
-@pytest.mark.parametrize("share", range(4))
+MANY = (pytest.param(share, marks=pytest.mark.long) for share in range(2, 40))
+
+
+@pytest.mark.parametrize("share", [*range(2), *MANY])
 def test_what_is_known_by_a_schema_is_true_of_all_data_that_fits_it(share: int) -> None:
     became = Counter(tried(Random(f"{share}:{number}")) for number in range(200))
     assert became["fits"] > 60, became
