@@ -117,6 +117,19 @@ def test_a_person_edits_an_artifact_that_is_there_and_has_no_fields_then(desk: D
     assert ("unknown-artifact", "states.work.edit") in told
 
 
+@pytest.mark.parametrize("kind", ["final", "human"])
+@pytest.mark.parametrize("pick", ["last", "best"])
+def test_what_picks_the_best_version_reads_the_reports(kind: str, pick: str, desk: Desk) -> None:
+    written = json.loads(machine(STATE_KINDS["validate"]))
+    states = written["states"]
+    states["done"]["pick"] = pick if kind == "final" else "last"
+    if kind == "human":
+        states["work"]["next"] = "asked"
+        states["asked"] = {**STATE_KINDS["human"].example.state, "pick": pick, "next": "done"}
+    codes = {problem.code for problem in desk.problems(json.dumps(written))}
+    assert ("unread-verdict" in codes) is (pick == "last")
+
+
 @pytest.mark.parametrize(("otherwise", "may_miss"), [({}, True), ({"else": "reply"}, False)])
 def test_a_command_that_has_to_write_a_file_may_leave_no_artifact(
     otherwise: dict[str, str], *, may_miss: bool, desk: Desk

@@ -47,23 +47,30 @@ def _of_states(subject: Subject) -> Iterator[Use]:
 
 
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
-    """The paths of workspaces, which are filled whenever a state works there."""
+    """The paths of workspaces, which are filled whenever a state or a judge works there."""
     for name, state in subject.machine.states.items():
         if state.works_outside:
             for path, text in workspace_of(subject, name):
                 yield Use(path, text, subject.entering[name], name)
+    judges = ((p.judged_at, p.rule.judge) for p in subject.rules if isinstance(p.rule, JudgeRule))
+    for judged_at, judge in judges:
+        for path, text in _workspace(subject, judge):
+            yield from (Use(path, text, subject.entering[name], name) for name in judged_at)
 
 
 def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
     """The path of the workspace in which a state works: its own, its agent's or the machine's."""
-    machine, state = subject.machine, subject.machine.states[name]
-    agent = machine.agent_at(name)
-    places: list[tuple[DocPath, Workspace | None]] = [
-        (("states", name), state.own_workspace),
-        (("agents", state.asks or ""), agent.workspace if agent is not None else None),
-        ((), machine.workspace),
-    ]
-    for path, workspace in places:
+    state = subject.machine.states[name]
+    return _workspace(subject, state.asks, (("states", name), state.own_workspace))
+
+
+def _workspace(
+    subject: Subject, asked: str | None, *own: tuple[DocPath, Workspace | None]
+) -> Iterator[tuple[DocPath, str]]:
+    agent = subject.machine.agents.get(asked or "")
+    of_agent = agent.workspace if agent is not None else None
+    of_machine: tuple[DocPath, Workspace | None] = ((), subject.machine.workspace)
+    for path, workspace in (*own, (("agents", asked or ""), of_agent), of_machine):
         if workspace is not None:
             yield (*path, "workspace", "path"), workspace.path
             return
