@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from loopkit.agents.assignment import (
     Functions,
@@ -27,11 +28,12 @@ from loopkit.drive.advance import advance
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import PostedAnswer, consume
+from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.questions import step_of_answer
-from loopkit.engine.events import HumanAnswer, Resumed, Started, write_event
+from loopkit.engine.events import Claimed, HumanAnswer, Resumed, Started
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState
-from loopkit.journal import Claim, Journal, NewRecord, RunBusy, RunExists
+from loopkit.engine.state import RunState, fold
+from loopkit.journal import Claim, Journal, RunBusy, RunUnreadable, UnknownRun
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
@@ -47,14 +49,9 @@ STATE_FOLDER = ".loopkit"
 class RealClock:
     """The system's time."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
 
 
 class NobodyThere:
@@ -113,6 +110,8 @@ class App:
         self.breakers = breakers or Breakers()
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
+        self._begun: WeakValueDictionary[str, NewClaim] = WeakValueDictionary()
+        """By their ids, runs that were started here and may not be stored yet."""
         self._token = token
         self._redactors: dict[tuple[str, ...], Redact] = {}
         self.functions = functions or {}
@@ -131,7 +130,10 @@ class App:
         script: Script | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> ActiveRun:
-        """A new run, claimed and not yet driven; raises NotRunnable."""
+        """A new run, claimed and not yet driven; raises NotRunnable.
+
+        It is stored with what it does first, before anything is spent.
+        """
         scenario = script.scenario if script else None
         refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
         if is_broken(str(self.folder)):
@@ -142,34 +144,40 @@ class App:
         await self._store(loaded.digest, loaded.resolved)
         if script is not None:
             await self._store(script.digest, script.resolved)
+        machine = loaded.machine.name or "machine"
+        run = await self._new_id(machine)
+        claim = self._begun[run] = NewClaim(self.journal, run, machine, loaded.digest)
+        active = self._active(claim, fold((Claimed(),)), loaded.machine, loaded.digest, scenario)
         started = Started(
-            run="",
-            machine=loaded.machine.name or "machine",
+            run=run,
+            machine=machine,
             definition=loaded.digest,
             script=script.digest if script else None,
             folder=str(self.folder),
             input=dict(inputs),
             limits=dict(limits or {}),
         )
-        at = self.clock.now()
-        claim, started = await self._create_run(started, at)
-        active = await self._active(claim, loaded.machine, scenario)
-        active.tell(Stored(claim.seq, claim.epoch, at, started))
+        active.stage(started)
+        if models_called(active.agents):
+            # The library behind models takes seconds to load, and the run can be seen meanwhile.
+            await active.append()
         return active
 
-    async def _create_run(self, started: Started, at: float) -> tuple[Claim, Started]:
-        """The run under an id that no other one has; among thousands two may well draw the same."""
+    async def _new_id(self, machine: str) -> str:
+        """An id that no other run has; among thousands two may well draw the same."""
         while True:
-            run = f"{started.machine}-{self._token()}"
-            named = started.replace(run=run)
-            record = NewRecord(started.type, at, write_event(named))
-            try:
-                claim = await self.journal.create(
-                    run, machine=named.machine, definition=named.definition, records=[record]
-                )
-            except RunExists:
-                continue
-            return claim, named
+            run = f"{machine}-{self._token()}"
+            if run not in self._begun and await self._is_free(run):
+                return run
+
+    async def _is_free(self, run: str) -> bool:
+        try:
+            await self.journal.read(run)
+        except UnknownRun:
+            return True
+        except RunUnreadable:
+            return False
+        return False
 
     async def _store(self, digest: str, text: str) -> None:
         if digest not in self._stored:
@@ -192,7 +200,7 @@ class App:
         except NotRunnable:
             await claim.release()
             raise
-        active = await self._active(claim, machine, scenario)
+        active = self._active(claim, state, machine, state.definition, scenario)
         if active.state.status == "suspended" or limits:
             await active.append(Resumed(limits=dict(limits or {})))
         return active
@@ -232,7 +240,7 @@ class App:
             # Whoever drove it until now may have cancelled it, or brought it to its end.
             if state.status != "cancelled":
                 refuse_over(state)
-                await consume(await self._active(claim, machine, None))
+                await consume(self._active(claim, state, machine, state.definition, None))
         finally:
             await claim.release()
         return f"run {run} is cancelled"
@@ -285,9 +293,15 @@ class App:
             self._redactors[names] = redactor(os.environ, names)
         return self._redactors[names]
 
-    async def _active(self, claim: Claim, machine: Machine, scenario: Scenario | None) -> ActiveRun:
-        state = await self.state_of(claim.run)
-        engine = self.engine(machine, state.definition)
+    def _active(
+        self,
+        claim: Claim,
+        state: RunState,
+        machine: Machine,
+        digest: str,
+        scenario: Scenario | None,
+    ) -> ActiveRun:
+        engine = self.engine(machine, digest)
         agents = assign_agents(machine, scenario, self.functions, self.clock.sleep)
         if models_called(agents):
             client.preload()

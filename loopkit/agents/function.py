@@ -26,6 +26,9 @@ class FunctionAgentPort:
         self._name = name
         self._price = definition.call_usd
         self._function = function
+        self._call: Callable[[str, Messages], Awaitable[object]] = self._call_in_thread
+        if inspect.iscoroutinefunction(function):
+            self._call = function
 
     async def ready(self) -> None:
         return None
@@ -45,9 +48,7 @@ class FunctionAgentPort:
             raise AgentError("transient" if is_transient else "fatal", message) from error
         return Reply(self._text(said), cost_usd=self._price)
 
-    async def _call(self, prompt: str, messages: Messages) -> object:
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(prompt, messages)
+    async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
         # It may wait for a server, and other runs go on meanwhile.
         said = await asyncio.to_thread(self._function, prompt, messages)
         return await said if inspect.isawaitable(said) else said

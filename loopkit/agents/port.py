@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from loopkit.engine.events import HumanAnswer, Role, Usage
 from loopkit.engine.findings import ErrorClass
@@ -15,17 +15,19 @@ from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
-    """Everything that a call needs, the conversation so far included."""
+    """Everything that a call needs, the conversation so far included.
+
+    Whoever makes the calls numbers it anew for each of them; nobody else changes it.
+    """
 
     agent: str
     place: str

@@ -61,7 +61,8 @@ async def _drive(
     app = App.open(state_folder(), listeners=[watcher.tell], person=person)
     try:
         active = await start(app)
-        watcher.begin(await app.events(active.state.run))
+        if active.claim.seq:
+            watcher.begin(await app.events(active.state.run))
         interruption.watch(active, person, watcher)
         with watcher.running():
             await app.drive(active)

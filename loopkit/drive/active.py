@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
-from loopkit.engine.events import Event, write_event
+from loopkit.engine.events import Event
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState, apply
 from loopkit.journal import Claim, NewRecord
-from loopkit.journal.storable import refuse_text
+from loopkit.journal.storable import LONG_TEXT, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 
@@ -32,8 +32,7 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """An event as the journal keeps it."""
 
     seq: int
@@ -72,9 +71,6 @@ class ActiveRun:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _staged: list[tuple[Event, str]] = field(default_factory=list)
     """Events with their stored form."""
-    _append_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held from looking at the limits to the intent that reserves in them."""
 
     @cached_property
     def folder(self) -> Path:
@@ -84,7 +80,8 @@ class ActiveRun:
     @property
     def limits(self) -> Mapping[str, Any]:
         """The limits in force: the machine's, and those raised since."""
-        return {**self.program.limits, **self.state.limits}
+        raised = self.state.limits
+        return {**self.program.limits, **raised} if raised else self.program.limits
 
     def stop(self) -> None:
         """Stop after the step in hand, or at once where it only waits for its next try."""
@@ -120,25 +117,28 @@ class ActiveRun:
         self.state = step.run
 
     def _stage(self, events: Sequence[Event]) -> None:
-        written = [(event, write_event(event)) for event in events]
-        for event, data in written:
-            refuse_text(f"the record `{event.type}`", data)
-        self._staged.extend(written)
+        written: list[tuple[Event, str]] = []
+        for event in events:
+            data = event.to_json()
+            if len(data) > LONG_TEXT:
+                refuse_text(f"the record `{event.type}`", data)
+            written.append((event, data))
+        self._staged += written
 
     async def append(self, *events: Event, consumes: Sequence[str] = ()) -> None:
         """Make events durable, together with those staged before."""
-        async with self._append_lock:
+        if events:
             self.stage(*events)
-            batch, self._staged = self._staged, []
-            if not batch and not consumes:
-                return
-            at = self.clock.now()
-            records = [NewRecord(event.type, at, data) for event, data in batch]
-            # Nothing comes after the end: the same commit lets go of the run.
-            seq = await self.claim.append(records, consumes, releases=self.state.is_over)
-        first = seq - len(batch) + 1
-        for number, (event, _) in enumerate(batch, first):
-            self.tell(Stored(number, self.claim.epoch, at, event))
+        batch, self._staged = self._staged, []
+        if not batch and not consumes:
+            return
+        at = self.clock.now()
+        records = [NewRecord(event.type, at, data) for event, data in batch]
+        # Nothing comes after the end: the same commit lets go of the run.
+        seq = await self.claim.append(records, consumes, releases=self.state.is_over)
+        if self.listeners:
+            for number, (event, _) in enumerate(batch, seq - len(batch) + 1):
+                self.tell(Stored(number, self.claim.epoch, at, event))
 
     def tell(self, stored: Stored) -> None:
         """Show an event that is durable to whoever watches."""

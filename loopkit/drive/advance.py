@@ -75,7 +75,8 @@ async def _advance(active: ActiveRun) -> None:
             return await interrupt(active)
         if active.state.status == "waiting" and not await take_answer(active):
             return None
-        await ask_about_doubt(active)
+        if active.state.doubts:
+            await ask_about_doubt(active)
         if active.state.status == "running":
             await turn(active)
     return None
@@ -192,8 +193,7 @@ def calls_at_once(active: ActiveRun) -> bool:
     Then the macrostep that entered it is written with that intent: one commit
     for both, and still before anything is spent or judged.
     """
-    state = active.program.machine.states.get(active.state.state)
-    return active.state.status == "running" and isinstance(state, AgentState | CommandState)
+    return active.state.status == "running" and active.state.state in active.program.graph.calling
 
 
 async def perform(active: ActiveRun, name: str, state: State) -> Worked:

@@ -6,14 +6,14 @@ that may have been made is in doubt, and its policy decides.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
+from loopkit.drive.deadline import within
 from loopkit.drive.limits import LimitReached, refuse_beyond, time_left
 from loopkit.drive.retries import CallFailed, TryFailed, seconds_to_next_try
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
@@ -42,7 +42,7 @@ async def no_files() -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallSeries:
     """What all calls for one piece of work have in common."""
 
@@ -54,7 +54,7 @@ class CallSeries:
     retry: Retry
     timeout_s: float
     quote: Callable[[Request], Usage]
-    ask: Callable[[Request], Awaitable[Reply]]
+    ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Written] = Written
     """What the call left in its output file, where the output is a file."""
     files: Callable[[], Awaitable[str]] = no_files
@@ -88,9 +88,8 @@ async def call(
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
     """
-    task = active.state.tasks.get(work.task)
-    await _take_up_tries(active, work, task)
-
+    if (task := active.state.tasks.get(work.task)) or active.state.refused:
+        await _take_up_tries(active, work, task)
     while True:
         try:
             replied = await _try(active, work, request)
@@ -149,12 +148,12 @@ def _after(message: str, tries: int) -> str:
 
 async def _try(active: ActiveRun, work: CallSeries, request: Request) -> Replied:
     """One try; raises TryFailed, CallFailed and LimitReached."""
-    await _wait_for_breaker(active, work)
+    if work.provider:
+        await _wait_for_breaker(active, work)
     try:
         await work.ready()
-        intent, deadline_s = await _intend(active, work, request)
-        request = _number_call(active, work, request, key=intent.key, deadline_s=deadline_s)
-        replied = await _make(active, work, request, deadline_s)
+        await active.append(_intend(active, work, request))
+        replied = await _make(active, work, request)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
             active.breakers.record_failure(work.provider, active.clock.monotonic())
@@ -164,14 +163,13 @@ async def _try(active: ActiveRun, work: CallSeries, request: Request) -> Replied
     except BaseException:
         active.breakers.release_probe(work.provider)
         raise
-    active.breakers.record_answer(work.provider)
+    if work.provider:
+        active.breakers.record_answer(work.provider)
     return replied
 
 
 async def _wait_for_breaker(active: ActiveRun, work: CallSeries) -> None:
     """Wait while the provider is left alone; raises CallFailed where that takes too long."""
-    if not work.provider:
-        return
     while (wait_s := active.breakers.seconds_to_wait(work.provider, active.clock.monotonic())) > 0:
         until = active.clock.now() + wait_s
         failures = active.breakers.failures(work.provider)
@@ -190,63 +188,62 @@ async def _wait_for_breaker(active: ActiveRun, work: CallSeries) -> None:
         await active.pause(wait_s)
 
 
-async def _intend(active: ActiveRun, work: CallSeries, request: Request) -> tuple[Intended, float]:
-    """Reserve the call's maximum and write down that it is about to be made."""
-    async with active.reserving:
-        task = active.state.tasks.get(work.task)
-        try:
-            reserved = work.quote(_number_call(active, work, request))
-        except AgentError as error:
-            raise CallFailed(error.error_class, error.message) from error
-        try:
-            refuse_beyond(active.limits, active.state.committed, reserved)
-        except LimitReached as reached:
-            reached.call = RefusedCall(
-                agent=work.agent, place=work.place, task=work.task, reserved=reserved
-            )
-            raise
-        left = time_left(active.limits, active.state.committed)
-        deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
-        intent = Intended(
-            key=f"{active.state.run}:{work.task}:{(task.sent if task else 0) + 1}",
-            task=work.task,
-            state=active.state.state,
-            visit=active.state.visit,
-            role=work.role,
-            agent=work.agent,
-            place=work.place,
-            opinion=work.opinion,
-            prompt=request.prompt,
-            model=request.model,
-            deadline_s=deadline_s,
-            reserved=reserved,
+def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
+    """What says that the call is about to be made, with its maximum reserved.
+
+    From looking at the limits until this is staged nobody else may have the turn, so that
+    concurrent judges can't overshoot a limit together.
+    """
+    run, task = active.state, active.state.tasks.get(work.task)
+    _number_call(active, work, task, request)
+    try:
+        reserved = work.quote(request)
+    except AgentError as error:
+        raise CallFailed(error.error_class, error.message) from error
+    limits, committed = active.limits, run.committed
+    try:
+        refuse_beyond(limits, committed, reserved)
+    except LimitReached as reached:
+        reached.call = RefusedCall(
+            agent=work.agent, place=work.place, task=work.task, reserved=reserved
         )
-        await active.append(intent)
-    return intent, deadline_s
-
-
-def _number_call(active: ActiveRun, work: CallSeries, request: Request, **sent: Any) -> Request:
-    """The request with the place of this call among all of the agent's, and what was `sent`."""
-    known, asked, asked_at = active.state.tasks, active.state.asked, active.state.asked_at
-    task = known.get(work.task)
-    open_calls = sum(call.task == work.task for call in active.state.open_calls.values())
-    return replace(
-        request,
-        task_index=task.index if task else asked.get(work.agent, 0),
-        place_index=task.place_index if task else asked_at.get((work.agent, work.place), 0),
-        call_index=task.settled if task else 0,
-        lost_index=task.sent - task.settled - open_calls if task else 0,
-        **sent,
+        raise
+    left = time_left(limits, committed)
+    request.deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
+    request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}"
+    return Intended(
+        key=request.key,
+        task=work.task,
+        state=run.state,
+        visit=run.visit,
+        role=work.role,
+        agent=work.agent,
+        place=work.place,
+        opinion=work.opinion,
+        prompt=request.prompt,
+        model=request.model,
+        deadline_s=request.deadline_s,
+        reserved=reserved,
     )
 
 
-async def _make(
-    active: ActiveRun, work: CallSeries, request: Request, deadline_s: float
-) -> Replied:
-    started = active.clock.monotonic()
+def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request: Request) -> None:
+    """Give a request the place of its next call among all of the agent's."""
+    state = active.state
+    if task is None:
+        request.task_index = state.asked.get(work.agent, 0)
+        request.place_index = state.asked_at.get((work.agent, work.place), 0)
+        return
+    open_calls = sum(call.task == work.task for call in state.open_calls.values())
+    request.task_index, request.place_index = task.index, task.place_index
+    request.call_index = task.settled
+    request.lost_index = task.sent - task.settled - open_calls
+
+
+async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replied:
+    started, deadline_s = active.clock.monotonic(), request.deadline_s
     try:
-        async with asyncio.timeout(deadline_s):
-            reply = await work.ask(request)
+        reply = await within(deadline_s, work.ask(request))
     except TimeoutError as error:
         message = f"no answer within {deadline_s:g} s"
         late = AgentError("transient", message, charged=True)
@@ -262,19 +259,21 @@ async def _make(
         spent_s = active.clock.monotonic() - started
         raise TryFailed(error, message, request.key, spent_s) from error
     spent_s = active.clock.monotonic() - started
-    written = _storable(active, work.written())
+    written = work.written()
+    if written.text is not None:
+        written = _storable(active, written.text)
     text = _kept(active, reply.text)
     is_cut = work.role != "run" and not is_answer(text)
     return Replied(
         key=request.key,
-        text=shortened(text) if is_cut else _output(text),
-        said=tuple(_kept(active, message) for message in reply.said),
+        text=shortened(text) if is_cut else text if work.role != "run" else _output(text),
+        said=tuple([_kept(active, message) for message in reply.said]) if reply.said else (),
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
         exit_code=reply.exit_code,
-        stderr=_output(_kept(active, reply.stderr)),
-        session=_session(reply.session),
-        model=_kept(active, reply.model[:LONGEST_NAME]),
+        stderr=_output(_kept(active, reply.stderr)) if reply.stderr else "",
+        session=None if reply.session is None else _session(reply.session),
+        model=_kept(active, reply.model[:LONGEST_NAME]) if reply.model else "",
         artifact_text=written.text,
         artifact_fault=written.fault,
         workspace=storable(reply.workspace) or await work.files(),
@@ -284,14 +283,12 @@ async def _make(
 
 def _kept(active: ActiveRun, text: str) -> str:
     """A text from outside as it may be stored."""
-    return storable(active.redact(text))
+    return storable(active.redact(text)) if text else ""
 
 
-def _storable(active: ActiveRun, written: Written) -> Written:
+def _storable(active: ActiveRun, text: str) -> Written:
     """What the output file holds as it may be stored; too much of it is a fault."""
-    if written.text is None:
-        return written
-    text = _kept(active, written.text)
+    text = _kept(active, text)
     if fits(text):
         return Written(text)
     most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
@@ -303,9 +300,9 @@ def _output(text: str) -> str:
     return text if fits(text) else shortened(text)
 
 
-def _session(named: str | None) -> str | None:
+def _session(named: str) -> str | None:
     """The session that a program names; of one that is no name nothing is known."""
-    return None if named is None or len(named) > LONGEST_NAME else storable(named)
+    return None if len(named) > LONGEST_NAME else storable(named)
 
 
 def _failed(
@@ -330,16 +327,12 @@ def _usage(work: CallSeries, tokens: int, cost_usd: float | None, spent_s: float
     return Usage(agent_calls=calls, tokens=tokens, cost_usd=cost_usd, time_s=spent_s)
 
 
-def conversation(system: str, told: Sequence[Exchange], prompt: str) -> tuple[Message, ...]:
+def conversation(system: str, told: Sequence[Exchange], prompt: str) -> list[Message]:
     """The messages of a call: the system prompt, the turns so far, the new prompt."""
-    head = (Message("system", system),) if system else ()
-    turns = tuple(
-        message
-        for exchange in told
-        for message in (
-            Message("user", or_empty(exchange.prompt)),
-            # Some providers refuse a conversation in which somebody says nothing.
-            Message("assistant", or_empty(exchange.reply.text)),
-        )
-    )
-    return (*head, *turns, Message("user", or_empty(prompt)))
+    messages = [Message("system", system)] if system else []
+    for exchange in told:
+        messages.append(Message("user", or_empty(exchange.prompt)))
+        # Some providers refuse a conversation in which somebody says nothing.
+        messages.append(Message("assistant", or_empty(exchange.reply.text)))
+    messages.append(Message("user", or_empty(prompt)))
+    return messages

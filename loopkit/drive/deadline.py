@@ -1,29 +1,37 @@
-"""The deadline of rules: judging takes no longer than what is left of the run's time."""
+"""Deadlines: how long a call may take, and rules out of what is left of the run's time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Generator
+from typing import Any, Generic, TypeVar
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import LimitReached, time_left
 
+T = TypeVar("T")
 
-@asynccontextmanager
-async def limit_time(active: ActiveRun) -> AsyncIterator[None]:
-    """While rules judge: whatever runs when the time is over is ended; raises LimitReached.
+
+async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
+    """What rules come to. They are ended when the time is over; raises LimitReached.
 
     A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.
-    Where the run went on behind a limit it may judge to its end.
+    Where the run went on behind a limit they may judge to their end.
     """
     is_over = active.state.then_used
-    left_s = None if is_over else time_left(active.limits, active.state.committed)
+    limits = active.limits
+    if is_over or limits.get("time") is None:
+        return await judging
+    try:
+        left_s = time_left(limits, active.state.committed)
+    except LimitReached:
+        judging.close()
+        raise
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
     try:
         async with deadline:
-            yield
+            judged = await judging
     except TimeoutError as error:
         if not deadline.expired():
             raise
@@ -31,6 +39,43 @@ async def limit_time(active: ActiveRun) -> AsyncIterator[None]:
     spent_s = active.clock.monotonic() - started
     if left_s is not None and spent_s >= left_s:
         raise _reached(active, spent_s)
+    return judged
+
+
+async def within(seconds: float, asked: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns; raises TimeoutError where that takes longer.
+
+    It runs up to its first wait before any timer is set: what is there at once needs none.
+    """
+    try:
+        waited_for = asked.send(None)
+    except StopIteration as ended:
+        answer: T = ended.value
+        return answer
+    async with asyncio.timeout(seconds):
+        return await _Waiting(asked, waited_for)
+
+
+class _Waiting(Generic[T]):
+    """A coroutine that waits for something, to be awaited like one that has not begun."""
+
+    def __init__(self, begun: Coroutine[Any, Any, T], waited_for: object) -> None:
+        self._begun = begun
+        self._waited_for = waited_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        waited_for = self._waited_for
+        while True:
+            try:
+                try:
+                    sent = yield waited_for
+                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                    waited_for = self._begun.throw(error)
+                else:
+                    waited_for = self._begun.send(sent)
+            except StopIteration as ended:
+                answer: T = ended.value
+                return answer
 
 
 def _reached(active: ActiveRun, spent_s: float) -> LimitReached:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from loopkit.drive.active import ActiveRun
+from loopkit.engine.rounds import Round
 from loopkit.language import Agent, ModelAgent
+from loopkit.machine.graph import Edge
 
 
 def model_for(active: ActiveRun, agent: Agent, author: str) -> str:
@@ -12,8 +17,9 @@ def model_for(active: ActiveRun, agent: Agent, author: str) -> str:
         return ""
     if len(agent.model) == 1:
         return agent.model[0]
-    climbed = _stalls(active, author) if agent.climb == "stall" else _revisions(active, author)
-    return agent.model[min(climbed, len(agent.model) - 1)]
+    top = len(agent.model) - 1
+    ways = _stalls(active, author) if agent.climb == "stall" else _revisions(active, author)
+    return agent.model[sum(1 for _ in islice(ways, top))]
 
 
 def provider_of(agent: Agent, model: str) -> str:
@@ -23,11 +29,13 @@ def provider_of(agent: Agent, model: str) -> str:
     return agent.base_url or model.partition("/")[0]
 
 
-def _revisions(active: ActiveRun, author: str) -> int:
-    edges = (active.program.graph.by_id[edge] for edge in active.state.route)
-    return sum(edge.back and edge.target == author for edge in edges)
+def _revisions(active: ActiveRun, author: str) -> Iterator[Edge]:
+    """The revisions of an author's work so far."""
+    edges = (active.program.graph.by_id[edge] for edge in reversed(active.state.route))
+    return (edge for edge in edges if edge.back and edge.target == author)
 
 
-def _stalls(active: ActiveRun, author: str) -> int:
-    rounds = active.state.rounds
-    return sum(r.report.stalled and r.judged.author == author for r in rounds)
+def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
+    """The rounds in which it made no progress."""
+    rounds = reversed(active.state.rounds)
+    return (r for r in rounds if r.report.stalled and r.judged.author == author)

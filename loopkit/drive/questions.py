@@ -47,8 +47,8 @@ def _settle_doubt(question: Waiting, answer: HumanAnswer) -> Settled:
 
 
 async def ask_about_doubt(active: ActiveRun) -> None:
-    """Ask a person about the first call in doubt, if there is one and nothing else is asked."""
-    if active.state.status != "running" or not active.state.doubts:
+    """Ask a person about the first call in doubt, if nothing else is asked."""
+    if active.state.status != "running":
         return
     key, intent = next(iter(active.state.doubts.items()))
     await active.append(

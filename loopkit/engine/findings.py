@@ -74,8 +74,12 @@ class Answer(Record, frozen=True, kw_only=True):
 
 def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
     """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
-    blocking = [finding.blocking for finding in findings]
-    return "fail" if any(blocking) else "warn" if blocking else "pass"
+    verdict: Literal["pass", "warn"] = "pass"
+    for finding in findings:
+        if finding.blocking:
+            return "fail"
+        verdict = "warn"
+    return verdict
 
 
 def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
@@ -120,12 +124,12 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.blocking)
+        return tuple([finding for finding in self.findings if finding.blocking])
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if not finding.blocking)
+        return tuple([finding for finding in self.findings if not finding.blocking])
 
     @property
     def regressed(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.status == "regressed")
+        return tuple([finding for finding in self.findings if finding.status == "regressed"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from loopkit.text import composed
 
@@ -15,6 +15,9 @@ _LINE = re.compile(
     r"\b(?:(?:at|on|in|near)\s+)?(?:lines?|columns?|col\.?)\s*\d+(?:\s*(?:[-–,]|to|and)\s*\d+)*"
 )
 _LINE_AFTER_FILE = re.compile(r"(?<=\w)(\.\w{1,8}):\d+(?:[:-]\d+)*")
+
+REMEMBERED_CHARS = 1000
+"""Of a finding whose id is remembered: a few words, not a text of megabytes."""
 
 OF_ARTIFACT = "artifact"
 """Stands for the validator of what is wrong with an artifact, whoever looks at it."""
@@ -39,7 +42,16 @@ def finding_id(validator: str, rule: str, location: str, message: str) -> str:
     only moved down the text keeps its id. All other numbers count: "Task 2" is not "Task 3", and
     `nodes[2]` not `nodes[3]`.
     """
+    is_short = len(location) + len(message) <= REMEMBERED_CHARS
+    return (_remembered_id if is_short else _finding_id)(validator, rule, location, message)
+
+
+def _finding_id(validator: str, rule: str, location: str, message: str) -> str:
     return _digest([validator, rule, _normalised(location), _normalised(message)])
+
+
+_remembered_id = lru_cache(maxsize=1024)(_finding_id)
+"""The same, because defects come again from round to round and from run to run."""
 
 
 def finding_ids(
@@ -51,12 +63,12 @@ def finding_ids(
     its id, the first two keep theirs. With `shares_keys` one key is one defect whichever validator
     names it.
     """
-    seen: Counter[str] = Counter()
+    seen: dict[str, int] = {}
     ids = []
     for defect in defects:
         scope = "" if defect.key and shares_keys else validator
         first = _id(scope, defect)
-        seen[first] += 1
+        seen[first] = seen.get(first, 0) + 1
         ids.append(first if seen[first] == 1 else _id(scope, defect, f"#{seen[first]}"))
     return ids
 

@@ -7,7 +7,7 @@ network, so that the same work always gives the same events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from loopkit.engine.events import (
     Artifact,
@@ -23,7 +23,6 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
-from loopkit.engine.ledger import best_round
 from loopkit.engine.state import RunState, apply
 from loopkit.engine.template_values import (
     attempt_of,
@@ -85,35 +84,43 @@ class Engine:
         step.add(work)
         facts = self.facts(step.run, work)
         candidates = self.program.graph.on(run.state, work.outcome)
-        bits = tuple(self.is_enabled(step.run, edge, facts) for edge in candidates)
+        bits = tuple([self.is_enabled(step.run, edge, facts) for edge in candidates])
         if work.outcome != "done" and not any(bits):
             return suspend(run, work)
         edge = self._decider.decide(run.state, work.outcome, bits)
-        if restored := self._restored(run, edge):
+        if not edge.back and (restored := self._restored(run)):
             work = work.replace(restored=restored)
             step = Macrostep(run)
             step.add(work)
-        recorded = self._recorded(facts, work, candidates)
+        recorded = self._recorded(facts, work)
         step.add(self._decided(step.run, work, edge, recorded, bits))
-        self._emit(step, edge.emit, run.state, self._attempt(step.run))
+        if edge.emit is not None:
+            self._emit(step, edge.emit, run.state, self._attempt(step.run))
         self._enter(step, edge.target, edge.id, now)
         return step
 
     def facts(self, run: RunState, work: Worked | None) -> Facts:
         """Everything that the guards of the active state read, under dotted names."""
         read = self.program.sources_read[run.state]
-        own = work.facts if work else {}
+        facts = self._facts_elsewhere(run, read) if read else {}
+        own = flat_facts(work.facts) if work else {}
+        if run.state in read:
+            facts |= {f"{run.state}.{name}": value for name, value in own.items()}
+        facts |= own
         # An answer that is only looked at counts as given, as it will when its edge is taken.
-        looked_at = 1 if work is None else 0
-        counted = {"attempt": self._attempt(run) + looked_at} | self._revisions(run)
-        others = {s: run.facts[s] for s in run.facts if s in read and s != run.state}
-        known = flat_facts({**others, run.state: own})
+        facts["attempt"] = self._attempt(run) + (work is None)
+        self._add_revisions(run, facts)
+        return facts
+
+    def _facts_elsewhere(self, run: RunState, read: frozenset[str]) -> Facts:
+        """The facts of other states, reports and inputs that guards of the active state read."""
+        known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
         if "reports" in read:
             reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
             known |= flat_facts(reports, "reports.")
         if "input" in read:
             known |= facts_of(run.input, self.program.input_type, "input.")
-        return {**known, **flat_facts(own), **counted}
+        return known
 
     def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
         """Whether an edge can be taken: guard, room, and whether the verdict allows revising."""
@@ -125,9 +132,10 @@ class Engine:
         return predicate is None or predicate(facts)
 
     def has_room(self, run: RunState, edge: Edge) -> bool:
-        return all(
-            run.counters.get(counter, 0) < self._cap(run, counter) for counter in edge.counters
-        )
+        for counter in edge.counters:
+            if run.counters.get(counter, 0) >= self._cap(run, counter):
+                return False
+        return True
 
     def closed_choices(self, run: RunState) -> tuple[Choice, ...]:
         """The choices of the active human state, each with the reason where it is closed."""
@@ -192,44 +200,43 @@ class Engine:
         return f"all {cap} revisions{of_run} are used up"
 
     def _cap(self, run: RunState, counter: str) -> int:
-        raised = run.limits.get("total_revisions") if counter == TOTAL else None
-        return (
-            raised
-            if isinstance(raised, int)
-            else cap_value(self.program.graph.caps[counter], run.input)
-        )
+        if counter == TOTAL and isinstance(raised := run.limits.get("total_revisions"), int):
+            return raised
+        bound = self.program.graph.caps[counter]
+        return bound if isinstance(bound, int) else cap_value(bound, run.input)
 
     def _may_revise(self, run: RunState, edge: Edge) -> bool:
-        judged_here = isinstance(self.program.machine.states[edge.source], ValidateState)
-        if not judged_here or edge.event != "done":
+        if edge.event != "done" or edge.source not in self.program.graph.judged_at:
             return True
         return run.reports[edge.source].verdict == "fail"
 
     def _attempt(self, run: RunState) -> int:
-        state = self.program.machine.states[run.state]
-        if isinstance(state, ValidateState):
-            artifact = run.artifacts.get(state.validate_)
-            return artifact.attempt if artifact else 0
-        return run.attempts.get(run.state, 0)
+        judged = self.program.graph.judged_at.get(run.state)
+        if judged is None:
+            return run.attempts.get(run.state, 0)
+        artifact = run.artifacts.get(judged)
+        return artifact.attempt if artifact else 0
 
-    def _revisions(self, run: RunState) -> Facts:
+    def _add_revisions(self, run: RunState, facts: Facts) -> None:
         edges = self.program.graph.revise_edges[run.state]
         if not edges:
-            return {}
-        counted: Facts = {"cap_reached": not any(self.has_room(run, edge) for edge in edges)}
-        if len(edges) == 1:
+            return
+        if len(edges) > 1:
+            facts["cap_reached"] = not any(self.has_room(run, edge) for edge in edges)
+        else:
             counter = edges[0].counters[0]
-            counted["revisions"] = run.counters.get(counter, 0)
-            counted["max_revisions"] = self._cap(run, counter)
-        return counted
+            facts["cap_reached"] = not self.has_room(run, edges[0])
+            facts["revisions"] = run.counters.get(counter, 0)
+            facts["max_revisions"] = self._cap(run, counter)
 
-    def _recorded(self, facts: Facts, work: Worked, candidates: Sequence[Edge]) -> Facts:
+    def _recorded(self, facts: Facts, work: Worked) -> Facts:
         """What the work left, and what the guards of its edges could read of the rest."""
-        read = frozenset[str]().union(
-            *(self.program.guard_names.get(edge.id, frozenset()) for edge in candidates)
-        )
-        names = {*work.facts, *COUNTED, *read}
-        return {name: facts[name] for name in facts if name in names}
+        read = self.program.names_read.get((work.state, work.outcome), frozenset())
+        return {
+            name: value
+            for name, value in facts.items()
+            if name in work.facts or name in COUNTED or name in read
+        }
 
     def _decided(
         self, run: RunState, work: Worked, edge: Edge, facts: Facts, bits: tuple[bool, ...]
@@ -242,12 +249,10 @@ class Engine:
             bits=bits,
             spends=edge.counters,
             resets=edge.resets,
-            feedback=self._feedback(run, work, edge),
+            feedback=self._feedback(run, work, edge) if edge.back else (),
         )
 
     def _feedback(self, run: RunState, work: Worked, edge: Edge) -> tuple[Feedback, ...]:
-        if not edge.back:
-            return ()
         counter = edge.counters[0]
         reset = 0 if counter in edge.resets else run.counters.get(counter, 0)
         revision, cap = reset + 1, self._cap(run, counter)
@@ -279,17 +284,16 @@ class Engine:
             return run.artifacts[source.validate_].author
         return run.last_report.author if run.last_report else edge.target
 
-    def _emit(self, step: Macrostep, name: str | None, state: str, attempt: int) -> None:
-        if name is not None:
-            found = tuple(open_findings(self.program, step.run))
-            step.add(Emitted(name=name, state=state, attempt=attempt, findings=found))
+    def _emit(self, step: Macrostep, name: str, state: str, attempt: int) -> None:
+        found = tuple(open_findings(self.program, step.run))
+        step.add(Emitted(name=name, state=state, attempt=attempt, findings=found))
 
-    def _restored(self, run: RunState, edge: Edge) -> dict[str, Artifact]:
+    def _restored(self, run: RunState) -> dict[str, Artifact]:
         """The best round's artifacts, where a person was shown them and goes forward."""
         state = self.program.machine.states[run.state]
-        if edge.back or not isinstance(state, HumanState) or state.pick != "best":
+        if not isinstance(state, HumanState) or state.pick != "best":
             return {}
-        best = best_round(run, None)
+        best = run.best_round()
         return dict(best.snapshot) if best else {}
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
@@ -299,8 +303,9 @@ class Engine:
         if isinstance(state, FinalState):
             step.add(self._finished(run, target, state))
             return
-        # Of a state it is the attempt that begins, not the one before it.
-        self._emit(step, state.emit, target, attempt_of(self.program, run))
+        if state.emit is not None:
+            # Of a state it is the attempt that begins, not the one before it.
+            self._emit(step, state.emit, target, attempt_of(self.program, run))
         if isinstance(state, HumanState):
             step.add(self._question(run, target, state, now))
 
@@ -321,13 +326,13 @@ class Engine:
         state = self.program.machine.states[run.state]
         if not isinstance(state, HumanState):
             return {}, None
-        best = best_round(run, None) if state.pick == "best" else None
+        best = run.best_round() if state.pick == "best" else None
         current, report = (best.snapshot, best.report) if best else (run.artifacts, run.last_report)
         artifacts = {name: current[name] for name in state.show if name in current}
         return artifacts, report if "report" in state.show else None
 
     def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
-        best = best_round(run, state.of) if state.pick == "best" else None
+        best = run.best_round(state.of) if state.pick == "best" else None
         current = best.snapshot if best else run.artifacts
         picked = {name: current[name] for name in state.result if name in current}
         return Finished(

@@ -12,8 +12,11 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What all records have in common."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What all records have in common.
+
+    They hold data and each other, but never themselves, so that Python need not look for circles.
+    """
 
     def replace(self, **changes: object) -> Self:
         """The same record with other values in some keys."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -30,7 +29,9 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
+from loopkit.engine.log import Log
 from loopkit.engine.records import Record
+from loopkit.engine.rounds import Earlier, Round, Rounds
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
@@ -66,38 +67,6 @@ class Task(Record, frozen=True, kw_only=True):
     """The last try, where it failed."""
 
 
-@dataclass(frozen=True)
-class Round:
-    """One complete report and the artifacts as they were then.
-
-    What later rounds compare themselves with is made once.
-    """
-
-    report: Report
-    judged: Artifact
-    snapshot: Mapping[str, Artifact]
-
-    @cached_property
-    def attempt(self) -> tuple[str, int]:
-        """Which attempt was judged: of whom, and its number."""
-        return self.judged.author, self.judged.attempt
-
-    @cached_property
-    def ids(self) -> frozenset[str]:
-        """Of everything that was found."""
-        return frozenset(finding.id for finding in self.report.findings)
-
-    @cached_property
-    def blocking_ids(self) -> frozenset[str]:
-        return frozenset(finding.id for finding in self.report.blocking)
-
-    @cached_property
-    def blocked_by(self) -> object:
-        """What blocked; equal to nothing else where one id stands for whatever fails."""
-        is_identified = all(finding.identified for finding in self.report.blocking)
-        return self.blocking_ids if is_identified else object()
-
-
 @dataclass
 class RunState:
     """Where a run stands. `apply` changes it, and nobody else."""
@@ -122,7 +91,10 @@ class RunState:
     """What each state's last completed work left for guards."""
     reports: dict[str, Report] = field(default_factory=dict)
     last_report: Report | None = None
-    rounds: list[Round] = field(default_factory=list)
+    rounds: Log[Round] = field(default_factory=Log)
+    """Of all validate states, oldest first."""
+    rounds_at: dict[str, Rounds] = field(default_factory=dict, compare=False)
+    """The same of each validate state."""
     pending: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
     """Feedback that waits for the state it is addressed to."""
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -134,17 +106,17 @@ class RunState:
     """Intended, and neither answered nor failed nor in doubt."""
     doubts: dict[str, Intended] = field(default_factory=dict)
     """In doubt, and waiting for a person's word."""
-    refused: set[str] = field(default_factory=set)
+    refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
     baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = field(default_factory=dict)
     """By state and validator, then by rule: the ids of what its command found at first."""
-    conversations: dict[str, tuple[Exchange, ...]] = field(default_factory=dict)
+    conversations: dict[str, Log[Exchange]] = field(default_factory=dict)
     """All committed exchanges of each authoring state."""
     usage: Usage = Usage()
     limits: dict[str, Any] = field(default_factory=dict)
     """Limits that were raised since the start."""
     then_used: bool = False
-    route: list[str] = field(default_factory=list)
+    route: Log[str] = field(default_factory=Log)
     """The edges taken, in order."""
     question: Waiting | None = None
     suspended: Suspended | None = None
@@ -157,11 +129,21 @@ class RunState:
         return self.finished is not None or self.status == "cancelled"
 
     def copy(self) -> RunState:
-        """A state of its own; what it holds is never changed, so that it may be shared."""
+        """A state behind which work may complete; this one stays as it is.
+
+        What only calls change is shared: of a macrostep's events none does.
+        """
         other = object.__new__(RunState)
         other.__dict__.update(self.__dict__)
-        for name in _OWN:
-            setattr(other, name, getattr(self, name).copy())
+        other.visits = self.visits.copy()
+        other.attempts = self.attempts.copy()
+        other.counters = self.counters.copy()
+        other.artifacts = self.artifacts.copy()
+        other.answers = self.answers.copy()
+        other.facts = self.facts.copy()
+        other.reports = self.reports.copy()
+        other.rounds_at = self.rounds_at.copy()
+        other.pending = self.pending.copy()
         return other
 
     @property
@@ -172,6 +154,17 @@ class RunState:
             total = total.plus(intent.reserved)
         return total
 
+    def rounds_before(self, state: str, artifact: Artifact) -> Earlier:
+        """The rounds of a validate state before the one that judges this attempt."""
+        rounds = self.rounds_at.get(state) or Rounds()
+        return rounds.before((artifact.author, artifact.attempt))
+
+    def best_round(self, of: str | None = None) -> Round | None:
+        """The best complete round: of the state named, else of the last validated one."""
+        state = of or (self.rounds[-1].report.state if self.rounds else None)
+        rounds = self.rounds_at.get(state) if state else None
+        return rounds.best() if rounds else None
+
     def runs_of(self, state: str) -> int:
         """How often the command of a `run` state came to an end, with a result or without."""
         tasks = (t for key, t in self.tasks.items() if t.agent == state and key.endswith(":run"))
@@ -179,10 +172,7 @@ class RunState:
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
-        return "\n\n".join(feedback.text for feedback in self.pending.get(state, ()))
-
-
-_OWN = tuple(f.name for f in fields(RunState) if f.default_factory is not MISSING)
+        return "\n\n".join([feedback.text for feedback in self.pending.get(state, ())])
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -242,8 +232,8 @@ def _reply(state: RunState, event: Replied) -> None:
         exchanges=(*task.exchanges, exchange),
     )  # fmt: skip
     if intent.role == "author":
-        told = state.conversations.get(intent.state, ())
-        state.conversations[intent.state] = (*told, exchange)
+        told = state.conversations.get(intent.state, Log())
+        state.conversations[intent.state] = told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
 
 
@@ -265,14 +255,15 @@ def _doubt(state: RunState, event: InDoubt) -> None:
     if event.policy == "ask":
         state.doubts[event.key] = intent
     elif event.policy == "fail":
-        state.refused.add(intent.task)
+        state.refused |= {intent.task}
     state.usage = state.usage.plus(intent.reserved)
 
 
 def _settle(state: RunState, event: Settled) -> None:
-    intent = state.doubts.pop(event.key)
+    intent = state.doubts[event.key]
+    state.doubts = {key: open_ for key, open_ in state.doubts.items() if key != event.key}
     if event.choice == "fail":
-        state.refused.add(intent.task)
+        state.refused |= {intent.task}
     state.status = "running"
     state.question = None
 
@@ -300,7 +291,10 @@ def _work(state: RunState, event: Worked) -> None:
 def _report(state: RunState, report: Report) -> None:
     if report.verdict in ("pass", "warn", "fail", "not_applicable"):
         judged = state.artifacts[report.artifact]
-        state.rounds.append(Round(report, judged, dict(state.artifacts)))
+        entry = Round(report, judged, dict(state.artifacts))
+        state.rounds = state.rounds.plus(entry)
+        known = state.rounds_at.get(report.state) or Rounds()
+        state.rounds_at[report.state] = known.plus(entry)
     state.reports[report.state] = report
     state.last_report = report
 
@@ -318,7 +312,7 @@ def _decide(state: RunState, event: Decided) -> None:
         state.counters[counter] = state.counters.get(counter, 0) + 1
     for feedback in event.feedback:
         state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
-    state.route.append(event.edge)
+    state.route = state.route.plus(event.edge)
     state.then_used = state.then_used or event.edge.endswith(".limit")
 
 
@@ -339,7 +333,7 @@ def _resume(state: RunState, event: Resumed) -> None:
         state.tasks[key] = task.replace(tries=0, retry_at=None, failed=None, renewed=renewed)
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
-    state.refused.clear()
+    state.refused = frozenset()
     state.limits.update(event.limits)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from loopkit.engine.events import Artifact, HumanAnswer
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.state import RunState
-from loopkit.language import AgentState, ValidateState
+from loopkit.language import AgentState
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.template import FieldedText, Record, Template
 from loopkit.machine.graph import artifact_of, cap_value
@@ -27,6 +27,8 @@ PLAIN_FINDING = (
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:
     """A template filled in where the run stands; raises TemplateError."""
     template = program.template(text)
+    if template.constant is not None:
+        return template.constant
     return template.render(template_names(program, run, template, **extra))
 
 
@@ -144,8 +146,7 @@ def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
 
 def previous(program: Program, run: RunState) -> object:
     """The version before this one: the author's own last one, or what this state judged last."""
-    state = program.machine.states[run.state]
-    if isinstance(state, ValidateState):
+    if run.state in program.graph.judged_at:
         judged = (r.judged for r in reversed(run.rounds) if r.report.state == run.state)
         last = next(judged, None)
         return plain_artifact(program, run, last) if last else ""
@@ -165,11 +166,11 @@ def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
 
 def attempt_of(program: Program, run: RunState) -> int:
     """The number of the work in hand; in a validate state, that of the author it judges."""
-    state = program.machine.states[run.state]
-    if isinstance(state, ValidateState):
-        artifact = run.artifacts.get(state.validate_)
-        return artifact.attempt if artifact else 0
-    return run.attempts.get(run.state, 0) + 1
+    judged = program.graph.judged_at.get(run.state)
+    if judged is None:
+        return run.attempts.get(run.state, 0) + 1
+    artifact = run.artifacts.get(judged)
+    return artifact.attempt if artifact else 0
 
 
 def _reports(_: Program, run: RunState) -> dict[str, object]:
@@ -182,11 +183,7 @@ def _report(_: Program, run: RunState) -> object:
 
 def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     """The rounds that concern the state's own artifact, oldest first."""
-    state = program.machine.states[run.state]
-    name = (
-        state.validate_ if isinstance(state, ValidateState)
-        else artifact_of(program.machine, run.state)
-    )  # fmt: skip
+    name = program.graph.judged_at.get(run.state) or artifact_of(program.machine, run.state)
     return [
         {
             "attempt": r.report.attempt,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -31,17 +32,21 @@ class _Run:
     machine: str
     definition: str
     created_at: float
-    records: list[Record] = field(default_factory=list)
+    records: list[NewRecord] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    """How many records there were when each epoch began."""
     posted: set[str] = field(default_factory=set)
     inbox: dict[str, InboxMessage] = field(default_factory=dict)
     """What no append has consumed, by id."""
-    epoch: int = 0
     claim: MemoryClaim | None = None
 
-    def add(self, records: Sequence[NewRecord]) -> int:
-        for seq, new in enumerate(records, len(self.records) + 1):
-            self.records.append(Record(seq, self.epoch, new.at, new.type, new.data))
-        return len(self.records)
+    def behind(self, seq: int) -> list[Record]:
+        """The records behind a place, oldest first."""
+        return [self.record(at) for at in range(max(seq, 0), len(self.records))]
+
+    def record(self, at: int) -> Record:
+        new, epoch = self.records[at], bisect_right(self.begun, at)
+        return Record(at + 1, epoch, new.at, new.type, new.data)
 
 
 class MemoryClaim:
@@ -50,7 +55,7 @@ class MemoryClaim:
     def __init__(self, journal: MemoryJournal, run: _Run, since: float) -> None:
         self._journal = journal
         self._run = run
-        self.epoch = run.epoch
+        self.epoch = len(run.begun)
         self.since = since
         """Unix seconds."""
 
@@ -66,7 +71,8 @@ class MemoryClaim:
         self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
     ) -> int:
         refuse_records(records)
-        refuse_messages(consumes)
+        if consumes:
+            refuse_messages(consumes)
         self._journal.refuse_closed()
         run = self._run
         if run.claim is not self:
@@ -78,7 +84,8 @@ class MemoryClaim:
             run.inbox.pop(message_id, None)
         if releases:
             run.claim = None
-        return run.add(records)
+        run.records += records
+        return len(run.records)
 
     async def inbox(self) -> list[InboxMessage]:
         self._journal.refuse_closed()
@@ -124,13 +131,13 @@ class MemoryJournal:
         return self._claim(known, (), self._clock())
 
     def _claim(self, run: _Run, records: Sequence[NewRecord], now: float) -> MemoryClaim:
-        run.epoch += 1
+        run.begun.append(len(run.records))
         run.claim = MemoryClaim(self, run, now)
-        run.add([claim_record(now), *records])
+        run.records += (claim_record(now), *records)
         return run.claim
 
     async def read(self, run: str, after: int = 0) -> list[Record]:
-        return self._known(run).records[max(after, 0) :]
+        return self._known(run).behind(after)
 
     async def runs(
         self, types: Collection[str], machine: str | None = None, limit: int = 1000
@@ -178,8 +185,14 @@ class MemoryJournal:
 
 
 def _row(run: _Run, types: Collection[str]) -> RunRow:
-    newest = run.records[-1]
-    last = next((record for record in reversed(run.records) if record.type in types), None)
+    newest = len(run.records) - 1
+    last = next((at for at in range(newest, -1, -1) if run.records[at].type in types), None)
     return RunRow(
-        run.name, run.machine, run.definition, run.created_at, newest.at, newest.seq, last
+        run.name,
+        run.machine,
+        run.definition,
+        run.created_at,
+        run.records[newest].at,
+        newest + 1,
+        None if last is None else run.record(last),
     )

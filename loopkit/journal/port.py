@@ -11,14 +11,13 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
+class NewRecord(NamedTuple):
     """A record before it has a place: `at` in Unix seconds, `data` as JSON text."""
 
     type: str
@@ -26,8 +25,7 @@ class NewRecord:
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A record in its place: `seq` counts from 1 without gaps, `epoch` is its owner's."""
 
     seq: int

@@ -63,7 +63,7 @@ ORDER BY seq DESC LIMIT 1
 
 -- name: append
 INSERT INTO records (run_id, seq, epoch, at, type, data)
-VALUES (:run_id, :seq, :epoch, :at, :type, :data)
+VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: read
 SELECT seq, epoch, at, type, data FROM records

@@ -42,7 +42,7 @@ _LOOK_AGAIN_S = 0.02
 class SqliteClaim:
     """A `Claim` on a run in a SQLite journal."""
 
-    def __init__(self, writer: Writer, observer: Observer, tenure: Tenure, seq: int) -> None:
+    def __init__(self, writer: Writer, observer: Observer | None, tenure: Tenure, seq: int) -> None:
         self._writer = writer
         self._observer = observer
         self._tenure = tenure
@@ -67,7 +67,8 @@ class SqliteClaim:
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
-        refuse_messages(consumes)
+        if consumes:
+            refuse_messages(consumes)
         async with self._append_lock:
             return await self._append(records, consumes, releases)
 
@@ -115,7 +116,7 @@ class SqliteJournal:
         writer: Writer,
         presence: Presence,
         clock: Callable[[], float],
-        observer: Observer,
+        observer: Observer | None,
     ) -> None:
         self._writer = writer
         self._presence = presence
@@ -142,7 +143,7 @@ class SqliteJournal:
         except JournalUnusable as error:
             connection, presence = _open_to_read(folder, place, error)
             fault = error
-        return cls(Writer(connection, place, fault), presence, clock, observer or _observe_nothing)
+        return cls(Writer(connection, place, fault), presence, clock, observer)
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -261,22 +262,20 @@ def _open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence
 
 def _write_records(
     writer: Writer,
-    observer: Observer,
+    observer: Observer | None,
     run: str,
     records: Sequence[NewRecord],
     work: Callable[[sqlite3.Connection], T],
 ) -> Outcome[T]:
+    if observer is None:
+        return writer.write(work)
+    observe = observer
+
     def observed(db: sqlite3.Connection) -> T:
-        observer("before", run, records)
+        observe("before", run, records)
         return work(db)
 
-    return writer.write(observed, lambda: observer("after", run, records))
-
-
-def _observe_nothing(
-    moment: Literal["before", "after"], run: str, records: Sequence[NewRecord]
-) -> None:
-    pass
+    return writer.write(observed, lambda: observe("after", run, records))
 
 
 def _succeeded(outcome: Outcome[T]) -> bool:

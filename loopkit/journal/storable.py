@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from loopkit.journal.port import JournalError, NewRecord
 
 MAX_TEXT_BYTES = 50_000_000
+LONG_TEXT = MAX_TEXT_BYTES // 4
+"""Characters; whatever they are, no more than these are never too many bytes."""
 _MAX_TIME_S = 1e12
 
 
@@ -34,9 +36,13 @@ def refuse_time(what: str, at: float) -> None:
 def refuse_records(records: Iterable[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
     for number, record in enumerate(records, 1):
-        refuse_text(f"the type of record {number}", record.type)
-        refuse_text(f"the data of record {number} ({record.type})", record.data)
-        refuse_time(f"record {number} ({record.type})", record.at)
+        type_, at, data = record
+        # A step of a run stores several: of one that is as usual no message is made.
+        is_usual = type_.isascii() and data.isascii() and len(type_) + len(data) <= MAX_TEXT_BYTES
+        if not is_usual or "\0" in data or "\0" in type_ or not -_MAX_TIME_S < at < _MAX_TIME_S:
+            refuse_text(f"the type of record {number}", type_)
+            refuse_text(f"the data of record {number} ({type_})", data)
+            refuse_time(f"record {number} ({type_})", at)
 
 
 def refuse_messages(ids: Iterable[str]) -> None:

@@ -215,14 +215,13 @@ def inbox(db: sqlite3.Connection, tenure: Tenure) -> list[InboxMessage]:
 
 
 def _insert(db: sqlite3.Connection, tenure: Tenure, seq: int, records: Sequence[NewRecord]) -> int:
-    place = {"run_id": tenure.run_id, "epoch": tenure.epoch}
-    rows = [place | {"seq": n} | _values(record) for n, record in enumerate(records, seq + 1)]
+    run_id, epoch = tenure.run_id, tenure.epoch
+    rows = [
+        (run_id, place, epoch, new.at, new.type, new.data)
+        for place, new in enumerate(records, seq + 1)
+    ]
     db.executemany(SQL["append"], rows)
     return seq + len(records)
-
-
-def _values(record: NewRecord) -> dict[str, str | float | int]:
-    return {"at": record.at, "type": record.type, "data": record.data}
 
 
 def _consume(db: sqlite3.Connection, tenure: Tenure, message_id: str, seq: int) -> None:

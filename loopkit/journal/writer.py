@@ -23,10 +23,6 @@ _LONGEST_WAIT_S = 10.0
 _LOOK_AGAIN_S = 0.005
 
 
-def _nothing() -> None:
-    pass
-
-
 class Outcome(asyncio.Future[T]):
     """What a job comes to. Nobody can cancel it: a waiting caller is cancelled when it is known."""
 
@@ -38,7 +34,7 @@ class Job(NamedTuple, Generic[T]):
     """What somebody asked for."""
 
     work: Callable[[sqlite3.Connection], T]
-    committed: Callable[[], None]
+    committed: Callable[[], None] | None
     outcome: Outcome[T]
     writes: bool
 
@@ -70,12 +66,12 @@ class Writer:
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> Outcome[T]:
         """The outcome of `work`, which writes nothing."""
-        return self._ask(work, _nothing, writes=False)
+        return self._ask(work, None, writes=False)
 
     def write(
-        self, work: Callable[[sqlite3.Connection], T], committed: Callable[[], None] = _nothing
+        self, work: Callable[[sqlite3.Connection], T], committed: Callable[[], None] | None = None
     ) -> Outcome[T]:
-        """The outcome of `work` once it is durable; `committed` is called then.
+        """The outcome of `work` once it is durable; `committed` is called then, where it is given.
 
         Raises `JournalUnusable` where the journal can only be read.
         """
@@ -98,7 +94,7 @@ class Writer:
     def _ask(
         self,
         work: Callable[[sqlite3.Connection], T],
-        committed: Callable[[], None],
+        committed: Callable[[], None] | None,
         *,
         writes: bool,
     ) -> Outcome[T]:
@@ -115,12 +111,12 @@ class Writer:
         """Do what was asked for since the last turn of the loop; what can't be done now waits."""
         jobs, self._jobs = self._jobs, []
         waiting: list[Job[Any]] = []
-        for do, some in (
-            (self._answer, [job for job in jobs if not job.writes]),
-            (self._commit, [job for job in jobs if job.writes]),
-        ):
+        reads = [job for job in jobs if not job.writes]
+        writes = [job for job in jobs if job.writes] if reads else jobs
+        for do, some in ((self._answer, reads), (self._commit, writes)):
             try:
-                _tell(do(some))
+                if some:
+                    _tell(do(some))
             except _Locked as error:
                 locked, waiting = error, [*waiting, *some]
         if not waiting:
@@ -150,8 +146,6 @@ class Writer:
             return _Done(job.outcome, error=self._explained(error))
 
     def _commit(self, jobs: Sequence[Job[Any]]) -> list[_Done]:
-        if not jobs:
-            return []
         try:
             self._begin()
             # A job without company needs no savepoint: its failure is the transaction's.
@@ -159,7 +153,7 @@ class Writer:
             done = [run(job) for job in jobs]
             self._connection.execute("COMMIT")
             for job, one in zip(jobs, done, strict=True):
-                if one.error is None:
+                if one.error is None and job.committed is not None:
                     job.committed()
         except _Locked:
             raise
@@ -212,9 +206,10 @@ class _Locked(Exception):
 
 def _tell(done: Iterable[_Done]) -> None:
     for one in done:
-        # A loop that was closed has no callers left who could be told.
-        with suppress(RuntimeError):
+        try:
             if one.error is None:
                 one.outcome.set_result(one.result)
             else:
                 one.outcome.set_exception(one.error)
+        except RuntimeError:
+            continue

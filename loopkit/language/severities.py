@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 ERROR, WARNING = "error", "warning"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Severities:
     """The levels of a machine, worst first."""
 
@@ -21,7 +22,7 @@ class Severities:
     def worst(self) -> str:
         return self.levels[0]
 
-    @property
+    @cached_property
     def ungraded(self) -> str:
         """The level of what has to be corrected and what nobody graded: it blocks everywhere."""
         return min(self.blocking, self.block or self.blocking, key=self.rank)
@@ -36,7 +37,11 @@ class Severities:
 
     def blocks(self, level: str) -> bool:
         """Whether findings of this level block where they are counted."""
-        return self.rank(level) <= self.rank(self.block or self.blocking)
+        return self.rank(level) <= self._mildest
+
+    @cached_property
+    def _mildest(self) -> int:
+        return self.rank(self.block or self.blocking)
 
     def capped(self, level: str, at: str | None) -> str:
         """The level, or the one that it is capped at where it is worse."""

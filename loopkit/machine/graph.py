@@ -128,12 +128,22 @@ class Graph:
         return written
 
     @cached_property
+    def calling(self) -> frozenset[str]:
+        """The states whose work is one call."""
+        return frozenset(name for name, state in self.states.items() if state.call)
+
+    @cached_property
     def judged(self) -> dict[str, tuple[str, ...]]:
         """The validate states that judge each artifact."""
         found: dict[str, tuple[str, ...]] = {}
         for name, state in self.judges.items():
             found[state.validate_] = (*found.get(state.validate_, ()), name)
         return found
+
+    @cached_property
+    def judged_at(self) -> dict[str, str]:
+        """The artifact that each validate state judges."""
+        return {name: state.validate_ for name, state in self.judges.items()}
 
     @cached_property
     def judges(self) -> dict[str, ValidateState]:
@@ -148,8 +158,16 @@ class Graph:
 
     def scores(self, name: str) -> bool:
         """Whether a judge of a validate state gives a score."""
-        rules = self.rules_at(name)
-        return any(isinstance(rule, JudgeRule) and rule.score is not None for rule in rules)
+        return name in self._scoring
+
+    @cached_property
+    def _scoring(self) -> frozenset[str]:
+        return frozenset(
+            name
+            for name in self.judged_at
+            for rule in self.rules_at(name)
+            if isinstance(rule, JudgeRule) and rule.score is not None
+        )
 
     def judging_follows(self, author: str) -> bool:
         """Whether every way on from an author meets a state that judges its artifact first."""

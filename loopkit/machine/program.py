@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.language import Machine, Rule, ValidateState, rules_of
+from loopkit.language import (
+    CommandRule,
+    FixedRule,
+    JudgeRule,
+    Machine,
+    Rule,
+    ValidateState,
+    rules_of,
+)
 from loopkit.language import guard as guards
 from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
 from loopkit.language.facts import rows_named
-from loopkit.machine.graph import Edge, Graph
+from loopkit.language.severities import Severities
+from loopkit.machine.graph import Edge, EdgeEvent, Graph
 
 Predicate = Callable[[Mapping[str, object]], bool]
 DEFAULT_FEEDBACK = "{% for finding in findings %}\n- {{ finding.message }}\n{% endfor %}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAsked:
+    """The rules by which a validate state judges."""
+
+    state: ValidateState
+    fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
+    """Those of each validator that need no model, where it has some."""
+    judges: tuple[tuple[str, int, JudgeRule], ...]
+    """Each judge: its validator, its place among the rules of that, and its rule."""
+    levels: Severities
+    """The levels of findings, and from which on they block there."""
+    are_guarded: bool
+    """Whether some are asked under a guard only."""
 
 
 class Program:
@@ -79,6 +104,59 @@ class Program:
             for state in self.machine.states
         }
 
+    @cached_property
+    def names_read(self) -> dict[tuple[str, EdgeEvent], frozenset[str]]:
+        """For each state and event, the names that the guards of its edges read."""
+        edges = ((e.source, e.event, self.guard_names.get(e.id, ())) for e in self.graph.edges)
+        read: dict[tuple[str, EdgeEvent], set[str]] = {}
+        for state, event, names in edges:
+            read.setdefault((state, event), set()).update(names)
+        return {where: frozenset(names) for where, names in read.items()}
+
+    @cached_property
+    def rules_asked(self) -> dict[str, RulesAsked]:
+        """For each validate state, the rules by which it judges."""
+        return {name: self._rules_asked(state) for name, state in self.graph.judges.items()}
+
+    @cached_property
+    def has_baselines(self) -> bool:
+        """Whether a rule compares what its command finds with what it found before any work."""
+        asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
+        rules = (rule for _, rules in asked for rule in rules)
+        return any(isinstance(rule, CommandRule) and rule.baseline for rule in rules)
+
+    def _rules_asked(self, state: ValidateState) -> RulesAsked:
+        asked = self.validators_of(state).items()
+        fixed = (
+            (name, tuple(r for r in rules if isinstance(r, FixedRule))) for name, rules in asked
+        )
+        return RulesAsked(
+            state=state,
+            fixed=tuple((name, rules) for name, rules in fixed if rules),
+            judges=tuple(
+                (name, index, rule)
+                for name, rules in asked
+                for index, rule in enumerate(rules)
+                if isinstance(rule, JudgeRule)
+            ),
+            levels=self.machine.levels.counted_from(state.block),
+            are_guarded=any(rule.guard for _, rules in asked for rule in rules),
+        )
+
+    @cached_property
+    def names_told(self) -> dict[str, frozenset[str]]:
+        """For each state that writes, the names in what it is told to do."""
+        return {
+            name: frozenset[str]().union(*(self.template(text).names for text in self._told(name)))
+            for name in self.graph.authors
+        }
+
+    def _told(self, name: str) -> Iterator[str]:
+        agent = self.machine.agent_at(name)
+        written = (*self.machine.states[name].templates, *(agent.templates if agent else ()))
+        # Not by which file the artifact is handed over, nor how a program is taken back.
+        return (text for path, text in written if path[0] not in ("output", "resume"))
+
     def predicate(self, text: str) -> Predicate:
         """A guard that stands on no edge, compiled."""
         return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
@@ -108,8 +186,7 @@ class Program:
             return DEFAULT_FEEDBACK
         return self.machine.feedback.get(edge.feedback, edge.feedback)
 
-    def template(self, text: str) -> templates.Template:
-        return templates.parse(text)
+    template = staticmethod(templates.parse)
 
     def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:
         """The same for the state of this name; none where it judges nothing."""
@@ -134,7 +211,7 @@ def flat_facts(facts: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     """Scalars under dotted names, as guards read them."""
     flat: dict[str, object] = {}
     for key, value in facts.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             flat |= flat_facts(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = value

@@ -56,6 +56,8 @@ def composed(text: str) -> str:
     What `unicodedata` needs for a letter with many accents grows with their square; accents that
     stand in order already cost it nothing.
     """
+    if text.isascii():
+        return text
     return unicodedata.normalize("NFC", ACCENTS.sub(_in_order, text))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from loopkit.engine.findings import Answer, Finding, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
@@ -13,9 +13,10 @@ from loopkit.machine.known import over
 from loopkit.validators.fault import CannotJudge, Fault
 
 
-def answer_with(validator: str, findings: Sequence[Finding]) -> Answer:
+def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -> Answer:
     """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
-    return Answer(validator=validator, verdict=verdict_of(findings), findings=tuple(findings))
+    verdict, found = verdict_of(findings), tuple(findings)
+    return Answer(validator=validator, verdict=verdict, findings=found, reason=reason)
 
 
 def answer_without(validator: str, error: CannotJudge) -> Answer:
@@ -37,6 +38,8 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
     As in a report, `fail` goes before `error`: what one rule found has to be mended whatever the
     other would have said. Everything else gives way to `error`; of several the fatal one counts.
     """
+    if len(answers) == 1:
+        return answers[0]
     findings = [finding for answer in answers for finding in answer.findings]
     errors = sorted(
         (answer for answer in answers if answer.verdict == "error"),
@@ -60,10 +63,11 @@ def findings_of(
     rule: Rule,
     place: str,
     faults: Sequence[Fault],
-    names: Mapping[str, object],
+    names: Callable[[], Mapping[str, object]],
     severities: Severities,
 ) -> list[Finding]:
-    """The findings of one rule; `place` names it where it has no code.
+    """The findings of one rule; `place` names it where it has no code, `names` makes what its
+    `message:` may read.
 
     Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
     """
@@ -102,17 +106,20 @@ def _level(rule: Rule, fault: Fault, severities: Severities) -> str:
 
 def storable(text: str) -> str:
     """The text with every half of a surrogate pair, which no file can hold, replaced by `?`."""
-    return text.encode(errors="replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _message(rule: Rule, place: str, fault: Fault, names: Mapping[str, object]) -> str:
+def _message(
+    rule: Rule, place: str, fault: Fault, names: Callable[[], Mapping[str, object]]
+) -> str:
     if not isinstance(rule, FixedRule) or rule.message is None:
         return fault.message
     if fault.is_unreadable and not rule.explains_unreadable:
         return fault.message
     template = parse(rule.message)
     seen = {"item": fault.item, "index": fault.index, "value": fault.value}
-    message = template.render(over(seen, names)).strip()
+    is_constant = template.constant is not None
+    message = template.render({} if is_constant else over(seen, names())).strip()
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
     # What a program says is the only trace of the defect, unless the message repeats it.

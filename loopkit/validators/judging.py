@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -68,15 +67,17 @@ def check_of(noun: type[FixedRule]) -> RuleCheck:
 async def _judge_by(
     rule: FixedRule, place: str, validator: str, subject: JudgedArtifact, setting: Setting
 ) -> Answer:
-    setting = replace(setting, validator=validator, place=place)
+    setting.validator, setting.place = validator, place
     try:
         if not _applies(rule, setting.facts):
             return not_applicable(validator, f"the guard `{rule.guard}` of {place} is false")
         found = await check_of(type(rule))(rule, subject, setting)
         faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
-        names = subject.names(setting.names)
+        if not faults:
+            return Answer(validator=validator, verdict="pass", reason=reason)
+        names = partial(subject.names, setting.names)
         findings = findings_of(validator, rule, place, faults, names, setting.severities)
-        return answer_with(validator, findings).replace(reason=reason)
+        return answer_with(validator, findings, reason)
     except CannotJudge as error:
         return answer_without(validator, error)
     except (GuardError, TemplateError, PatternError, PatternTimeout) as error:

@@ -27,7 +27,7 @@ class CommandRunner(Protocol):
     ) -> CommandResult: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Setting:
     """Everything a rule may look at besides its subject."""
 
@@ -50,6 +50,6 @@ class Setting:
     validator: str = ""
     """The validator whose rules judge."""
     place: str = ""
-    """Which of them does now, such as `command[0]`."""
+    """Which of them does now, such as `command[0]`; it changes from rule to rule."""
     redact: Redact = str
     """Takes the environment's secrets out of what plug-ins say and commands write to a file."""

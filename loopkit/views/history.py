@@ -9,8 +9,9 @@ from itertools import groupby
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.ledger import normalised, rounds_of
-from loopkit.engine.state import Round, RunState
+from loopkit.engine.ledger import normalised
+from loopkit.engine.rounds import Round
+from loopkit.engine.state import RunState
 from loopkit.language.severities import ERROR
 from loopkit.machine.graph import Graph
 from loopkit.text import indented, one_line, plural, printable
@@ -44,7 +45,7 @@ def found_by(finding: Finding) -> str:
 
 def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
     """The verdict of each attempt that the state of a report judged, where there were several."""
-    rounds = rounds_of(run, report.state) if report else []
+    rounds = _rounds(run, report.state) if report else []
     if len(rounds) < 2:
         return
     yield "Attempts judged:"
@@ -118,9 +119,13 @@ def _folded(steps: Sequence[str]) -> Iterator[str]:
 
 
 def _before(run: RunState, report: Report) -> list[Round]:
-    rounds = rounds_of(run, report.state)
+    rounds = _rounds(run, report.state)
     own = next((i for i, r in enumerate(rounds) if r.report == report), len(rounds))
     return rounds[:own]
+
+
+def _rounds(run: RunState, state: str) -> list[Round]:
+    return list(run.rounds_at.get(state, ()))
 
 
 def _listed(attempts: Sequence[int]) -> str:

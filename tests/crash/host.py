@@ -153,7 +153,7 @@ def _told(world: World, name: str, ended: int, folder: Path) -> dict[str, Any]:
         "artifacts": {n: [a.text, a.attempt] for n, a in state.artifacts.items()},
         "counters": dict(state.counters),
         "attempts": dict(state.attempts),
-        "route": state.route,
+        "route": list(state.route),
         "findings": [[(f.id, f.status) for f in r.report.findings] for r in state.rounds],
         "prompts": {s: [e.prompt for e in told] for s, told in state.conversations.items()},
         "exchanges": {key: len(task.exchanges) for key, task in state.tasks.items()},

@@ -13,6 +13,7 @@ import pytest
 from loopkit.engine.events import Replied, read_event, write_event
 from loopkit.engine.findings import Report
 from loopkit.engine.ledger import open_of
+from loopkit.engine.rounds import Rounds
 from loopkit.engine.state import fold
 from tests.support import PASS, Desk, Played, fails, scenario
 
@@ -584,4 +585,5 @@ def test_a_journal_from_before_there_were_keys_is_read(desk: Desk) -> None:
     assert [f.id for f in state.rounds[0].report.findings] == [
         f.id for f in played.reports[0].findings
     ]
-    assert open_of("by[0]", state.rounds[:1]) == state.rounds[0].report.findings
+    first = state.rounds[0]
+    assert open_of("by[0]", Rounds().plus(first).before(None)) == first.report.findings

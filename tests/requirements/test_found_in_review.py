@@ -369,6 +369,7 @@ class Hasty(QuickClock):
 async def test_a_run_that_is_cancelled_as_it_is_stopped_stays_cancelled(desk: Desk) -> None:
     app = App.open(None, clock=Hasty())
     active = await app.start(load(desk.write("machine.yaml", TWICE)), {})
+    await active.append()
     await app.journal.post(active.state.run, "cancel", "enough", "", 0.0)
     active.stop()
     state = await app.drive(active)
@@ -597,7 +598,8 @@ def test_two_runs_that_draw_the_same_id_are_two_runs() -> None:
         journal = MemoryJournal(QuickClock().now)
         app = App(journal, folder=Path(), token=lambda: next(tokens))
         try:
-            return [(await app.start(loaded, {})).state.run for _ in range(2)]
+            begun = [await app.start(loaded, {}) for _ in range(2)]
+            return [(await app.drive(active)).run for active in begun]
         finally:
             await app.close()
 

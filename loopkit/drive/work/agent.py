@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
@@ -56,6 +58,8 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
 
 def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     """Why the state's own guards can't read an answer that declares that it can't be done."""
+    if not artifact.missing:
+        return ""
     names = active.program.guard_names
     read = {
         fact.removeprefix(f"{name}.").partition(".")[0]
@@ -99,7 +103,7 @@ async def _reply(
         role="author",
         messages=conversation(system, told, prompt),
         prompt=prompt,
-        names=_command_names(active, agent),
+        names=_command_names(active, agent) if isinstance(agent, CommandAgent) else {},
         schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
         model=model,
         folder=folder,
@@ -109,7 +113,7 @@ async def _reply(
     return await call(active, work, request, hold=True)
 
 
-def told_before(active: ActiveRun, name: str, agent: Agent) -> tuple[Exchange, ...]:
+def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange]:
     """The turns of a kept session that are sent again, oldest first."""
     told = active.state.conversations.get(name, ())
     if told and isinstance(agent, CommandAgent) and not (agent.resume and told[-1].reply.session):
@@ -131,25 +135,31 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     entered = program.graph.by_id.get(run.entered_by or "")
     # A kept session knows its own last version, but not what a person has made of it.
     is_known = kept and not _is_edited(active, name, state)
-    before = "" if is_known else _printed_previous(active)
     if kept and feedback and entered is not None and entered.back:
+        before = "" if is_known else _printed_previous(active)
         return "\n\n".join(part for part in (before, feedback) if part)
     prompt = render(program, run, state.prompt)
     if not feedback:
         return prompt
     named = program.template(state.prompt).names
     parts = [prompt.rstrip("\n")]
-    parts += [] if "previous" in named else [before]
-    parts += [] if "feedback" in named else [feedback]
-    return "\n\n".join(part for part in parts if part)
+    if "previous" not in named and not is_known:
+        parts.append(_printed_previous(active))
+    if "feedback" not in named:
+        parts.append(feedback)
+    return "\n\n".join([part for part in parts if part])
 
 
 def _printed_previous(active: ActiveRun) -> str:
     """The version before this one; empty where there is none, or too much of it."""
     version = previous(active.program, active.state)
-    if isinstance(version, str) and not is_answer(version):
+    if not isinstance(version, str):
+        printed = active.program.template("{{ previous }}").render({"previous": version})
+    elif is_answer(version):
+        printed = str(version)
+    else:
         return f"The version before has {len(version):,} characters, too many to be shown here."
-    printed = active.program.template("{{ previous }}").render({"previous": version}).strip("\n")
+    printed = printed.strip("\n")
     is_there = active.state.attempts.get(active.state.state, 0) > 0
     return or_empty(printed) if is_there else printed
 
@@ -159,12 +169,11 @@ def _is_edited(active: ActiveRun, name: str, state: AgentState) -> bool:
     return artifact is not None and artifact.edited
 
 
-def _command_names(active: ActiveRun, agent: Agent) -> dict[str, object]:
+def _command_names(active: ActiveRun, agent: CommandAgent) -> dict[str, object]:
     """What the templates of a command agent see."""
-    if isinstance(agent, ModelAgent):
-        return {}
     names: dict[str, object] = {}
     for text in (*agent.command, agent.stdin or ""):
         template = active.program.template(text)
-        names |= template_names(active.program, active.state, template)
+        if template.names:
+            names |= template_names(active.program, active.state, template)
     return names

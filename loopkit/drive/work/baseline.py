@@ -9,7 +9,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.work.judging_commands import with_commands
+from loopkit.drive.work.judging_commands import give_commands
 from loopkit.drive.work.state_files import workspace
 from loopkit.engine.events import Baselined, Event, Outcome, Ran, Suspended, Worked
 from loopkit.engine.macrostep import suspension
@@ -44,6 +44,10 @@ async def take_baselines(active: ActiveRun) -> bool:
     False where the run goes no further: it is asked to stop, or one could not be had, so that it
     is suspended before anything is spent. Raises Stopped.
     """
+    if not active.program.has_baselines:
+        return True
+    # A command may take its time, and the run can be seen meanwhile.
+    await active.append()
     for due in list(_due(active)):
         if active.stopping:
             return False
@@ -82,8 +86,8 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:
-        async with limit_time(active):
-            found = await baseline_of(due.rule, _setting(active, due, ran))
+        judging = baseline_of(due.rule, _setting(active, due, ran))
+        found = await limit_time(active, judging)
     except LimitReached as reached:
         remedy = raising(active.state.run, reached)
         suspended = _suspended(active, due, "limit", str(reached), remedy)
@@ -116,7 +120,8 @@ def _setting(active: ActiveRun, due: _Due, ran: list[Ran]) -> Setting:
         place=due.place,
         redact=active.redact,
     )
-    return with_commands(active, due.validator, 0, setting, ran)
+    give_commands(active, due.validator, 0, setting, ran)
+    return setting
 
 
 def _suspended(

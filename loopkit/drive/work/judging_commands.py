@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,14 +25,14 @@ def result_index(active: ActiveRun, state: str, validator: str) -> int:
     return active.state.visit - 1 + ((state, validator) in active.state.baselines)
 
 
-def with_commands(
+def give_commands(
     active: ActiveRun, validator: str, index: int, setting: Setting, ran: list[Ran]
-) -> Setting:
-    """The setting with the command results that a scenario prepares for this validator.
+) -> None:
+    """Give a setting the command results that a scenario prepares for this validator.
 
     What each command did is added to `ran`.
     """
-    tries: Counter[tuple[str, ...]] = Counter()
+    tries: dict[tuple[str, ...], int] = {}
     kept = _kept(active.redact, setting.folder)
 
     async def run(
@@ -44,8 +43,8 @@ def with_commands(
         stdin: str | None,
         timeout_s: float,
     ) -> CommandResult:
-        earlier = tries[tuple(argv)]
-        tries[tuple(argv)] += 1
+        earlier = tries.get(tuple(argv), 0)
+        tries[tuple(argv)] = earlier + 1
         try:
             played = active.commands.result(validator, index, cwd, earlier)
             result = played or await run_command(
@@ -68,7 +67,8 @@ def with_commands(
         if len(text) <= KEPT_CHARS:
             ran[-1] = ran[-1].replace(files={name: storable(text)})
 
-    return replace(setting, run=run, redact=kept, note_file=note_file, pause=active.pause)
+    setting.run, setting.note_file = run, note_file
+    setting.redact, setting.pause = kept, active.pause
 
 
 def _kept(redact: Redact, folder: Path | None) -> Redact:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.work.judge import Judge
-from loopkit.drive.work.judging_commands import result_index, with_commands
+from loopkit.drive.work.judging_commands import give_commands, result_index
 from loopkit.drive.work.sampling import ask_all
 from loopkit.drive.work.state_files import workspace
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, Outcome, Ran, Worked
 from loopkit.engine.findings import Answer, Finding, Report
 from loopkit.engine.identity import OF_ARTIFACT, finding_id
-from loopkit.engine.state import Round
+from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, attempt_of
-from loopkit.language import JudgeRule, Rule, ValidateState
+from loopkit.language import ValidateState
+from loopkit.machine.program import RulesAsked
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
@@ -36,18 +36,20 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
         asked = active.state.usage.time_s - judged_before
         return max(0.0, active.clock.monotonic() - started - asked)
 
+    earlier = active.state.rounds_before(name, artifact)
     try:
-        panel = await _panel(active, name, state, artifact, ran)
+        panel = await _panel(active, name, state, artifact, earlier, ran)
     except LimitReached as reached:
         reached.commands, reached.time_s = tuple(ran), spent()
         raise
-    report = ledger.complete(active.program, active.state, name, state, artifact, panel)
-    work = _worked(active, name, report, time_s=spent())
-    return work.replace(commands=tuple(ran))
+    report = ledger.complete(active.program, active.state, name, artifact, panel, earlier)
+    return _worked(active, name, report, ran, time_s=spent())
 
 
-def _worked(active: ActiveRun, name: str, report: Report, time_s: float) -> Worked:
-    facts = dict(ledger.facts_of(report))
+def _worked(
+    active: ActiveRun, name: str, report: Report, ran: Sequence[Ran], time_s: float
+) -> Worked:
+    facts = ledger.facts_of(report)
     if active.program.graph.scores(name):
         facts["score"] = report.score
     routed = active.program.rows_named[name]
@@ -64,54 +66,63 @@ def _worked(active: ActiveRun, name: str, report: Report, time_s: float) -> Work
         report=report,
         time_s=time_s,
         error="" if outcome == "done" else f"{report.verdict}: {report.reason}",
-        resume_at=max((a.resume_at for a in report.answers if a.resume_at), default=None),
+        resume_at=max([a.resume_at for a in report.answers if a.resume_at], default=None),
+        commands=tuple(ran),
     )
 
 
 async def _panel(
-    active: ActiveRun, name: str, state: ValidateState, artifact: Artifact, ran: list[Ran]
+    active: ActiveRun,
+    name: str,
+    state: ValidateState,
+    artifact: Artifact,
+    earlier: Earlier,
+    ran: list[Ran],
 ) -> ledger.Panel:
     """The answers of the rules, and of the judges where nothing blocks and none is missing."""
-    levels = active.program.machine.levels
+    rules = active.program.rules_asked[name]
     if artifact.infeasible:
         reason = f"`{artifact.author}` declared that it can't be done"
         infeasible = Answer(validator=artifact.author, verdict="infeasible", reason=reason)
         return ledger.Panel((infeasible,), ())
     if artifact.fault:
-        return ledger.Panel((_content_fault(artifact, levels.worst),), ())
-    earlier = ledger.earlier_rounds(active.state, name, artifact)
-
-    def settled(answers: Iterable[Answer]) -> tuple[Answer, ...]:
-        return tuple(ledger.settled(answers, earlier, state, levels))
-
+        return ledger.Panel((_content_fault(artifact, rules.levels.worst),), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    setting = _setting(active, state)
-    answers: list[Answer] = []
-    async with limit_time(active):
-        for validator, fixed in _fixed(active, state):
-            own = _own(active, name, validator, setting, ran)
-            answers += settled([await judge_deterministic(validator, fixed, subject, own)])
-            if state.stop == "first" and _blocks(answers):
-                break
+    judging = _judge_by_rules(active, name, state, rules, subject, earlier, ran)
+    answers = await limit_time(active, judging)
     # A report without the verdict of a rule is none, whatever a judge was paid to say.
-    is_decided = _blocks(answers) or any(answer.verdict in ledger.MISSING for answer in answers)
-    judges = _judges(active, name, state, artifact.author, earlier)
-    asked = [judge for judge in judges if judge.rule.always or not is_decided]
-    return ledger.Panel(tuple(answers), settled(await ask_all(asked, subject, setting)))
+    is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
+    asked = [
+        judge
+        for judge in _judges(active, name, state, rules, artifact.author, earlier)
+        if judge.rule.always or not is_decided
+    ]
+    if not asked:
+        return ledger.Panel(tuple(answers), ())
+    judged = await ask_all(asked, subject, _setting(active, state, rules))
+    return ledger.Panel(tuple(answers), ledger.settled(judged, earlier, state, rules.levels))
 
 
-def _fixed(active: ActiveRun, state: ValidateState) -> Iterator[tuple[str, Sequence[Rule]]]:
-    """The validators that have rules which need no model, with these."""
-    for validator, rules in active.program.validators_of(state).items():
-        if fixed := [rule for rule in rules if not isinstance(rule, JudgeRule)]:
-            yield validator, fixed
-
-
-def _own(active: ActiveRun, name: str, validator: str, setting: Setting, ran: list[Ran]) -> Setting:
-    """The setting of one validator of the state."""
-    index = result_index(active, name, validator)
-    own = with_commands(active, validator, index, setting, ran)
-    return replace(own, baselines=active.state.baselines.get((name, validator), {}))
+async def _judge_by_rules(
+    active: ActiveRun,
+    name: str,
+    state: ValidateState,
+    rules: RulesAsked,
+    subject: JudgedArtifact,
+    earlier: Earlier,
+    ran: list[Ran],
+) -> list[Answer]:
+    """The answers of the validators that need no model, until one blocks where that is enough."""
+    answers: list[Answer] = []
+    for validator, fixed in rules.fixed:
+        setting = _setting(active, state, rules)
+        setting.baselines = active.state.baselines.get((name, validator), {})
+        give_commands(active, validator, result_index(active, name, validator), setting, ran)
+        answer = await judge_deterministic(validator, fixed, subject, setting)
+        answers += ledger.settled([answer], earlier, state, rules.levels)
+        if state.stop == "first" and _blocks(answers):
+            break
+    return answers
 
 
 def _blocks(answers: Iterable[Answer]) -> bool:
@@ -133,14 +144,14 @@ def _content_fault(artifact: Artifact, severity: str) -> Answer:
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
 
 
-def _setting(active: ActiveRun, state: ValidateState) -> Setting:
+def _setting(active: ActiveRun, state: ValidateState, rules: RulesAsked) -> Setting:
+    program, run = active.program, active.state
+    is_guarded = rules.are_guarded
     return Setting(
-        names=AllNames(active.program, active.state),
-        facts=active.program.rule_facts(
-            active.state.input, attempt_of(active.program, active.state)
-        ),
-        patterns=active.program.machine.patterns,
-        severities=active.program.machine.levels.counted_from(state.block),
+        names=AllNames(program, run),
+        facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
+        patterns=program.machine.patterns,
+        severities=rules.levels,
         folder=workspace(active, state.workspace),
         redact=active.redact,
     )
@@ -150,8 +161,9 @@ def _judges(
     active: ActiveRun,
     name: str,
     state: ValidateState,
+    rules: RulesAsked,
     author: str,
-    earlier: Sequence[Round],
+    earlier: Earlier,
 ) -> list[Judge]:
     return [
         Judge(
@@ -161,11 +173,9 @@ def _judges(
             index,
             rule,
             author,
-            levels=active.program.machine.levels.counted_from(state.block),
+            levels=rules.levels,
             known=ledger.open_of(validator, earlier),
             shares_keys=state.merge == "key",
         )
-        for validator, rules in active.program.validators_of(state).items()
-        for index, rule in enumerate(rules)
-        if isinstance(rule, JudgeRule)
+        for validator, index, rule in rules.judges
     ]

@@ -6,8 +6,6 @@ judged, judging one attempt again replaces its entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Report
 from loopkit.engine.ledger.combining import (
@@ -21,11 +19,10 @@ from loopkit.engine.ledger.combining import (
     worst_class,
 )
 from loopkit.engine.ledger.progress import stalled
-from loopkit.engine.ledger.rounds import best_round, earlier_rounds, rounds_of
-from loopkit.engine.ledger.statuses import gone, open_of, with_status
+from loopkit.engine.ledger.statuses import gone, open_after, open_of, with_status
 from loopkit.engine.ledger.version import normalised, version_of
-from loopkit.engine.state import Round, RunState
-from loopkit.language import ValidateState
+from loopkit.engine.rounds import Earlier
+from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
 
 
@@ -33,47 +30,54 @@ def complete(
     program: Program,
     run: RunState,
     name: str,
-    state: ValidateState,
     artifact: Artifact,
     panel: Panel,
+    earlier: Earlier,
 ) -> Report:
     """The report of one round, with each finding's status and whether revising has stalled."""
-    levels, stall = program.machine.levels, program.machine.limits.stall
-    earlier, version = earlier_rounds(run, name, artifact), version_of(program, run, artifact)
-    panel = combined(panel, state, levels)
-    findings = with_status(merged(panel.answers, levels), earlier)
-    verdict = verdict_of(panel, findings, state.quorum)
+    asked, stall = program.rules_asked[name], program.machine.limits.stall
+    version = version_of(program, run, artifact)
+    panel = combined(panel, asked.state, asked.levels)
+    answers = panel.answers
+    before = open_after(earlier)
+    findings = with_status(merged(answers, asked.levels), earlier, before)
+    verdict = verdict_of(panel, findings, asked.state.quorum)
     is_complete = verdict not in ("incomplete", "infeasible")
-    resolved, unseen = gone(findings, earlier, panel) if is_complete else ((), ())
+    resolved, unseen = gone(findings, before, panel) if is_complete else ((), ())
     report = Report(
         state=name,
         artifact=artifact.name,
         author=artifact.author,
         attempt=artifact.attempt,
         verdict=verdict,
-        answers=panel.answers,
+        answers=answers,
         findings=findings,
         resolved=resolved,
         unseen=unseen,
-        score=min((a.score for a in panel.answers if a.score is not None), default=None),
+        score=min([a.score for a in answers if a.score is not None], default=None),
         error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
         reason=reason(verdict, panel),
         work=version.digest,
     )
-    now = Round(report, artifact, run.artifacts)
-    is_stalled = verdict == "fail" and bool(earlier) and stalled(earlier, now, version, stall)
-    return report.replace(stalled=is_stalled)
+    if verdict != "fail" or not earlier:
+        return report
+    return report.replace(stalled=stalled(earlier, report, version, stall))
 
 
-def facts_of(report: Report) -> Mapping[str, object]:
+def facts_of(report: Report) -> dict[str, object]:
     """What a report tells the guards of its state."""
+    blocking, has_regressed, codes = 0, False, set()
+    for finding in report.findings:
+        blocking += finding.blocking
+        has_regressed = has_regressed or finding.status == "regressed"
+        codes.add(finding.code)
     return {
         "valid": report.valid,
         "verdict": report.verdict,
-        "error_count": len(report.blocking),
-        "warning_count": len(report.warnings),
-        "codes": sorted({finding.code for finding in report.findings if finding.code}),
-        "regressed": report.verdict == "fail" and bool(report.regressed),
+        "error_count": blocking,
+        "warning_count": len(report.findings) - blocking,
+        "codes": sorted(codes - {""}),
+        "regressed": report.verdict == "fail" and has_regressed,
         "stalled": report.stalled,
         "infeasible": report.verdict == "infeasible",
         "incomplete": report.verdict == "incomplete",
@@ -83,12 +87,9 @@ def facts_of(report: Report) -> Mapping[str, object]:
 __all__ = [
     "MISSING",
     "Panel",
-    "best_round",
     "complete",
-    "earlier_rounds",
     "facts_of",
     "normalised",
     "open_of",
-    "rounds_of",
     "settled",
 ]

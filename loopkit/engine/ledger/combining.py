@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from loopkit.engine.findings import Answer, ErrorClass, Finding, Verdict, with_findings
-from loopkit.engine.state import Round
+from loopkit.engine.findings import verdict_of as verdict_of_findings
+from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
 from loopkit.language.severities import Severities
 
@@ -30,7 +31,7 @@ class Panel:
     @property
     def missing(self) -> tuple[Answer, ...]:
         """The answers that are not there, judged or not."""
-        return tuple(answer for answer in self.answers if answer.verdict in MISSING)
+        return tuple([answer for answer in self.answers if answer.verdict in MISSING])
 
     def is_short(self, quorum: int | None) -> bool:
         """Whether a rule could not judge, or fewer judges than wanted did."""
@@ -66,23 +67,22 @@ def advised(answer: Answer, levels: Severities) -> Answer:
 
 
 def settled(
-    answers: Iterable[Answer], earlier: Sequence[Round], state: ValidateState, levels: Severities
-) -> list[Answer]:
+    answers: Sequence[Answer], earlier: Earlier, state: ValidateState, levels: Severities
+) -> tuple[Answer, ...]:
     """The answers after `settle_after` rounds: what no round before knew does not block any more.
 
     The worst severity always blocks, and so does what nothing tells from what was known.
     """
     if state.settle_after is None or len(earlier) < state.settle_after:
-        return list(answers)
-    rounds = earlier[: state.settle_after]
-    known = {finding.id for entry in rounds for finding in entry.report.findings}
+        return tuple(answers)
+    known = {found for entry in earlier.first(state.settle_after) for found in entry.ids}
 
     def weighed(finding: Finding) -> Finding:
         is_new = finding.identified and finding.id not in known
         settles = is_new and finding.severity != levels.worst
         return finding.replace(blocking=False) if settles else finding
 
-    return [with_findings(answer, map(weighed, answer.findings)) for answer in answers]
+    return tuple(with_findings(answer, map(weighed, answer.findings)) for answer in answers)
 
 
 def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
@@ -96,8 +96,11 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
         return not finding.blocking, levels.rank(finding.severity)
 
     unique: dict[str, Finding] = {}
-    for finding in (found for answer in answers for found in answer.findings):
-        known = unique.get(finding.id, finding)
+    for finding in [found for answer in answers for found in answer.findings]:
+        known = unique.get(finding.id)
+        if known is None:
+            unique[finding.id] = finding
+            continue
         names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
         worst = min(known, finding, key=badness)
         is_shared = finding.key and len(names) > 1
@@ -108,14 +111,14 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
     """The strictest verdict counts; missing answers make the report incomplete."""
     given = {answer.verdict for answer in panel.answers}
-    blocking = [finding.blocking for finding in findings]
+    found = verdict_of_findings(findings)
     if "infeasible" in given:
         return "infeasible"
-    if any(blocking):
+    if found == "fail":
         return "fail"
     if panel.is_short(quorum):
         return "incomplete"
-    if blocking:
+    if found == "warn":
         return "warn"
     return "pass" if "pass" in given else "not_applicable"
 

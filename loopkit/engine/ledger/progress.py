@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
+from loopkit.engine.findings import Report
 from loopkit.engine.ledger.version import Version
-from loopkit.engine.state import Round
+from loopkit.engine.rounds import Earlier, what_blocks
 
 
-def stalled(earlier: Sequence[Round], now: Round, version: Version, stall: int) -> bool:
+def stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
     """Whether revising made no progress.
 
     True when the work equals that of an earlier attempt, where everything that blocked then
     blocks now if the artifact is not all of the work; or when for some period p the last
     `stall`·p sets of blocking findings repeat with period p.
     """
-    same = (entry for entry in earlier if version.digest and entry.report.work == version.digest)
-    if any(version.is_whole or entry.blocking_ids <= now.blocking_ids for entry in same):
+    ids, blocked_by = what_blocks(now)
+    if version.digest:
+        same = earlier.of_work(version.digest)
+        if any(version.is_whole or entry.blocking_ids <= ids for entry in same):
+            return True
+    if len(earlier) + 1 < stall or not earlier.has_blocked(blocked_by):
+        return False
+    # Mostly it is the last one that comes again, and then the others need no look.
+    newest = [blocked_by, *(entry.blocked_by for entry in islice(reversed(earlier), stall - 1))]
+    if _repeats(newest, stall):
         return True
-    return _repeats([entry.blocked_by for entry in (now, *reversed(earlier))], stall)
+    return _repeats([blocked_by, *(entry.blocked_by for entry in reversed(earlier))], stall)
 
 
 def _repeats(sets: Sequence[object], stall: int) -> bool:

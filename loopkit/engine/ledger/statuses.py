@@ -7,54 +7,58 @@ from collections.abc import Iterable, Sequence
 from loopkit.engine.findings import Answer, Finding, Status
 from loopkit.engine.identity import OF_ARTIFACT
 from loopkit.engine.ledger.combining import MISSING, Panel
-from loopkit.engine.state import Round
+from loopkit.engine.rounds import Earlier
 
 OF_JUDGE = "judge"
 """The rule of all findings of judges."""
 
 
-def with_status(findings: Iterable[Finding], earlier: Sequence[Round]) -> tuple[Finding, ...]:
-    """The findings of a round, each with what the rounds before had of it."""
-    findings = tuple(findings)
-    now = frozenset(finding.id for finding in findings)
-    known = frozenset[str]().union(*[now & entry.ids for entry in earlier])
-    last = {finding.id for finding in _open(earlier)}
-
-    def status(finding: Finding) -> Status:
-        if finding.id in last:
-            return "recurring"
-        return "regressed" if finding.id in known else "new"
-
-    return tuple(finding.replace(status=status(finding)) for finding in findings)
+def open_after(earlier: Earlier) -> tuple[Finding, ...]:
+    """What the last round found, or had from others and did not look for."""
+    last = earlier.last
+    return (*last.report.findings, *last.report.unseen) if last else ()
 
 
-def open_of(validator: str, earlier: Sequence[Round]) -> tuple[Finding, ...]:
+def with_status(
+    findings: Iterable[Finding], earlier: Earlier, before: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    """The findings of a round, each with what the rounds before had of it.
+
+    `before` is what was open after them.
+    """
+    last = {finding.id for finding in before}
+    told: list[Finding] = []
+    for finding in findings:
+        status: Status = "regressed" if earlier.has_found(finding.id) else "new"
+        status = "recurring" if finding.id in last else status
+        told.append(finding if finding.status == status else finding.replace(status=status))
+    return tuple(told)
+
+
+def open_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
     """What judges of a validator have found and is open after these rounds."""
-    return tuple(f for f in _open(earlier) if f.rule == OF_JUDGE and validator in f.named_by)
+    return tuple(f for f in open_after(earlier) if f.rule == OF_JUDGE and validator in f.named_by)
 
 
 def gone(
-    findings: Iterable[Finding], earlier: Sequence[Round], panel: Panel
+    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """What was open and this round does not have: (resolved, unseen).
+    """What was open `before` and this round does not have: (resolved, unseen).
 
     Unseen is what nobody looked for, because its rule or its judge was not asked or gave no
     verdict.
     """
     now = {finding.id for finding in findings}
-    absent = [finding for finding in _open(earlier) if finding.id not in now]
-    seen = [_is_looked_for(finding, panel) for finding in absent]
-    resolved = (f for f, is_seen in zip(absent, seen, strict=True) if is_seen)
-    unseen = (f for f, is_seen in zip(absent, seen, strict=True) if not is_seen)
-    return tuple(f.replace(status="resolved") for f in resolved), tuple(unseen)
-
-
-def _open(earlier: Sequence[Round]) -> tuple[Finding, ...]:
-    """What the round before found, or had from others and did not look for."""
-    if not earlier:
-        return ()
-    report = earlier[-1].report
-    return (*report.findings, *report.unseen)
+    resolved: list[Finding] = []
+    unseen: list[Finding] = []
+    for finding in before:
+        if finding.id in now:
+            continue
+        if _is_looked_for(finding, panel):
+            resolved.append(finding.replace(status="resolved"))
+        else:
+            unseen.append(finding)
+    return tuple(resolved), tuple(unseen)
 
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:

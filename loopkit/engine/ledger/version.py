@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.state import RunState
-from loopkit.language import AgentState, CommandAgent, CommandState, RenderState, State
+from loopkit.language import AgentState, CommandAgent, CommandState
 from loopkit.machine.program import Program
 from loopkit.text import composed
 
@@ -27,11 +27,14 @@ class Version:
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     """What is judged with an artifact: that, and what its author made it from."""
-    parts = [artifact, *sorted(_sources(program, run, artifact), key=lambda part: part.name)]
-    is_known = all(part.workspace or _is_whole(program, part) for part in parts)
-    told = [[part.name, _digest(normalised(part)), part.workspace] for part in parts]
-    digest = _digest(json.dumps(told)) if is_known else ""
-    return Version(digest, _is_whole(program, artifact))
+    is_whole = _is_whole(program, artifact)
+    sources = sorted(_sources(program, run, artifact), key=lambda part: part.name)
+    if not (artifact.workspace or is_whole):
+        return Version("", is_whole)
+    if not all(part.workspace or _is_whole(program, part) for part in sources):
+        return Version("", is_whole)
+    told = [[p.name, _digest(normalised(p)), p.workspace] for p in (artifact, *sources)]
+    return Version(_digest(json.dumps(told)), is_whole)
 
 
 def normalised(artifact: Artifact) -> str:
@@ -39,7 +42,7 @@ def normalised(artifact: Artifact) -> str:
     if artifact.is_data:
         return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     text = composed(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join(_squeezed(line) for line in text.split("\n") if line.strip())
+    return "\n".join([_squeezed(line) for line in text.split("\n") if line.strip()])
 
 
 def _squeezed(line: str) -> str:
@@ -63,31 +66,10 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
     """The artifacts of agents that an artifact was made from, step by step back."""
     seen, authors = {artifact.name}, [artifact.author]
     for author in authors:
-        named = _named(program, program.machine.states[author]) & run.artifacts.keys()
+        named = program.names_told.get(author, frozenset()) & run.artifacts.keys()
         for name in sorted(named - seen):
             seen.add(name)
             source = run.artifacts[name]
             authors.append(source.author)
             if isinstance(program.machine.states[source.author], AgentState):
                 yield source
-
-
-def _named(program: Program, state: State) -> frozenset[str]:
-    """The names in what a state is told to do."""
-    texts = _texts(program, state)
-    return frozenset[str]().union(*(program.template(text).names for text in texts))
-
-
-def _texts(program: Program, state: State) -> Iterator[str]:
-    match state:
-        case AgentState():
-            yield state.prompt
-            agent = program.machine.agents[state.agent]
-            if isinstance(agent, CommandAgent):
-                yield from (*agent.command, agent.stdin or "")
-        case CommandState():
-            yield from (*state.run, state.stdin or "")
-        case RenderState():
-            yield state.render
-        case _:
-            pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loopkit.language.noun import Written
-from loopkit.language.states.output import Output, OutputName
+from loopkit.language.states.output import Output, OutputName, named_output
 from loopkit.language.states.state import WorkingState
 
 
@@ -25,4 +25,4 @@ class AuthorState(WorkingState):
     def output_at(self, name: str) -> Output:
         if isinstance(self.output, Output):
             return self.output
-        return Output(name=self.output or name)
+        return named_output(self.output or name)

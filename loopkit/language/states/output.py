@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -83,3 +84,9 @@ OutputName = Annotated[
     Annotated[Id, Tag("<name>")] | Annotated[Output, Tag("<output>")],
     Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>"),
 ]
+
+
+@cache
+def named_output(name: str) -> Output:
+    """The output of a state that gives nothing but its name."""
+    return Output(name=name)

@@ -6,8 +6,7 @@ what they read and twice for what they make, which bounds the memory too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 from loopkit.language.template.errors import Refusal
@@ -29,14 +28,16 @@ class _Meter:
 _current: ContextVar[_Meter] = ContextVar("meter of the rendering")
 
 
-@contextmanager
-def metered() -> Iterator[None]:
+class metered:  # noqa: N801 - read as a verb: `with metered():`
     """Give what runs inside a full budget of its own."""
-    token = _current.set(_Meter())
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(_Meter())
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 def spend(units: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
@@ -35,6 +35,8 @@ class Template:
     """The same with their fields, as far as they are read: ("input", "issue")."""
     whole: Path | None
     """The path, where the template is one `{{ a.b }}` and nothing else."""
+    constant: str | None = None
+    """What it prints, where that is the same whatever the names stand for."""
 
     def render(self, names: Mapping[str, object]) -> str:
         """Return the text with `names` filled in. They are plain data, and never changed.
@@ -42,11 +44,13 @@ class Template:
         Raises TemplateError, and nothing else: where data is missing or of the wrong kind, and
         past 2,000,000 characters, 100,000 rounds of loops, or about a second of work.
         """
+        if self.constant is not None:
+            return self.constant
         template = _compiled(self.text)
         used = {name: names[name] for name in self.names if name in names}
         try:
             with metered():
-                return "".join(_pieces(template, used))
+                return _printed(template, used)
         # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
         except Exception as error:
             line = _line(template, error.__traceback__)
@@ -63,7 +67,8 @@ def parse(text: str) -> Template:
     tree = tree_of(text)
     survey = Survey(text, None)
     survey.block(tree.body, Scope())
-    return Template(text, tree, frozenset(survey.free), frozenset(survey.paths), _whole(tree))
+    names, paths = frozenset(survey.free), frozenset(survey.paths)
+    return Template(text, tree, names, paths, _whole(tree), _constant(tree))
 
 
 def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]:
@@ -85,6 +90,16 @@ def _whole(tree: nodes.Template) -> Path | None:
             return None
 
 
+def _constant(tree: nodes.Template) -> str | None:
+    match tree.body:
+        case []:
+            return ""
+        case [nodes.Output(nodes=[nodes.TemplateData(data=printed)])]:
+            return str(printed) if len(printed) <= MAX_OUTPUT else None
+        case _:
+            return None
+
+
 @lru_cache(maxsize=512)
 def _compiled(text: str) -> jinja2.Template:
     # Parsed again: rewriting changes the tree in place.
@@ -92,14 +107,16 @@ def _compiled(text: str) -> jinja2.Template:
     return SANDBOX.template_class.from_code(SANDBOX, code, {})
 
 
-def _pieces(template: jinja2.Template, names: dict[str, object]) -> Iterator[str]:
+def _printed(template: jinja2.Template, names: dict[str, object]) -> str:
+    pieces: list[str] = []
     left = MAX_OUTPUT
     for piece in template.root_render_func(template.new_context(names)):
         left -= len(piece)
         if left < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"
             raise Refusal(message, "print less, or hand over a file")
-        yield piece
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _line(template: jinja2.Template, trace: TracebackType | None) -> int:

@@ -73,7 +73,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _fields_of(holder: object) -> Mapping[Any, object]:
-    if isinstance(holder, Mapping):
+    # Mostly it is one of these, which is told ten times as fast as that it is some mapping.
+    if isinstance(holder, dict) or isinstance(holder, Mapping):  # noqa: SIM101
         return holder
     if isinstance(holder, FieldedText):
         return holder.fields

@@ -32,7 +32,7 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
     """
     known = _known(environment, names)
     if not known:
-        return lambda text: text
+        return str
     occurrences = Occurrences(known)
 
     def redact(text: str) -> str:

@@ -63,6 +63,8 @@ class Theatre:
         self, app: App, inputs: Mapping[str, Any], company: Company, cut: Cut
     ) -> Performance:
         active = await app.start(self.loaded, inputs, self._script)
+        # Before it is stored a process may die without anything being there to go on with.
+        await active.append()
         run, doubted, error = active.state.run, tuple[str, ...](), None
         is_over = False
         while not is_over:

@@ -1,0 +1,50 @@
+"""New claims: a run that is stored with its first records, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
+
+
+class NewClaim:
+    """The `Claim` on a run that nobody else knows before something is appended to it."""
+
+    def __init__(self, journal: Journal, run: str, machine: str, definition: str) -> None:
+        self._journal = journal
+        self._run = run
+        self._machine = machine
+        self._definition = definition
+        self._claim: Claim | None = None
+
+    @property
+    def run(self) -> str:
+        return self._run
+
+    @property
+    def epoch(self) -> int:
+        return 1
+
+    @property
+    def seq(self) -> int:
+        return self._claim.seq if self._claim else 0
+
+    async def append(
+        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+    ) -> int:
+        """What every claim does; raises RunExists where another process drew the same id."""
+        if self._claim is not None:
+            return await self._claim.append(records, consumes, releases=releases)
+        self._claim = await self._journal.create(
+            self._run, machine=self._machine, definition=self._definition, records=records
+        )
+        if releases:
+            await self._claim.release()
+        return self._claim.seq
+
+    async def inbox(self) -> list[InboxMessage]:
+        return await self._claim.inbox() if self._claim else []
+
+    async def release(self) -> None:
+        if self._claim is not None:
+            await self._claim.release()

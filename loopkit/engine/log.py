@@ -1,0 +1,59 @@
+"""Logs: sequences that only grow, and share with longer ones what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TypeVar, overload
+
+T = TypeVar("T")
+
+
+class Log(Sequence[T]):
+    """Values in the order in which they came, which never changes: `plus` makes a longer one.
+
+    Both stand on one list, so that adding costs the same however long it is. Only a second one
+    behind the same beginning copies it.
+    """
+
+    __slots__ = ("_length", "_shared")
+
+    def __init__(self, shared: list[T] | None = None) -> None:
+        """All values that are in a list now; longer logs add to it."""
+        self._shared: list[T] = [] if shared is None else shared
+        self._length = len(self._shared)
+
+    def plus(self, value: T) -> Log[T]:
+        """This log with one more value at its end."""
+        is_newest = len(self._shared) == self._length
+        shared = self._shared if is_newest else self._shared[: self._length]
+        shared.append(value)
+        return Log(shared)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, slice):
+            return [self._shared[at] for at in range(*place.indices(self._length))]
+        if not -self._length <= place < self._length:
+            raise IndexError(place)
+        return self._shared[place % self._length]
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._shared, self._length)
+
+    def __reversed__(self) -> Iterator[T]:
+        return (self._shared[at] for at in range(self._length - 1, -1, -1))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of every sequence that is compared by its values
+
+    def __repr__(self) -> str:
+        return repr(list(self))
