@@ -15,6 +15,7 @@ from loopkit.language.load import INCLUDING, load
 from loopkit.language.noun import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
 from loopkit.language.states.state import StateBase
+from loopkit.machine.codes import fault_codes
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import REPORT, Scope, own_names
 from loopkit.proof.outcomes import Anatomy, faults_of, table_of
@@ -138,6 +139,19 @@ def test_a_command_that_has_to_write_a_file_may_leave_no_artifact(
     written = json.loads(machine(STATE_KINDS["run"], output=output))
     del written["states"]["work"]["on_error"], written["states"]["failed"]
     assert ("content-unhandled" in {p.code for p in desk.problems(json.dumps(written))}) is may_miss
+
+
+@pytest.mark.parametrize(("otherwise", "may_miss"), [({}, True), ({"else": "reply"}, False)])
+def test_a_file_is_missing_only_where_no_reply_stands_for_it(
+    otherwise: dict[str, str], *, may_miss: bool, desk: Desk
+) -> None:
+    written = json.loads(machine(STATE_KINDS["agent"]))
+    work = written["states"]["work"]
+    work |= {"output": {"name": "log", "file": "log.txt", **otherwise}, "next": "judged"}
+    written["states"]["judged"] = {"validate": "log", "by": [{"min_chars": 1}], "next": "done"}
+    known = Graph(load(desk.write("machine.yaml", json.dumps(written))).machine)
+    assert ("missing" in fault_codes(known, "judged")) is may_miss
+    assert "empty" in fault_codes(known, "judged")
 
 
 @KINDS
