@@ -31,13 +31,15 @@ from loopkit.journal import (
     JournalUnusable,
     NewRecord,
     RunBusy,
+    RunExists,
     SequenceConflict,
 )
 from loopkit.journal.database import connect
 from loopkit.journal.faults import unusable
 from loopkit.journal.presence import Presence
 from loopkit.journal.queries import SQL
-from loopkit.journal.sqlite import Observer, SqliteJournal
+from loopkit.journal.sqlite import SqliteJournal
+from tests.commits import Row, types_of, watched
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
@@ -56,8 +58,8 @@ async def data_of(journal: Journal, run: str = "r") -> list[str]:
 
 
 @asynccontextmanager
-async def opened(folder: Path, observer: Observer | None = None) -> AsyncIterator[Journal]:
-    journal = SqliteJournal.open(folder, clock=lambda: NOW, observer=observer)
+async def opened(folder: Path) -> AsyncIterator[Journal]:
+    journal = SqliteJournal.open(folder, clock=lambda: NOW)
     try:
         yield journal
     finally:
@@ -187,27 +189,26 @@ def database(folder: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-async def test_an_observer_sees_each_append_before_its_inserts_and_after_its_commit(
-    folder: Path,
-) -> None:
-    seen: list[tuple[str, str, list[str], int]] = []
+async def test_an_append_is_inserted_and_committed_at_once(folder: Path) -> None:
+    seen: list[tuple[str, list[str], int]] = []
 
-    def observe(moment: str, run: str, records: Sequence[NewRecord]) -> None:
+    def observe(moment: str, rows: Sequence[Row]) -> None:
         with database(folder) as db:
             stored = db.execute("SELECT count(*) FROM records").fetchone()[0]
-        seen.append((moment, run, [record.type for record in records], stored))
+        seen.append((moment, types_of(rows), stored))
 
-    async with opened(folder, observe) as journal:
-        claim = await created(journal, "r", worked())
-        await claim.append([worked(1), worked(2)])
-        with pytest.raises(JournalError):
-            await claim.append([worked(3)], consumes=["ghost"])
+    with watched(observe):
+        async with opened(folder) as journal:
+            claim = await created(journal, "r", worked())
+            await claim.append([worked(1), worked(2)])
+            with pytest.raises(JournalError):
+                await claim.append([worked(3)], consumes=["ghost"])
     assert seen == [
-        ("before", "r", [CLAIMED, "worked"], 0),
-        ("after", "r", [CLAIMED, "worked"], 2),
-        ("before", "r", ["worked", "worked"], 2),
-        ("after", "r", ["worked", "worked"], 4),
-        ("before", "r", ["worked"], 4),
+        ("before", [CLAIMED, "worked"], 0),
+        ("after", [CLAIMED, "worked"], 2),
+        ("before", ["worked", "worked"], 2),
+        ("after", ["worked", "worked"], 4),
+        ("before", ["worked"], 4),
     ]
 
 
@@ -215,19 +216,16 @@ async def test_runs_of_one_turn_share_a_commit_and_a_failing_one_touches_no_othe
     folder: Path,
 ) -> None:
     seen: list[str] = []
-
-    def observe(moment: str, run: str, records: Sequence[NewRecord]) -> None:
-        seen.append(f"{moment} {run}")
-        if run == "bad":
-            raise LookupError("observer")
-
-    async with opened(folder, observe) as journal:
-        claims = await asyncio.gather(
-            *(created(journal, run) for run in ("one", "bad", "two")), return_exceptions=True
-        )
-        assert isinstance(claims[1], LookupError)
-        assert {row.run for row in await journal.runs([])} == {"one", "two"}
-    assert seen == ["before one", "before bad", "before two", "after one", "after two"]
+    async with opened(folder) as journal:
+        await created(journal, "bad")
+    with watched(lambda moment, _: seen.append(moment)):
+        async with opened(folder) as journal:
+            claims = await asyncio.gather(
+                *(created(journal, run) for run in ("one", "bad", "two")), return_exceptions=True
+            )
+            assert isinstance(claims[1], RunExists)
+            assert {row.run for row in await journal.runs([])} == {"one", "bad", "two"}
+    assert seen == ["before", "before", "after", "after"]
 
 
 async def test_while_another_process_writes_the_event_loop_goes_on(folder: Path) -> None:
@@ -296,6 +294,7 @@ import asyncio, json, os, signal, sys, time
 from pathlib import Path
 from loopkit.journal import *
 from loopkit.journal.sqlite import SqliteJournal
+from tests.commits import watched
 folder = Path(sys.argv[1])
 def worked(n, size=0):
     return NewRecord("worked", float(n), json.dumps({"number": n, "pad": "x" * size}))
@@ -353,11 +352,12 @@ async def test_what_was_acknowledged_is_there_after_kill_9(folder: Path, acknowl
 
 
 DIE_AT = """
-def die(moment, run, records):
-    if moment == sys.argv[2] and any(json.loads(r.data).get("number") == 1 for r in records):
+def die(moment, rows):
+    if moment == sys.argv[2] and any(json.loads(row[5]).get("number") == 1 for row in rows):
         os.kill(os.getpid(), signal.SIGKILL)
 async def main():
-    journal = SqliteJournal.open(folder, observer=die)
+    with watched(die):
+        journal = SqliteJournal.open(folder)
     claim = await created(journal)
     await claim.append([worked(0)])
     await claim.append([worked(1), worked(2)])

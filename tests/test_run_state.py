@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +22,7 @@ from loopkit.engine.state import apply, fold
 from loopkit.journal import NewRecord, RunExists
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import load
+from tests.commits import Row, types_of, watched
 from tests.support import Desk
 
 OF_A_STEP = ("worked", "decided", "entered", "emitted", "waiting", "finished", "settled")
@@ -216,15 +218,16 @@ def test_six_steps_are_seven_commits_and_nothing_is_asked_or_judged_before_one(
     """The run is stored with its first intent, and let go of with its last event."""
     commits: list[list[str]] = []
 
-    def observe(moment: str, _run: str, records: Any) -> None:
+    def observe(moment: str, rows: Sequence[Row]) -> None:
         if moment == "after":
-            commits.append([record.type for record in records])
+            commits.append(types_of(rows))
 
     machine = tmp_path / "machine.yaml"
     machine.write_text(LOOP)
 
     async def drive() -> None:
-        journal = SqliteJournal.open(tmp_path / ".loopkit", observer=observe)
+        with watched(observe):
+            journal = SqliteJournal.open(tmp_path / ".loopkit")
         app = App(journal, folder=tmp_path, functions={"writer": echo})
         state = await app.drive(await app.start(load(machine), {}))
         assert state.finished is not None

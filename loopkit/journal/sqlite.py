@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 from loopkit.journal import store
 from loopkit.journal.database import connect, connect_to_read
@@ -27,12 +27,6 @@ from loopkit.journal.storable import refuse_messages, refuse_records, refuse_tex
 from loopkit.journal.store import NewRun, Tenure
 from loopkit.journal.writer import Outcome, Writer
 
-Observer: TypeAlias = Callable[[Literal["before", "after"], str, Sequence[NewRecord]], None]
-"""Called before a run's records are inserted and after their commit.
-
-It must not raise: its exception would reach the callers of a group that is committed.
-"""
-
 T = TypeVar("T")
 _LONGEST_START_S = 5.0
 """How long the start of a program may take on a busy machine."""
@@ -42,9 +36,8 @@ _LOOK_AGAIN_S = 0.02
 class SqliteClaim:
     """A `Claim` on a run in a SQLite journal."""
 
-    def __init__(self, writer: Writer, observer: Observer | None, tenure: Tenure, seq: int) -> None:
+    def __init__(self, writer: Writer, tenure: Tenure, seq: int) -> None:
         self._writer = writer
-        self._observer = observer
         self._tenure = tenure
         self._seq = seq
         self._append_lock = asyncio.Lock()
@@ -92,12 +85,8 @@ class SqliteClaim:
         if self._released:
             raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
         expected, tenure = self._seq, self._tenure
-        outcome = _write_records(
-            self._writer,
-            self._observer,
-            tenure.run,
-            records,
-            lambda db: store.append(db, tenure, expected, records, consumes, releases=releases),
+        outcome = self._writer.write(
+            lambda db: store.append(db, tenure, expected, records, consumes, releases=releases)
         )
         try:
             await outcome
@@ -116,12 +105,10 @@ class SqliteJournal:
         writer: Writer,
         presence: Presence,
         clock: Callable[[], float],
-        observer: Observer | None,
     ) -> None:
         self._writer = writer
         self._presence = presence
         self._clock = clock
-        self._observer = observer
 
     @classmethod
     def open(
@@ -129,7 +116,6 @@ class SqliteJournal:
         folder: Path,
         *,
         clock: Callable[[], float] = time.time,
-        observer: Observer | None = None,
     ) -> SqliteJournal:
         """The journal in the state folder `folder`, made where missing.
 
@@ -143,7 +129,7 @@ class SqliteJournal:
         except JournalUnusable as error:
             connection, presence = _open_to_read(folder, place, error)
             fault = error
-        return cls(Writer(connection, place, fault), presence, clock, observer)
+        return cls(Writer(connection, place, fault), presence, clock)
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -154,7 +140,7 @@ class SqliteJournal:
         own, claimed = self._presence.name, store.claim_record(self._clock())
         new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
         every = (claimed, *records)
-        return await self._take_claim(run, every, lambda db: store.create(db, new, own, every))
+        return await self._take_claim(lambda db: store.create(db, new, own, every))
 
     async def claim(self, run: str) -> SqliteClaim:
         refuse_text("the name of the run", run)
@@ -171,9 +157,7 @@ class SqliteJournal:
 
     async def _claim(self, run: str) -> SqliteClaim:
         me, claimed = self._presence, store.claim_record(self._clock())
-        return await self._take_claim(
-            run, (claimed,), lambda db: store.claim(db, run, me.name, me.sees, claimed)
-        )
+        return await self._take_claim(lambda db: store.claim(db, run, me.name, me.sees, claimed))
 
     async def read(self, run: str, after: int = 0) -> list[Record]:
         refuse_text("the name of the run", run)
@@ -210,12 +194,9 @@ class SqliteJournal:
             self._presence.withdraw()
 
     async def _take_claim(
-        self,
-        run: str,
-        records: Sequence[NewRecord],
-        work: Callable[[sqlite3.Connection], tuple[Tenure, int]],
+        self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]]
     ) -> SqliteClaim:
-        outcome = _write_records(self._writer, self._observer, run, records, work)
+        outcome = self._writer.write(work)
         try:
             await outcome
         except asyncio.CancelledError:
@@ -226,7 +207,7 @@ class SqliteJournal:
         return self._granted(outcome)
 
     def _granted(self, outcome: Outcome[tuple[Tenure, int]]) -> SqliteClaim:
-        return SqliteClaim(self._writer, self._observer, *outcome.result())
+        return SqliteClaim(self._writer, *outcome.result())
 
 
 def _open(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
@@ -258,24 +239,6 @@ def _open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence
         except OSError:
             connection.close()
             raise
-
-
-def _write_records(
-    writer: Writer,
-    observer: Observer | None,
-    run: str,
-    records: Sequence[NewRecord],
-    work: Callable[[sqlite3.Connection], T],
-) -> Outcome[T]:
-    if observer is None:
-        return writer.write(work)
-    observe = observer
-
-    def observed(db: sqlite3.Connection) -> T:
-        observe("before", run, records)
-        return work(db)
-
-    return writer.write(observed, lambda: observe("after", run, records))
 
 
 def _succeeded(outcome: Outcome[T]) -> bool:

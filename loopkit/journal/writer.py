@@ -34,7 +34,6 @@ class Job(NamedTuple, Generic[T]):
     """What somebody asked for."""
 
     work: Callable[[sqlite3.Connection], T]
-    committed: Callable[[], None] | None
     outcome: Outcome[T]
     writes: bool
 
@@ -66,18 +65,16 @@ class Writer:
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> Outcome[T]:
         """The outcome of `work`, which writes nothing."""
-        return self._ask(work, None, writes=False)
+        return self._ask(work, writes=False)
 
-    def write(
-        self, work: Callable[[sqlite3.Connection], T], committed: Callable[[], None] | None = None
-    ) -> Outcome[T]:
-        """The outcome of `work` once it is durable; `committed` is called then, where it is given.
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> Outcome[T]:
+        """The outcome of `work` once it is durable.
 
         Raises `JournalUnusable` where the journal can only be read.
         """
         if self._fault is not None:
             raise JournalUnusable(str(self._fault)) from self._fault
-        return self._ask(work, committed, writes=True)
+        return self._ask(work, writes=True)
 
     async def close(self) -> None:
         """Finish everything that was asked for before, and let go of the file."""
@@ -91,16 +88,10 @@ class Writer:
         except sqlite3.Error as error:
             raise unusable(error, self._place) from error
 
-    def _ask(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        committed: Callable[[], None] | None,
-        *,
-        writes: bool,
-    ) -> Outcome[T]:
+    def _ask(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> Outcome[T]:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
-        job = Job(work, committed, Outcome[T](), writes)
+        job = Job(work, Outcome[T](), writes)
         # A loop that was closed too early serves nothing any more; what it left is done as well.
         if not self._jobs or self._jobs[-1].outcome.get_loop() is not job.outcome.get_loop():
             job.outcome.get_loop().call_soon(self._serve)
@@ -152,9 +143,6 @@ class Writer:
             run = self._attempt if len(jobs) > 1 else self._perform
             done = [run(job) for job in jobs]
             self._connection.execute("COMMIT")
-            for job, one in zip(jobs, done, strict=True):
-                if one.error is None and job.committed is not None:
-                    job.committed()
         except _Locked:
             raise
         except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller

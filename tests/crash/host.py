@@ -25,10 +25,10 @@ from loopkit.agents.model import client
 from loopkit.app import App, Script
 from loopkit.engine.events import Failed, InDoubt, Replied, Suspended
 from loopkit.engine.state import RunState
-from loopkit.journal import NewRecord
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import load
 from loopkit.scenario import load_scenario
+from tests.commits import Row, types_of, watched
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
@@ -48,13 +48,13 @@ class Killer:
         self.intents = 0
         self._moment, self._number, self._inside = moment, number, inside
 
-    def __call__(self, moment: Moment, run: str, records: Sequence[NewRecord]) -> None:
+    def __call__(self, moment: Moment, rows: Sequence[Row]) -> None:
         if moment == "before":
             self.appends += 1
         if moment == self._moment and self.appends == self._number:
             _kill()
         if moment == "after":
-            self.intents += sum(record.type == "intended" for record in records)
+            self.intents += sum(kind == "intended" for kind in types_of(rows))
             if self._inside and self.intents >= self._inside:
                 self._inside = 0
                 threading.Timer(ANSWER_SECONDS / 2, _kill).start()
@@ -109,7 +109,8 @@ World = Programs | Models
 
 
 async def _started(machine: Path, scenario: Path, folder: Path, killer: Killer) -> None:
-    app = App(SqliteJournal.open(folder / ".loopkit", observer=killer), folder=folder)
+    with watched(killer):
+        app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
     active = await app.start(load(machine), {"n": 2}, Script(*load_scenario(scenario)))
     await app.drive(active)
     await app.close()
