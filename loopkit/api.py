@@ -16,7 +16,7 @@ from loopkit.app import STATE_FOLDER, App
 from loopkit.checks import check as problems_of
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status

@@ -19,7 +19,7 @@ from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
-from loopkit.drive.work.human import AnswerRefused, complete_work
+from loopkit.drive.states.human import AnswerRefused, complete_work
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, HumanAnswer, Started, Worked
 from loopkit.engine.findings import Finding, Report

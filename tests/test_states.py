@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from loopkit.drive.states import work_of
 from loopkit.engine.events import Intended
 from loopkit.engine.template_values import plain_report
 from loopkit.language import AuthorState, WorkingState
@@ -60,6 +61,13 @@ def test_a_run_goes_through_a_state_or_ends_there(noun: type[StateBase], desk: D
     run = played(noun, desk)
     assert run.outcome == ("work" if noun.ends else "done")
     assert run.route[1] == "work"
+
+
+@KINDS
+def test_what_does_the_work_of_a_state_is_found_by_its_kind(noun: type[StateBase]) -> None:
+    """A person's answer is taken elsewhere, and where a run ends there is nothing to do."""
+    if not (noun.ends or noun.waits):
+        assert work_of(noun).__name__ == "perform"
 
 
 @KINDS

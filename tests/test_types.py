@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from loopkit.cli import invoke
 from loopkit.document import to_yaml
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Replied
 from loopkit.language.datatypes import (
     conform,

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from loopkit.drive.questions import step_of_answer
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

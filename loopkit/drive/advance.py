@@ -11,12 +11,12 @@ from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.inbox import consume
+from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.work import agent, command, render, validate
-from loopkit.drive.work.baseline import take_baselines
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states import work_of
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,
@@ -30,12 +30,7 @@ from loopkit.engine.events import (
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.journal import JournalError
 from loopkit.language import (
-    AgentState,
-    ChoiceState,
-    CommandState,
-    RenderState,
     State,
-    ValidateState,
 )
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
@@ -198,20 +193,10 @@ def calls_at_once(active: ActiveRun) -> bool:
 
 async def perform(active: ActiveRun, name: str, state: State) -> Worked:
     """The work of the active state, by its kind."""
-    match state:
-        case AgentState():
-            return await agent.perform(active, name, state)
-        case CommandState():
-            return await command.perform(active, name, state)
-        case RenderState():
-            return await render.perform(active, name, state)
-        case ValidateState():
-            return await validate.perform(active, name, state)
-        case ChoiceState():
-            return Worked(state=name, visit=active.state.visit, outcome="done")
-        case _:
-            reason = f"`{name}` is active and has no work to do"
-            return _unworked(active, "fatal", reason, "restore the journal from a copy")
+    if state.ends or state.waits:
+        reason = f"`{name}` is active and has no work to do"
+        return _unworked(active, "fatal", reason, "restore the journal from a copy")
+    return await work_of(type(state))(active, name, state)
 
 
 def _unworked(
@@ -239,13 +224,11 @@ async def settle_open_calls(active: ActiveRun) -> None:
 
 
 def doubt_policy(active: ActiveRun, agent_name: str, role: str, state: str) -> Policy:
-    """`retry` for models and `ask` for commands, unless the definition says otherwise."""
+    """What the definition says, else what fits the kind of what was called."""
     machine = active.program.machine
-    definition = machine.states[state] if role == "run" else machine.agents[agent_name]
-    written = getattr(definition, "on_in_doubt", None)
-    if written is not None:
-        return written  # type: ignore[no-any-return]
-    return "retry" if hasattr(definition, "model") else "ask"
+    called = machine.states[state] if role == "run" else machine.agents[agent_name]
+    written: Policy | None = getattr(called, "on_in_doubt", None)
+    return written or called.if_in_doubt
 
 
 async def interrupt(active: ActiveRun) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.questions import step_of_answer
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Cancelled, HumanAnswer, Refused
 from loopkit.engine.macrostep import Macrostep
 from loopkit.engine.records import Record, read_record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.work.human import AnswerRefused, complete_work
+from loopkit.drive.states.human import AnswerRefused, complete_work
 from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState

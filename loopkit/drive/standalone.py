@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from loopkit.language import (
-    AuthorState,
     CommandRule,
     FinalState,
     JudgeRule,
@@ -21,7 +20,6 @@ from loopkit.language import (
 )
 from loopkit.language.datatypes import parse_record
 from loopkit.language.load import Loaded
-from loopkit.machine.graph import output_of
 
 TEXT_INPUT = "text_to_judge"
 IMPORT_STATE = "text_to_judge_import"
@@ -78,9 +76,8 @@ def _output(machine: Machine, validator: str) -> Output:
 
     It is the one that the first state with this validator judges.
     """
-    states = machine.states.values()
-    judging = (s for s in states if isinstance(s, ValidateState) and validator in s.by)
+    judging = (s for s in machine.states_of(ValidateState).values() if validator in s.by)
     name = next((state.validate_ for state in judging), "artifact_to_judge")
-    outputs = (output_of(s, n) for n, s in machine.states.items() if isinstance(s, AuthorState))
-    fields = (output.fields for output in outputs if output.name == name and output.fields)
+    outputs = (state.output_at(name) for name, state in machine.states.items())
+    fields = (o.fields for o in outputs if o is not None and o.name == name and o.fields)
     return Output(name=name, fields=next(fields, {}))

@@ -31,7 +31,7 @@ from loopkit.engine.template_values import (
     plain_artifact,
     render,
 )
-from loopkit.language import AgentState, FinalState, HumanState, RenderState, ValidateState
+from loopkit.language import FinalState, HumanState
 from loopkit.language.datatypes import facts_of, parse_record, single_values
 from loopkit.language.guard.kleene import truth
 from loopkit.language.template import Anything, Scalar, Shape, check
@@ -277,11 +277,10 @@ class Engine:
 
     def addressee(self, run: RunState, edge: Edge) -> str:
         """Who gets the feedback of an edge: its target, or the author of what was judged."""
-        if isinstance(self.program.machine.states[edge.target], AgentState | RenderState):
+        if self.program.machine.states[edge.target].reads_feedback:
             return edge.target
-        source = self.program.machine.states[edge.source]
-        if isinstance(source, ValidateState):
-            return run.artifacts[source.validate_].author
+        if (judged := self.program.graph.judged_at.get(edge.source)) is not None:
+            return run.artifacts[judged].author
         return run.last_report.author if run.last_report else edge.target
 
     def _emit(self, step: Macrostep, name: str, state: str, attempt: int) -> None:
@@ -291,7 +290,7 @@ class Engine:
     def _restored(self, run: RunState) -> dict[str, Artifact]:
         """The best round's artifacts, where a person was shown them and goes forward."""
         state = self.program.machine.states[run.state]
-        if not isinstance(state, HumanState) or state.pick != "best":
+        if not (state.waits and state.picks_best):
             return {}
         best = run.best_round()
         return dict(best.snapshot) if best else {}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from loopkit.engine.events import Artifact, HumanAnswer
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.state import RunState
-from loopkit.language import AgentState
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.template import FieldedText, Record, Template
 from loopkit.machine.graph import artifact_of, cap_value
@@ -197,8 +196,7 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
 
 
 def _schema(program: Program, run: RunState) -> object:
-    state = program.machine.states[run.state]
-    agent = program.machine.agents.get(state.agent) if isinstance(state, AgentState) else None
+    agent = program.machine.agent_at(run.state)
     if agent is None or agent.schema_ is None:
         return ""
     return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)

@@ -21,7 +21,7 @@ from loopkit.app import App, Script
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun, Stored
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.memory import MemoryJournal

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from tests.support import Desk, Played, scenario
 
 GATE = """

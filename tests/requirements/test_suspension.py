@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
 from loopkit.engine.state import fold
 from tests.support import PASS, Desk, Played, fails, scenario

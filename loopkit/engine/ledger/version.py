@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.state import RunState
-from loopkit.language import AgentState, CommandAgent, CommandState
 from loopkit.machine.program import Program
 from loopkit.text import composed
 
@@ -56,10 +55,9 @@ def _digest(text: str) -> str:
 
 
 def _is_whole(program: Program, artifact: Artifact) -> bool:
-    state = program.machine.states[artifact.author]
-    if isinstance(state, AgentState):
-        return not isinstance(program.machine.agents[state.agent], CommandAgent)
-    return not isinstance(state, CommandState)
+    if (agent := program.machine.agent_at(artifact.author)) is not None:
+        return not agent.works_on_files
+    return program.machine.states[artifact.author].call != "run"
 
 
 def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
@@ -71,5 +69,5 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
             seen.add(name)
             source = run.artifacts[name]
             authors.append(source.author)
-            if isinstance(program.machine.states[source.author], AgentState):
+            if program.machine.states[source.author].asks is not None:
                 yield source

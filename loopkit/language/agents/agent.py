@@ -79,6 +79,12 @@ class AgentBase(Noun):
     """The key by which agents of this kind are known."""
     example: ClassVar[Mapping[str, Any]]
     """One for tests and readers."""
+    works_on_files: ClassVar[bool] = False
+    """Whether its answer is only a part of what it leaves."""
+    is_sent_turns: ClassVar[bool] = True
+    """Whether what was said before is sent again with each call."""
+    if_in_doubt: ClassVar[OnInDoubt] = "retry"
+    """What becomes of a call that may have been made, where the agent says nothing."""
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -94,6 +100,11 @@ class AgentBase(Noun):
     def key_env(self) -> str | None:
         """The environment variable that holds its key, where the machine names one."""
         return None
+
+    @property
+    def system_prompt(self) -> str:
+        """What it is told before anything else."""
+        return ""
 
     @property
     def goes_on(self) -> bool:

@@ -40,6 +40,9 @@ class CommandAgent(AgentBase):
     """USD; what one run of the program costs at most."""
 
     kind = "command"
+    works_on_files = True
+    is_sent_turns = False
+    if_in_doubt = "ask"
     example = {
         "command": ["sh", "-c", "cat"],
         "stdin": "{{ prompt }}",

@@ -69,5 +69,9 @@ class ModelAgent(AgentBase):
         return self.api_key_env
 
     @property
+    def system_prompt(self) -> str:
+        return self.system
+
+    @property
     def plain_texts(self) -> Written:
         yield ("system",), self.system

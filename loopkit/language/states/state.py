@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from loopkit.language.agents.agent import ErrorClassName, Workspace
+from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
@@ -47,6 +47,8 @@ class StateBase(Noun):
     """The one call that is its work, by the role of that call."""
     works_outside: ClassVar[bool] = False
     """Whether limits are looked at before its work, and a workspace is made for it."""
+    if_in_doubt: ClassVar[OnInDoubt] = "ask"
+    """What becomes of a run of its program that may have happened, where the state says nothing."""
     reads_feedback: ClassVar[bool] = False
     """Whether its work can see what has to change."""
     faults: ClassVar[tuple[ErrorClassName, ...]] = ()

@@ -11,7 +11,7 @@ from loopkit.agents.scripted import Crashed
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.work.human import AnswerRefused
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Event
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

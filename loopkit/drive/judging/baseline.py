@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
+from loopkit.drive.judging.commands import give_commands
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.work.judging_commands import give_commands
-from loopkit.drive.work.state_files import workspace
+from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Baselined, Event, Outcome, Ran, Suspended, Worked
 from loopkit.engine.macrostep import suspension
 from loopkit.language import CommandRule, JudgeRule, ValidateState
@@ -60,9 +60,7 @@ async def take_baselines(active: ActiveRun) -> bool:
 
 def _due(active: ActiveRun) -> Iterator[_Due]:
     program = active.program
-    for name, state in program.machine.states.items():
-        if not isinstance(state, ValidateState):
-            continue
+    for name, state in program.graph.judges.items():
         for validator, rules in program.validators_of(state).items():
             fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
             known = active.state.baselines.get((name, validator), {})

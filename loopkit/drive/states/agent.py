@@ -12,16 +12,14 @@ from loopkit.drive.calls import CallSeries, call, conversation, no_files, usable
 from loopkit.drive.ladder import model_for, provider_of
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
-from loopkit.drive.work.state_files import files_reader, output_reader, workspace
+from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.state import Exchange
 from loopkit.engine.template_values import previous, render, template_names
 from loopkit.language import (
     Agent,
     AgentState,
-    CommandAgent,
     KeepTurns,
-    ModelAgent,
     Output,
 )
 from loopkit.language.datatypes import facts_of, parse_fields
@@ -76,7 +74,7 @@ async def _reply(
     folder = workspace(active, state.workspace or agent.workspace)
     port = active.agents[state.agent]
     model = model_for(active, agent, name)
-    is_program = isinstance(agent, CommandAgent) and not isinstance(port, FunctionAgentPort)
+    is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
     leaves_files = is_program and active.program.graph.judged
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
@@ -96,14 +94,13 @@ async def _reply(
         return answered
     told = told_before(active, name, agent)
     prompt = author_prompt(active, name, state, kept=bool(told))
-    system = agent.system if isinstance(agent, ModelAgent) else ""
     request = Request(
         agent=state.agent,
         place=name,
         role="author",
-        messages=conversation(system, told, prompt),
+        messages=conversation(agent.system_prompt, told, prompt),
         prompt=prompt,
-        names=_command_names(active, agent) if isinstance(agent, CommandAgent) else {},
+        names=_names(active, agent),
         schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
         model=model,
         folder=folder,
@@ -116,7 +113,7 @@ async def _reply(
 def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange]:
     """The turns of a kept session that are sent again, oldest first."""
     told = active.state.conversations.get(name, ())
-    if told and isinstance(agent, CommandAgent) and not (agent.resume and told[-1].reply.session):
+    if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
         # A program that can't be taken back to its session remembers nothing of it.
         return ()
     match agent.session:
@@ -169,11 +166,12 @@ def _is_edited(active: ActiveRun, name: str, state: AgentState) -> bool:
     return artifact is not None and artifact.edited
 
 
-def _command_names(active: ActiveRun, agent: CommandAgent) -> dict[str, object]:
-    """What the templates of a command agent see."""
+def _names(active: ActiveRun, agent: Agent) -> dict[str, object]:
+    """What the templates of an agent see."""
     names: dict[str, object] = {}
-    for text in (*agent.command, agent.stdin or ""):
+    for path, text in agent.templates:
         template = active.program.template(text)
-        if template.names:
+        # What goes on with a conversation sees its id alone.
+        if template.names and path[0] != "resume":
             names |= template_names(active.program, active.state, template)
     return names

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from loopkit.drive.work.judge import Judge, opinion
+from loopkit.drive.judging.judge import Judge, opinion
 from loopkit.engine.findings import Answer
 from loopkit.engine.ledger.opinions import confirmed, voted
 from loopkit.validators.judge import judge_prompt

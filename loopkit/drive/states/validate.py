@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
+from loopkit.drive.judging.commands import give_commands, result_index
+from loopkit.drive.judging.judge import Judge
+from loopkit.drive.judging.sampling import ask_all
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.work.judge import Judge
-from loopkit.drive.work.judging_commands import give_commands, result_index
-from loopkit.drive.work.sampling import ask_all
-from loopkit.drive.work.state_files import workspace
+from loopkit.drive.state_files import workspace
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, Outcome, Ran, Worked
 from loopkit.engine.findings import Answer, Finding, Report

@@ -11,10 +11,10 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, conversation, exchanges_of
 from loopkit.drive.ladder import model_for, provider_of
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.work.state_files import workspace
+from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, Finding, with_findings
-from loopkit.language import Agent, CommandAgent, JudgeRule, ModelAgent
+from loopkit.language import Agent, JudgeRule
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
 from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
@@ -107,12 +107,12 @@ class Judge:
             return prompt
         again = reask_prompt(misread.reason, self.form)
         # A program starts anew each time, and has not seen the question.
-        is_new = isinstance(self.agent, CommandAgent)
+        is_new = not self.agent.is_sent_turns
         return f"{prompt.rstrip()}\n\n{again}" if is_new else again
 
     async def reply(self, prompt: str) -> Replied:
         """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
-        system = self.agent.system if isinstance(self.agent, ModelAgent) else ""
+        system = self.agent.system_prompt
         told = exchanges_of(self.active, self.work)
         request = Request(
             agent=self.rule.judge,

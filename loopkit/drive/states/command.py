@@ -7,7 +7,7 @@ from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, no_files, usable_reply
 from loopkit.drive.fields import body, extract
-from loopkit.drive.work.state_files import files_reader, output_reader, workspace
+from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Usage, Worked
 from loopkit.engine.template_values import render
 from loopkit.language import CommandState, Output, Retry

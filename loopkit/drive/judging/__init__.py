@@ -1,0 +1,1 @@
+"""Judging in a run: judges and their opinions, the commands of rules, and baselines."""
