@@ -382,7 +382,7 @@ LOOKS = (
         (["--help"], (*LOOKS, "pydantic", "ruamel", "jinja2", "pathlib", "traceback")),
         (["check", PLAN_REVIEW], (
             *LOOKS, "msgspec", "loopkit.engine", "loopkit.agents",
-            "loopkit.validators.judging", "loopkit.validators.setting",
+            "loopkit.validators.fixed_rules", "loopkit.validators.setting",
             "loopkit.proof.bounds.bracket", "loopkit.proof.bounds.expected",
         )),
         (["diagram", PLAN_REVIEW], (*LOOKS, "loopkit.agents")),

@@ -19,8 +19,8 @@ from loopkit.outside.processes import CommandResult
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.reading import MAX_READ, Reading
 from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
 
 RULES = TypeAdapter(Rules)

@@ -20,8 +20,8 @@ from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.reading import Reading, Unreadable
 from loopkit.validators.command.sarif import read_sarif
+from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
 from tests.hostile.forked import within
 

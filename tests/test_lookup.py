@@ -11,8 +11,8 @@ import pytest
 from loopkit.engine.findings import Answer
 from loopkit.language import LookupRule
 from loopkit.language.load import load
+from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
 from tests.support import Desk
 

@@ -19,8 +19,8 @@ from loopkit.language.severities import Severities
 from loopkit.outside.redaction import redactor
 from loopkit.proof.outcomes import Anatomy, faults_of
 from loopkit.testing import load_suite, run_case
+from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
 from tests.support import Desk, scenario
 

@@ -17,8 +17,8 @@ from loopkit.language.validators.rule import RuleBase
 from loopkit.proof.outcomes import Anatomy
 from loopkit.proof.outcomes.severity import levels_at, may_warn
 from loopkit.testing.properties.texts import Texts
+from loopkit.validators.fixed_rules import check_of, judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import check_of, judge_deterministic
 from loopkit.validators.setting import Setting
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, Played

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from loopkit.language import VerdictReading
 from loopkit.language.severities import Severities
 from loopkit.text.transcript import assistant_texts, events_of, messages_of
-from loopkit.validators.verdict import Spoken, Unspoken, VerdictForm, read_verdict
-from loopkit.validators.verdict.wording import in_words
+from loopkit.validators.judges.text import Spoken, Unspoken, VerdictForm, read_verdict
+from loopkit.validators.judges.text_instructions import in_words
 
 WORDS = ("PASS", "WARN", "FAIL")
 DEFAULT = Severities()

@@ -10,7 +10,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.validators.report_form import ReportForm, folded, form_of
+from loopkit.validators.judges.report_form import ReportForm, folded, form_of
 
 MEANINGS = {
     "unknown-word": "A table of a report does not know a word that the schema allows.",

@@ -43,9 +43,9 @@ from loopkit.validators.command.output import failure
 from loopkit.validators.command.own_report import read_report
 from loopkit.validators.command.reading import Reading
 from loopkit.validators.command.sarif import read_sarif
-from loopkit.validators.judgement import read_judgement
-from loopkit.validators.report_form import ReportForm
-from loopkit.validators.verdict import VerdictForm, read_verdict
+from loopkit.validators.judges.report import read_judgement
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.text import VerdictForm, read_verdict
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",

@@ -21,7 +21,7 @@ from loopkit.language.template import TemplateError
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.command import baseline_of
 from loopkit.validators.fault import CannotJudge
-from loopkit.validators.judging import with_places
+from loopkit.validators.fixed_rules import with_places
 from loopkit.validators.setting import Setting
 
 REMEDY = "mend it and resume the run: nothing has been done yet"

@@ -17,12 +17,12 @@ from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.language import Agent, JudgeRule
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
-from loopkit.validators.judge import AnswerForm, answer_schema, reask_prompt
-from loopkit.validators.judgement import Misread
-from loopkit.validators.reading import Reply, read_answer
-from loopkit.validators.report_form import form_of
+from loopkit.validators.judges.prompt import AnswerForm, answer_schema, reask_prompt
+from loopkit.validators.judges.reader import Reply, read_answer
+from loopkit.validators.judges.report import Misread
+from loopkit.validators.judges.report_form import form_of
+from loopkit.validators.judges.text import VerdictForm
 from loopkit.validators.setting import Setting
-from loopkit.validators.verdict import VerdictForm
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from loopkit.drive.judging.judge import Judge, opinion
 from loopkit.engine.findings import Answer
 from loopkit.engine.ledger.opinions import confirmed, voted
-from loopkit.validators.judge import judge_prompt
 from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.judges.prompt import judge_prompt
 from loopkit.validators.setting import Setting
 
 

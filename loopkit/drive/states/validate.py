@@ -19,8 +19,8 @@ from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, attempt_of
 from loopkit.language import ValidateState
 from loopkit.machine.program import RulesAsked
+from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judging import judge_deterministic
 from loopkit.validators.setting import Setting
 
 

@@ -29,7 +29,7 @@ from loopkit.testing.properties.reports import Found, report
 from loopkit.testing.properties.said import Call
 from loopkit.testing.properties.texts import Texts, named_in
 from loopkit.testing.properties.values import TEXT, value_of
-from loopkit.validators.report_form import ReportForm, form_of
+from loopkit.validators.judges.report_form import ReportForm, form_of
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 MOST_USD = 0.05

@@ -9,7 +9,7 @@ from typing import Any
 
 from loopkit.language.datatypes import DataType
 from loopkit.testing.properties.samples import Hints, smallest
-from loopkit.validators.report_form import ReportForm, as_text
+from loopkit.validators.judges.report_form import ReportForm, as_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from loopkit.language import (
 from loopkit.machine.program import Program
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
-from loopkit.validators.known import KNOWN
+from loopkit.validators.judges.known_findings import KNOWN
 
 Call = dict[str, Any]
 

@@ -20,7 +20,7 @@ from loopkit.testing.suggesting.wording import (
     schema_in_words,
     todo,
 )
-from loopkit.validators.report_form import form_of
+from loopkit.validators.judges.report_form import form_of
 
 Call = dict[str, Any]
 LOST: Mapping[str, Call] = {

@@ -11,7 +11,7 @@ from loopkit.language import CommandRule, Rule, VerdictReading
 from loopkit.language.facts import VERDICT
 from loopkit.language.guard.kleene import Held
 from loopkit.machine.graph import Edge
-from loopkit.validators.report_form import ReportForm, words_for
+from loopkit.validators.judges.report_form import ReportForm, words_for
 
 VERDICTS = ("pass", "warn", "fail")
 

@@ -11,8 +11,8 @@ from loopkit.validators.command.reading import (
     shortened,
 )
 from loopkit.validators.fault import Fault
-from loopkit.validators.judgement import Misread, read_judgement
-from loopkit.validators.report_form import ReportForm
+from loopkit.validators.judges.report import Misread, read_judgement
+from loopkit.validators.judges.report_form import ReportForm
 
 
 def read_report(text: str, reading: Reading) -> list[Fault]:

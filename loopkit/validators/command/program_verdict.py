@@ -20,8 +20,8 @@ from loopkit.validators.command.report_file import ReportFile
 from loopkit.validators.command.sarif import read_sarif
 from loopkit.validators.command.tries import Unfinished
 from loopkit.validators.fault import Fault, Found
+from loopkit.validators.judges.text import Spoken, VerdictForm, read_verdict
 from loopkit.validators.setting import Setting
-from loopkit.validators.verdict import Spoken, VerdictForm, read_verdict
 
 READERS: Mapping[str, Reader] = MappingProxyType(
     {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_report}

@@ -10,11 +10,16 @@ from loopkit.text import printable
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
-from loopkit.validators.report_form import Doubt, quoted
-from loopkit.validators.verdict.form import VerdictForm, VerdictWord
-from loopkit.validators.verdict.listed import Listed, is_met, listed_in, of_verdict
-from loopkit.validators.verdict.said import Said, taken, verdicts_in
-from loopkit.validators.verdict.spoken import spoken
+from loopkit.validators.judges.own_words import own_words
+from loopkit.validators.judges.report_form import Doubt, quoted
+from loopkit.validators.judges.text_findings import (
+    PlacedFinding,
+    find_findings,
+    is_met,
+    select_findings,
+)
+from loopkit.validators.judges.text_form import VerdictForm, VerdictWord
+from loopkit.validators.judges.text_verdicts import PlacedVerdict, choose_verdict, find_verdicts
 
 TAIL_CHARS = 2_000
 """How much of the end of a text stands for findings that it does not name."""
@@ -56,10 +61,10 @@ def read_verdict(
     that are missing or make no sense, and a pattern that takes too long. `pass` with a warning,
     or with fewer criteria met than checked, is `warn`. Never a pass without a match.
     """
-    text = spoken(messages, echoes)
+    text = own_words(messages, echoes)
     try:
-        said = verdicts_in(text, form)
-        chosen = taken(said, form)
+        said = find_verdicts(text, form)
+        chosen = choose_verdict(said, form)
     except (Doubt, PatternTimeout) as doubt:
         return Unspoken(storable(str(doubt)))
     verdict = said[chosen].meaning
@@ -70,17 +75,17 @@ def read_verdict(
     except (Doubt, PatternTimeout) as doubt:
         names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
         is_kept = verdict == "fail" or names_nothing
-        own_words = _own_words(messages, verdict, form) if is_kept else None
-        return Unspoken(storable(str(doubt)), own_words)
+        kept = _own_words(messages, verdict, form) if is_kept else None
+        return Unspoken(storable(str(doubt)), kept)
     return Spoken("warn" if faults and verdict == "pass" else verdict, tuple(faults))
 
 
-def _found(text: str, said: Sequence[Said], chosen: int, form: VerdictForm) -> list[Fault]:
+def _found(text: str, said: Sequence[PlacedVerdict], chosen: int, form: VerdictForm) -> list[Fault]:
     verdict = said[chosen].meaning
     assert verdict is not None
-    listed: Sequence[Listed] = listed_in(text, verdict, form)
+    listed: Sequence[PlacedFinding] = find_findings(text, verdict, form)
     if form.reading.take in ("last", "first"):
-        listed = of_verdict(listed, said, chosen)
+        listed = select_findings(listed, said, chosen)
     return [one.fault for one in listed if one.fault.severity != NO_FINDING]
 
 
@@ -110,7 +115,7 @@ def _number(text: str, pattern: str) -> int | None:
     return number
 
 
-def _refuse_contradiction(said: Said, faults: Sequence[Fault], form: VerdictForm) -> None:
+def _refuse_contradiction(said: PlacedVerdict, faults: Sequence[Fault], form: VerdictForm) -> None:
     has_error = any(form.levels.is_severe(fault.severity) for fault in faults)
     rejects = any(form.levels.rejects(fault.severity, form.cap) for fault in faults)
     # Where nothing can reject, what is named has been said, whatever it was called.

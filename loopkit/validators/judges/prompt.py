@@ -1,4 +1,4 @@
-"""Prompts and answer forms of judges; `judgement` reads their answers."""
+"""The prompt of a judge: what it is asked, how it has to answer, and the schema of its report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from loopkit.language import JudgeRule
 from loopkit.language.template import FieldedText, parse
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.known import BESIDE, KNOWN, OF_KNOWN, STANDINGS, asked_of
-from loopkit.validators.report_form import ReportForm, quoted, words_for
-from loopkit.validators.verdict.form import VerdictForm
-from loopkit.validators.verdict.wording import in_words
+from loopkit.validators.judges.known_findings import BESIDE, KNOWN, OF_KNOWN, STANDINGS, asked_of
+from loopkit.validators.judges.report_form import ReportForm, quoted, words_for
+from loopkit.validators.judges.text_form import VerdictForm
+from loopkit.validators.judges.text_instructions import in_words
 
 AnswerForm: TypeAlias = ReportForm | VerdictForm
 """How a judge answers: with a report in JSON, or in text."""

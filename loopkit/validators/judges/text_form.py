@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from loopkit.language import VerdictReading
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.severities import Severities
-from loopkit.validators.report_form import folded
+from loopkit.validators.judges.report_form import folded
 
 VerdictWord: TypeAlias = Literal["pass", "warn", "fail"]
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}

@@ -14,10 +14,10 @@ from loopkit.engine.identity import Defect, finding_ids
 from loopkit.text.transcript import messages_of
 from loopkit.validators.answer import answer_with
 from loopkit.validators.fault import Fault
-from loopkit.validators.judge import AnswerForm
-from loopkit.validators.judgement import Misread, read_judgement
-from loopkit.validators.report_findings import RULE
-from loopkit.validators.verdict import Spoken, VerdictForm, read_verdict
+from loopkit.validators.judges.prompt import AnswerForm
+from loopkit.validators.judges.report import Misread, read_judgement
+from loopkit.validators.judges.report_findings import RULE
+from loopkit.validators.judges.text import Spoken, VerdictForm, read_verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from loopkit.engine.findings import Finding
 from loopkit.language.template import parse
-from loopkit.validators.only_report import Report
-from loopkit.validators.report_form import (
+from loopkit.validators.judges.only_report import Report
+from loopkit.validators.judges.report_form import (
     MISSING,
     Doubt,
     ReportForm,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopkit.text.patterns import occurrences
-from loopkit.validators.report_form import Doubt, quoted
-from loopkit.validators.verdict.form import VerdictForm, VerdictWord
+from loopkit.validators.judges.report_form import Doubt, quoted
+from loopkit.validators.judges.text_form import VerdictForm, VerdictWord
 
 if TYPE_CHECKING:
     from regex import Match
@@ -25,7 +25,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-+*•]|\d+[.)])[ \t][^\d\n]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PlacedVerdict:
     """One verdict in a text, by the places of its first and behind its last character."""
 
     word: str
@@ -35,7 +35,7 @@ class Said:
     end: int
 
 
-def verdicts_in(text: str, form: VerdictForm) -> tuple[Said, ...]:
+def find_verdicts(text: str, form: VerdictForm) -> tuple[PlacedVerdict, ...]:
     """Every verdict of a text in order; words to choose from, such as "PASS or FAIL", are none.
 
     Raises Doubt where words that stand alone differ, and PatternTimeout.
@@ -52,7 +52,7 @@ def verdicts_in(text: str, form: VerdictForm) -> tuple[Said, ...]:
     return bare
 
 
-def taken(said: Sequence[Said], form: VerdictForm) -> int:
+def choose_verdict(said: Sequence[PlacedVerdict], form: VerdictForm) -> int:
     """The index of the verdict that counts; raises Doubt where there is none or it is not clear."""
     if not said:
         raise Doubt(f"It holds no verdict: none of {_words(form)} where a verdict stands.")
@@ -75,11 +75,11 @@ def taken(said: Sequence[Said], form: VerdictForm) -> int:
     return chosen
 
 
-def _strictness(said: Said) -> int:
+def _strictness(said: PlacedVerdict) -> int:
     return STRICTNESS[said.meaning] if said.meaning else len(STRICTNESS)
 
 
-def _refuse_unknown(said: Sequence[Said], form: VerdictForm) -> None:
+def _refuse_unknown(said: Sequence[PlacedVerdict], form: VerdictForm) -> None:
     for one in said:
         if one.meaning is None:
             raise Doubt(f"Its verdict is {quoted(one.word[:60])}, which is none of {_words(form)}.")
@@ -89,7 +89,7 @@ def _words(form: VerdictForm) -> str:
     return ", ".join(map(quoted, form.words))
 
 
-def _matching(pattern: str, text: str, form: VerdictForm) -> Iterator[Said]:
+def _matching(pattern: str, text: str, form: VerdictForm) -> Iterator[PlacedVerdict]:
     choices = [match.span() for match in occurrences(form.choice, text)]
     starts = [start for start, _ in choices]
     for match in occurrences(pattern, text):
@@ -98,7 +98,7 @@ def _matching(pattern: str, text: str, form: VerdictForm) -> Iterator[Said]:
         is_offered = before > 0 and end <= choices[before - 1][1]
         if start >= 0 and not is_offered:
             word = text[start:end].strip()
-            yield Said(word, form.meaning(word), start, end)
+            yield PlacedVerdict(word, form.meaning(word), start, end)
 
 
 def _span(match: Match[str]) -> tuple[int, int]:
@@ -108,14 +108,14 @@ def _span(match: Match[str]) -> tuple[int, int]:
     return span[0], span[1]
 
 
-def _is_condition(text: str, said: Said) -> bool:
+def _is_condition(text: str, said: PlacedVerdict) -> bool:
     """Whether it says when the verdict would be given, not that it is."""
     return _CONDITION.match(text, said.end) is not None
 
 
-def _stated(text: str, said: Sequence[Said]) -> tuple[Said, ...]:
+def _stated(text: str, said: Sequence[PlacedVerdict]) -> tuple[PlacedVerdict, ...]:
     """Those that are given, not explained: by "PASS if …", or in a list of different ones."""
-    lists: list[list[Said]] = []
+    lists: list[list[PlacedVerdict]] = []
     for one in said:
         if lists and _goes_on(text, lists[-1][-1], one):
             lists[-1].append(one)
@@ -130,7 +130,7 @@ def _stated(text: str, said: Sequence[Said]) -> tuple[Said, ...]:
     return tuple(one for listed in given for one in listed)
 
 
-def _goes_on(text: str, before: Said, one: Said) -> bool:
+def _goes_on(text: str, before: PlacedVerdict, one: PlacedVerdict) -> bool:
     """Whether two verdicts are items of a list, one right below the other."""
     return text.count("\n", before.end, one.start) == 1 and all(
         _ITEM.fullmatch(text, text.rfind("\n", 0, said.start) + 1, said.start)

@@ -11,9 +11,9 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
-from loopkit.validators.report_form import Doubt, quoted
-from loopkit.validators.verdict.form import IN_MESSAGE, VerdictForm, VerdictWord
-from loopkit.validators.verdict.said import Said
+from loopkit.validators.judges.report_form import Doubt, quoted
+from loopkit.validators.judges.text_form import IN_MESSAGE, VerdictForm, VerdictWord
+from loopkit.validators.judges.text_verdicts import PlacedVerdict
 
 if TYPE_CHECKING:
     from regex import Match
@@ -22,7 +22,7 @@ MAX_LINE = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class PlacedFinding:
     """A finding at its place in the text."""
 
     at: int
@@ -31,7 +31,7 @@ class Listed:
     meaning: VerdictWord
 
 
-def listed_in(text: str, verdict: VerdictWord, form: VerdictForm) -> tuple[Listed, ...]:
+def find_findings(text: str, verdict: VerdictWord, form: VerdictForm) -> tuple[PlacedFinding, ...]:
     """Every finding of a text in order, those that are met as well.
 
     `verdict` stands in where the pattern has no group `severity`. Raises Doubt at a word that
@@ -45,7 +45,9 @@ def is_met(match: Match[str], form: VerdictForm) -> bool:
     return form.level(_group(match, "severity")) == NO_FINDING
 
 
-def of_verdict(listed: Sequence[Listed], said: Sequence[Said], chosen: int) -> Sequence[Listed]:
+def select_findings(
+    listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict], chosen: int
+) -> Sequence[PlacedFinding]:
     """Those of the findings that belong to one of several verdicts.
 
     Where findings come before the first verdict, they stand above theirs; else below. A verdict
@@ -61,22 +63,24 @@ def of_verdict(listed: Sequence[Listed], said: Sequence[Said], chosen: int) -> S
     return near
 
 
-def _parts(listed: Sequence[Listed], said: Sequence[Said]) -> list[list[Listed]]:
+def _parts(
+    listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict]
+) -> list[list[PlacedFinding]]:
     """The findings before the first verdict, and those that follow each of them."""
-    parts: list[list[Listed]] = [[] for _ in range(len(said) + 1)]
+    parts: list[list[PlacedFinding]] = [[] for _ in range(len(said) + 1)]
     starts = [verdict.start for verdict in said]
     for one in listed:
         parts[bisect_left(starts, one.at)].append(one)
     return parts
 
 
-def _is_of_another(one: Listed, said: Sequence[Said], at: int, chosen: int) -> bool:
+def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, chosen: int) -> bool:
     """Whether a finding goes with a verdict beside it, which is another than the chosen one."""
     beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
     return one.meaning in beside - {said[chosen].meaning}
 
 
-def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> Listed:
+def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> PlacedFinding:
     message = " ".join((_group(match, "message") or match.group()).split())
     if not message:
         raise Doubt(f"The finding {quoted(match.group().strip()[:60])} says nothing.")
@@ -92,7 +96,7 @@ def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> Liste
         key=storable(_group(match, "key")),
         value=message,
     )
-    return Listed(match.start(), fault, meaning)
+    return PlacedFinding(match.start(), fault, meaning)
 
 
 def _level(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> tuple[str, VerdictWord]:

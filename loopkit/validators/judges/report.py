@@ -11,10 +11,10 @@ from loopkit.language.datatypes import conform
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line
 from loopkit.validators.answer import answer_with, storable
-from loopkit.validators.known import KNOWN, not_resolved, still_open
-from loopkit.validators.only_report import Report, only_report
-from loopkit.validators.report_findings import RULE, report_findings
-from loopkit.validators.report_form import (
+from loopkit.validators.judges.known_findings import KNOWN, not_resolved, still_open
+from loopkit.validators.judges.only_report import Report, find_report
+from loopkit.validators.judges.report_findings import RULE, report_findings
+from loopkit.validators.judges.report_form import (
     MISSING,
     Doubt,
     ReportForm,
@@ -63,7 +63,7 @@ def read_judgement(
     """
     listed: list[Finding] | None = None
     try:
-        report, faults = _typed(only_report(text, form), form)
+        report, faults = _typed(find_report(text, form), form)
         if is_played and part(report, KNOWN) is MISSING:
             form = replace(form, known=())
         verdict = _verdict(report, form)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loopkit.text.markdown import with_line_feeds, without_fences
 
 
-def spoken(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:
+def own_words(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:
     """The messages as one text in which only the reviewer's own words stand.
 
     `echoes` are texts that it was given, which some programs print again. Lines of quotes and of

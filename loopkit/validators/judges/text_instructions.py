@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loopkit.language.template import parse
-from loopkit.validators.report_form import words_for
-from loopkit.validators.verdict.form import VerdictForm
+from loopkit.validators.judges.report_form import words_for
+from loopkit.validators.judges.text_form import VerdictForm
 
 _FORM = """\
 Answer in plain text, without a code fence around it.

@@ -8,8 +8,8 @@ from loopkit.engine.findings import Finding
 from loopkit.engine.identity import Defect, finding_ids
 from loopkit.language.machine import NO_FINDING
 from loopkit.validators.answer import storable
-from loopkit.validators.only_report import Report
-from loopkit.validators.report_form import (
+from loopkit.validators.judges.only_report import Report
+from loopkit.validators.judges.report_form import (
     MISSING,
     Doubt,
     ReportForm,

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from loopkit.text.json_text import NoJson, canonical, json_in, parse_json
-from loopkit.validators.report_form import MISSING, Doubt, ReportForm, key_of, part, quoted
+from loopkit.validators.judges.report_form import MISSING, Doubt, ReportForm, key_of, part, quoted
 
 Report: TypeAlias = dict[str, object]
 _Placed = tuple[Report, tuple[int, int]]
 
 
-def only_report(text: str, form: ReportForm) -> Report:
+def find_report(text: str, form: ReportForm) -> Report:
     """The one object in a text that has a verdict or findings; several equal ones are one.
 
     The object may stand by itself, in a fence or in prose. It is a Doubt if there is none or
