@@ -215,6 +215,17 @@ def test_every_command_tells_a_damaged_run_with_its_place_and_a_remedy(
     assert Path("looks").read_text(encoding="utf-8") == "looked\n"
 
 
+def test_a_run_that_lost_its_question_is_suspended_with_a_remedy(
+    waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each record that is left follows from those before it."""
+    assert change("DELETE FROM records WHERE type = 'waiting'")
+    code, told = told_of(("resume", "RUN"), waiting, capsys)
+    assert code == 4
+    assert "`ask` is active and has no work to do" in told
+    assert RESTORE in told
+
+
 def listed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, str], str]:
     """The exit code of `runs ls`, what it says of each run, and what it says to stderr."""
     capsys.readouterr()

@@ -190,3 +190,38 @@ def test_a_journal_of_before_is_read_and_knows_of_no_files(desk: Desk) -> None:
     state = fold(map(as_before, played.events))
     assert state.status == "finished"
     assert [entry.report.work for entry in state.rounds] == ["", ""]
+
+
+WRITTEN = """
+loopkit: 1
+limits: {revisions: 3}
+workspace: {path: work}
+states:
+  write: {WORK, output: text, next: check}
+  check:
+    validate: text
+    by: [{command: [sh, -c, 'date +%N; false'], parse: lines}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: stalled, target: stuck}
+      - {revise: write}
+      - {target: exhausted}
+  done: {final: success}
+  stuck: {final: failure}
+  exhausted: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome"),
+    [
+        # What a command prints is not all that it does, what a template prints is.
+        ("run: [sh, -c, 'date +%N >> notes; echo Done.']", "exhausted"),
+        ("render: Done.", "stuck"),
+    ],
+)
+def test_the_same_text_is_no_progress_where_it_is_all_of_the_work(
+    desk: Desk, work: str, outcome: str
+) -> None:
+    (desk.folder / "work").mkdir()
+    assert desk.play(WRITTEN.replace("WORK", work)).outcome == outcome

@@ -154,12 +154,31 @@ states:
 """
 
 
+KILLING = """
+loopkit: 1
+states:
+  work: {run: [sh, -c, 'test -e started && echo -n again > started || TOUCH'], next: done}
+  done: {final: success}
+""".replace("TOUCH", "{ touch started; kill -9 $PPID; }")
+
+
 def test_a_program_in_doubt_is_not_started_again_without_asking(durable: Desk) -> None:
     """External sessions are never retried blindly."""
     aborted = durable.abort(COMMANDS, scenario(agents={"author": ["plan"]}))
     asked = durable.resume(aborted.state.run)
     assert [event.policy for event in asked.of(InDoubt)] == ["ask"]
     assert (asked.state.status, asked.requests) == ("waiting", [])
+
+
+def test_the_command_of_a_run_state_is_not_started_again_without_asking(durable: Desk) -> None:
+    durable.write("machine.yaml", KILLING)
+    killed = command(durable.folder, "run", "machine.yaml")
+    assert killed.wait(timeout=60) == -signal.SIGKILL
+    asked = durable.resume(asyncio.run(only_run(durable)))
+    assert [event.policy for event in asked.of(InDoubt)] == ["ask"]
+    assert asked.state.status == "waiting"
+    assert durable.answer(asked.state.run, "retry").outcome == "done"
+    assert (durable.folder / "started").read_text() == "again"
 
 
 def test_a_retry_goes_on_inside_its_budget_after_a_restart(durable: Desk) -> None:
