@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from loopkit.language import Machine
-from loopkit.proof.bounds import Anatomy, explore
+from loopkit.proof.bounds import Analysis, explore
 
 ROUNDS = 5
 PHASES = ("plan", "design", "code")
@@ -33,7 +33,7 @@ def measured(raw: dict[str, Any]) -> str:
     times = []
     for _ in range(ROUNDS):
         started = time.process_time()
-        bounds = explore(Anatomy.of_machine(machine), price=lambda *_: 0.01)
+        bounds = explore(Analysis.of_machine(machine), price=lambda *_: 0.01)
         times.append(1000 * (time.process_time() - started))
     found = "over 50,000" if bounds.configurations is None else f"{bounds.configurations:,}"
     return f"{found} | {min(times):.0f}, {sorted(times)[ROUNDS // 2]:.0f}"

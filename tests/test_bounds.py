@@ -24,7 +24,7 @@ from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.guard.kleene import Held
 from loopkit.language.load import load, load_text
-from loopkit.proof.bounds import Anatomy, Bounds, Endless, Extreme, NotDetermined, Taken, explore
+from loopkit.proof.bounds import Analysis, Bounds, Endless, Extreme, NotDetermined, Taken, explore
 from tests.generated import KINDS, features, generated
 from tests.replay import Option, Paths, Replay, TooLong, plus, price, weigh
 
@@ -44,7 +44,7 @@ MOST = 700
 """Steps on the engine for a generated machine; in the long run up to 5,000."""
 
 
-def machine(states: str, limits: str = "", **agents: str) -> Anatomy:
+def machine(states: str, limits: str = "", **agents: str) -> Analysis:
     """A machine from the YAML of its states; its agents `writer` and `critic` try three times."""
     text = f"""
 loopkit: 1
@@ -56,7 +56,7 @@ agents:
 states:
   {states.strip()}
 """
-    return Anatomy.of_machine(load_text(text, "m.yaml", HERE).machine)
+    return Analysis.of_machine(load_text(text, "m.yaml", HERE).machine)
 
 
 def totals(bounds: Bounds) -> tuple[Any, Any]:
@@ -122,9 +122,9 @@ def test_reports_after_which_all_goes_on_alike_are_one_path() -> None:
     # judged both go on alike. draft ends in two errors; check in `done`, in one error, in `failed`
     # where a version was judged before. Third round: 2 + 4 where one was judged, else 2 + 3.
     # Second: 2 + 2 + 6 + 5 where none was judged, 2 + 3 + 6 where one was. First: 2 + 2 + 15 + 11.
-    anatomy = machine(states)
-    assert explore(anatomy).paths == 30
-    assert replayed(anatomy.machine, 10_000, 1) == "replayed"
+    analysis = machine(states)
+    assert explore(analysis).paths == 30
+    assert replayed(analysis.machine, 10_000, 1) == "replayed"
 
 
 def test_the_worst_path_is_told_step_by_step_with_the_facts_of_each() -> None:
@@ -294,9 +294,9 @@ def test_judging_one_attempt_again_is_no_progress_to_miss() -> None:
   done: {final: success}
   failed: {final: failure}
 """
-    anatomy = machine(states)
-    assert "check[0]" in explore(anatomy).untaken
-    assert replayed(anatomy.machine, 10_000, 1) == "replayed"
+    analysis = machine(states)
+    assert "check[0]" in explore(analysis).untaken
+    assert replayed(analysis.machine, 10_000, 1) == "replayed"
 
 
 # -- what is odd -------------------------------------------------------------------------------
@@ -364,9 +364,9 @@ def test_a_choice_is_closed_by_the_attempt_that_the_answer_will_be() -> None:
   failed: {final: failure}
 """
     # Answer by answer: the first and the second can revise, the third can't and is the last.
-    anatomy = machine(states)
-    assert "ask[2]" not in explore(anatomy).untaken
-    assert replayed(anatomy.machine, 10_000, 1) == "replayed"
+    analysis = machine(states)
+    assert "ask[2]" not in explore(analysis).untaken
+    assert replayed(analysis.machine, 10_000, 1) == "replayed"
 
 
 # -- too many ----------------------------------------------------------------------------------
@@ -374,8 +374,8 @@ def test_a_choice_is_closed_by_the_attempt_that_the_answer_will_be() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_upper_bound_is_never_below_what_is_whole(path: Path) -> None:
-    anatomy = Anatomy.of_machine(load(path).machine)
-    exact, upper = explore(anatomy, price=price), explore(anatomy, price=price, most=1)
+    analysis = Analysis.of_machine(load(path).machine)
+    exact, upper = explore(analysis, price=price), explore(analysis, price=price, most=1)
     assert not upper.is_whole
     assert all(a <= b for a, b in zip(totals(exact)[1], totals(upper)[1], strict=True))
     assert all(a >= b for a, b in zip(totals(exact)[0], totals(upper)[0], strict=True))
@@ -457,14 +457,14 @@ def test_what_is_missing_or_wrong_among_probabilities_is_named(
 
 
 def test_means_need_an_input_that_the_runs_depend_on() -> None:
-    anatomy = machine(
+    analysis = machine(
         LOOP.replace("max: 2", "max: input.n").replace(
             "{judge: critic, reask: 1}", "{max_chars: 9}"
         )
     )
     with pytest.raises(NotDetermined, match="input"):
-        explore(anatomy, assume={"check.valid": Fraction(1, 2)})
-    expected = explore(anatomy, inputs={"n": 1}, assume={"check.valid": Fraction(1, 2)}).expected
+        explore(analysis, assume={"check.valid": Fraction(1, 2)})
+    expected = explore(analysis, inputs={"n": 1}, assume={"check.valid": Fraction(1, 2)}).expected
     assert expected is not None
     assert expected.runs == Fraction(3, 2)
 
@@ -473,7 +473,7 @@ def test_means_need_an_input_that_the_runs_depend_on() -> None:
 
 
 def explored(raw: Machine) -> Bounds:
-    return explore(Anatomy.of_machine(raw), price=price, most=MOST_CONFIGURATIONS)
+    return explore(Analysis.of_machine(raw), price=price, most=MOST_CONFIGURATIONS)
 
 
 def replayed(raw: Machine, most: int, number: int, known: Bounds | None = None) -> str:
@@ -483,10 +483,10 @@ def replayed(raw: Machine, most: int, number: int, known: Bounds | None = None) 
     the machine say. Where they have more than `most` steps, those that are told and some others
     are taken instead of the rest.
     """
-    anatomy, bounds = Anatomy.of_machine(raw), known or explored(raw)
+    analysis, bounds = Analysis.of_machine(raw), known or explored(raw)
     assert bounds.stuck == ()
     replay = Replay(raw, most)
-    if bounds.is_whole and _is_reached_by_all_paths(anatomy, replay, bounds, number):
+    if bounds.is_whole and _is_reached_by_all_paths(analysis, replay, bounds, number):
         return "replayed"
     for worst in (bounds.runs.worst, bounds.calls.worst, bounds.cost.worst):
         assert not worst.is_exact or witnessed(replay, worst), number
@@ -497,7 +497,9 @@ def replayed(raw: Machine, most: int, number: int, known: Bounds | None = None) 
     return "sampled" if bounds.is_whole else "bounded"
 
 
-def _is_reached_by_all_paths(anatomy: Anatomy, replay: Replay, bounds: Bounds, number: int) -> bool:
+def _is_reached_by_all_paths(
+    analysis: Analysis, replay: Replay, bounds: Bounds, number: int
+) -> bool:
     """Whether the paths of all inputs were replayed; they take what the bounds say."""
     starts = list(replay.starts())
     random.Random(number).shuffle(starts)
@@ -505,7 +507,7 @@ def _is_reached_by_all_paths(anatomy: Anatomy, replay: Replay, bounds: Bounds, n
     for run in starts:
         if replay.left <= 0:
             break
-        given = explore(anatomy, price=price, inputs=run.input)
+        given = explore(analysis, price=price, inputs=run.input)
         assert _is_within(given, bounds), (number, run.input)
         if given.configurations is None or given.configurations > replay.left:
             continue
@@ -581,7 +583,7 @@ def test_the_bounds_of_machine_files_are_those_of_all_paths_of_the_engine(path: 
 
 def assert_found_by_prices(raw: Machine, whole: Bounds, number: int) -> None:
     """Compare what all configurations say with what is found without a look at each."""
-    searched = explore(Anatomy.of_machine(raw), price=price, most=1)
+    searched = explore(Analysis.of_machine(raw), price=price, most=1)
     for exact, found in (
         (whole.runs, searched.runs), (whole.calls, searched.calls), (whole.cost, searched.cost)
     ):  # fmt: skip
@@ -652,7 +654,7 @@ def test_a_thousand_revisions_take_on_the_engine_what_the_bounds_say() -> None:
     agents = "agents: {writer: {model: a/w}, critic: {model: a/c}}"
     states = LOOP.replace("max: 2", "max: input.n")
     raw = load_text(f"loopkit: 1\n{wide}\n{agents}\nstates:{states}", "m.yaml", HERE).machine
-    bounds, replay = explore(Anatomy.of_machine(raw), price=price), Replay(raw)
+    bounds, replay = explore(Analysis.of_machine(raw), price=price), Replay(raw)
     paths = replay.all_paths(replay.begun({"n": 1000}))
     assert bounds.runs.worst.inputs == {"input.n": 1000}
     assert paths.worst == totals(bounds)[1]

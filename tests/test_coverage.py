@@ -12,7 +12,7 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.language.load import load_text
-from loopkit.proof.bounds import Anatomy, explore
+from loopkit.proof.bounds import Analysis, explore
 from loopkit.testing import Coverage, Tally, load_suite, play
 from loopkit.testing.coverage import goal_line, goal_text, goals_of, impossible_goals
 from tests.support import ROOT, Desk
@@ -127,7 +127,8 @@ def test_a_machine_s_goals_are_its_states_its_edges_and_the_caps_of_its_back_edg
         *(("transition", f"check[{index}]") for index in range(3)),
         ("cap", "check[1]"),
     ]
-    told = [f"{goal_line(loaded, goal)} {goal_text(Anatomy.of_machine(loaded.machine).graph, goal)}"
+    graph = Analysis.of_machine(loaded.machine).graph
+    told = [f"{goal_line(loaded, goal)} {goal_text(graph, goal)}"
             for goal in goals if goal.kind != "state"]  # fmt: skip
     assert told == [
         "10 draft[0] → check",
@@ -250,10 +251,10 @@ def test_an_edge_whose_own_cap_is_above_the_total_is_closed_by_the_total(tmp_pat
 
 def test_nothing_is_known_to_be_impossible_where_there_are_too_many_configurations() -> None:
     loaded = load_text(LOOP.replace("max: 1", "max: 5, guard: attempt < 2"), "m.yaml", Path())
-    goals, anatomy = goals_of(loaded), Anatomy.of_machine(loaded.machine)
-    exact = impossible_goals(loaded, goals, explore(anatomy))
+    goals, analysis = goals_of(loaded), Analysis.of_machine(loaded.machine)
+    exact = impossible_goals(loaded, goals, explore(analysis))
     assert [(goal.kind, goal.name) for goal in exact] == [("cap", "check[1]")]
-    assert impossible_goals(loaded, goals, explore(anatomy, most=3)) == frozenset()
+    assert impossible_goals(loaded, goals, explore(analysis, most=3)) == frozenset()
 
 
 # -- the command --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load_text
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
-from loopkit.proof.bounds import Anatomy, Bounds, Stuck, explore
+from loopkit.proof.bounds import Analysis, Bounds, Stuck, explore
 from loopkit.views.plan import plan_of, plan_text
 from tests.replay import Paths, Replay
 
@@ -62,12 +62,12 @@ def loops(count: int, cap: int, *, last: str = FORWARD, limits: str = "{}") -> L
     return loaded(states, limits=limits)
 
 
-def anatomy(machine: Loaded) -> Anatomy:
-    return Anatomy.of_machine(machine.machine)
+def analysis(machine: Loaded) -> Analysis:
+    return Analysis.of_machine(machine.machine)
 
 
 def bounds_of(machine: Loaded, **how: object) -> Bounds:
-    return explore(anatomy(machine), measures=("runs",), **how)  # type: ignore[arg-type]
+    return explore(analysis(machine), measures=("runs",), **how)  # type: ignore[arg-type]
 
 
 def errors(problems: Sequence[Problem]) -> list[str]:
@@ -283,7 +283,7 @@ def test_a_transition_that_the_picture_without_counters_never_takes_is_dead() ->
 
 def test_means_say_which_part_of_the_runs_was_left_out() -> None:
     chances = {f"c{number}.valid": Fraction(1, 2) for number in range(4)}
-    machine = anatomy(loops(4, 4))
+    machine = analysis(loops(4, 4))
     whole, cut = (explore(machine, assume=chances, most=most).expected for most in (500_000, 90))
     assert whole is not None
     assert cut is not None
@@ -298,7 +298,7 @@ def test_means_say_which_part_of_the_runs_was_left_out() -> None:
 LONG = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from loopkit.proof.bounds import Anatomy, explore
+from loopkit.proof.bounds import Analysis, explore
 from loopkit.language import Machine
 raw = {"loopkit": 1, "name": "m", "agents": {"writer": {"model": "a/w"}}, "states": {}}
 count = int(sys.argv[1])
@@ -308,7 +308,7 @@ for n in range(count):
     raw["states"][f"c{n}"] = {"validate": f"d{n}", "by": [{"min_chars": 9}], "transitions": [
         {"guard": "valid", "target": onward}, {"revise": f"d{n}", "max": 1}, {"target": onward}]}
 raw["states"]["done"] = {"final": "success"}
-bounds = explore(Anatomy.of_machine(Machine.model_validate(raw)))
+bounds = explore(Analysis.of_machine(Machine.model_validate(raw)))
 print(bounds.configurations, bounds.runs.worst.total)
 """
 

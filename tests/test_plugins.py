@@ -17,7 +17,7 @@ from loopkit.language import PythonRule
 from loopkit.language.load import load
 from loopkit.language.severities import Severities
 from loopkit.outside.redaction import redactor
-from loopkit.proof.outcomes import Anatomy, faults_of
+from loopkit.proof.outcomes import Analysis, faults_of
 from loopkit.testing import load_suite, run_case
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -429,5 +429,5 @@ def test_a_validator_may_have_played_commands_beside_a_plug_in(desk: Desk) -> No
 
 def test_check_and_plan_reckon_with_a_plug_in_that_takes_too_long(desk: Desk) -> None:
     desk.write("rules.py", RULES)
-    anatomy = Anatomy.of_machine(load(desk.write("machine.yaml", MACHINE)).machine)
-    assert "transient" in faults_of(anatomy, "judge")
+    analysis = Analysis.of_machine(load(desk.write("machine.yaml", MACHINE)).machine)
+    assert "transient" in faults_of(analysis, "judge")

@@ -12,7 +12,7 @@ from loopkit.cli import invoke
 from loopkit.engine.events import Resumed
 from loopkit.language import Machine
 from loopkit.language.load import load_text
-from loopkit.proof.bounds import Anatomy, explore, present_of
+from loopkit.proof.bounds import Analysis, explore, present_of
 from tests.generated import generated
 from tests.replay import Replay, price
 from tests.support import Desk, scenario
@@ -118,7 +118,7 @@ def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch
     compared = 0
     for number in range(batch * 20, batch * 20 + 20):
         machine: Machine = load_text(json.dumps(generated(number)), "m.yaml", HERE).machine
-        anatomy, replay = Anatomy.of_machine(machine), Replay(machine, 10_000)
+        analysis, replay = Analysis.of_machine(machine), Replay(machine, 10_000)
         chance = random.Random(number)
         run = chance.choice(list(replay.starts()))
         for _ in range(chance.randint(1, 6)):
@@ -127,7 +127,7 @@ def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch
             if not going:
                 break
             run = chance.choice(going)
-        bounds = explore(anatomy, price=price, present=present_of(anatomy, run))
+        bounds = explore(analysis, price=price, present=present_of(analysis, run))
         if (bounds.paths or 10**9) > 300:
             continue
         paths, compared = replay.all_paths(run), compared + 1

@@ -9,7 +9,7 @@ import pytest
 from loopkit.checks import check
 from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load_text
-from loopkit.proof.bounds import Anatomy, Bounds, explore
+from loopkit.proof.bounds import Analysis, Bounds, explore
 from tests.test_bounds import replayed
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def bounds_of(states: str) -> Bounds:
     """The bounds of a machine, which are those of all of its paths on the engine."""
     loaded = loaded_of(states)
     assert replayed(loaded.machine, 50_000, 1) == "replayed"
-    return explore(Anatomy.of_machine(loaded.machine))
+    return explore(Analysis.of_machine(loaded.machine))
 
 
 def judged(*transitions: str, by: str = "{min_chars: 9}", more: str = "", again: int = 3) -> str:
@@ -356,8 +356,8 @@ def test_second_opinions_are_spared_by_as_many_judges_as_a_quorum_can_do_without
 
 def test_the_opinion_of_most_calls_need_not_be_the_dearest() -> None:
     prices = {"writer": 20, "critic": 30, "second": 2}
-    anatomy = Anatomy.of_machine(loaded_of(with_quorum(1)).machine)
-    bounds = explore(anatomy, price=lambda agent, _: prices[agent])
+    analysis = Analysis.of_machine(loaded_of(with_quorum(1)).machine)
+    bounds = explore(analysis, price=lambda agent, _: prices[agent])
     # Six calls of the writer, three of the critic and nine of the other; one of them once more.
     assert bounds.calls.worst.total == 6 + 3 + 9 + 9
     assert bounds.cost.worst.total == 6 * 20 + 3 * 30 + 9 * 2 + 3 * 30

@@ -14,7 +14,7 @@ from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.load import load
 from loopkit.language.validators import RULE_KINDS, RULE_NOUNS
 from loopkit.language.validators.rule import RuleBase
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.severity import levels_at, may_warn
 from loopkit.testing.properties.texts import Texts
 from loopkit.validators.fixed_rules import check_of, judge_deterministic
@@ -54,7 +54,7 @@ def example_of(noun: type[RuleBase], desk: Desk) -> Rule:
     for name, text in noun.example.files.items():
         desk.write(name, text)
     loaded = load(desk.write("machine.yaml", json.dumps(machine(noun, "x"))))
-    [placed] = Anatomy.of_machine(loaded.machine).rules
+    [placed] = Analysis.of_machine(loaded.machine).rules
     return placed.rule
 
 
@@ -163,9 +163,9 @@ def test_a_rule_lets_some_findings_pass_where_every_level_blocks(
     written = machine(RULE_KINDS["judge"], "x")
     written["states"]["judge"] |= {"by": [read(f"by: {rule}", "x").plain()["by"]]}
     written["states"]["judge"]["block"] = "warning"
-    anatomy = Anatomy.of_machine(load(desk.write("machine.yaml", json.dumps(written))).machine)
-    state, [placed] = anatomy.judges["judge"], anatomy.rules
-    assert may_warn(placed.rule, state, levels_at(anatomy.machine, state)) is may
+    analysis = Analysis.of_machine(load(desk.write("machine.yaml", json.dumps(written))).machine)
+    state, [placed] = analysis.judges["judge"], analysis.rules
+    assert may_warn(placed.rule, state, levels_at(analysis.machine, state)) is may
 
 
 @pytest.mark.parametrize(

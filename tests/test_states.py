@@ -19,7 +19,7 @@ from loopkit.language.states.state import StateBase
 from loopkit.machine.codes import fault_codes
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import REPORT, Scope, own_names
-from loopkit.proof.outcomes import Anatomy, faults_of, table_of
+from loopkit.proof.outcomes import Analysis, faults_of, table_of
 from loopkit.testing import Machines
 from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.diagram import drawing, mermaid
@@ -164,10 +164,10 @@ def test_a_file_is_missing_only_where_no_reply_stands_for_it(
 
 @KINDS
 def test_the_proof_knows_how_the_work_of_a_state_ends(noun: type[StateBase], desk: Desk) -> None:
-    anatomy = Anatomy.of_machine(graph(noun, desk).machine)
-    assert {*faults_of(anatomy, "work")} <= {*noun.faults}
+    analysis = Analysis.of_machine(graph(noun, desk).machine)
+    assert {*faults_of(analysis, "work")} <= {*noun.faults}
     assert bool(noun.faults) != bool(noun.doing or noun.ends)
-    table = table_of(anatomy, "work")
+    table = table_of(analysis, "work")
     assert table is not None
     assert noun.ends or any(True for row in table.rows() for _ in table.taken(row))
 

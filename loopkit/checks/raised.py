@@ -6,7 +6,7 @@ from loopkit.checks.exits import fact_in_words
 from loopkit.checks.explored import how_reached
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
-from loopkit.proof.bounds import Anatomy, explore, present_of
+from loopkit.proof.bounds import Analysis, explore, present_of
 
 
 def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
@@ -18,8 +18,8 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
         # Then no edge counts a total, whatever it is.
         return ""
     limits = machine.limits.model_copy(update={"total_revisions": total})
-    anatomy = Anatomy.of_machine(machine.model_copy(update={"limits": limits}))
-    bounds = explore(anatomy, present=present_of(anatomy, run), measures=())
+    analysis = Analysis.of_machine(machine.model_copy(update={"limits": limits}))
+    bounds = explore(analysis, present=present_of(analysis, run), measures=())
     found = next((stuck for stuck in bounds.stuck if stuck.is_reached), None)
     if found is None:
         return ""

@@ -10,11 +10,11 @@ from loopkit.language.load import Loaded, Source
 from loopkit.language.template import Shape
 from loopkit.machine.graph import DocPath, Edge, Graph
 from loopkit.machine.scope import Scope
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 
 
 @dataclass(frozen=True)
-class Subject(Anatomy):
+class Subject(Analysis):
     """One machine under examination, with the text that it was written in."""
 
     loaded: Loaded

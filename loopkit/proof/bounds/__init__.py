@@ -11,12 +11,12 @@ from loopkit.proof.bounds.exploring import MOST_CONFIGURATIONS, explore
 from loopkit.proof.bounds.extremes import Endless
 from loopkit.proof.bounds.present import present_of
 from loopkit.proof.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 
 __all__ = [
     "MOST_CONFIGURATIONS",
     "AgentCalls",
-    "Anatomy",
+    "Analysis",
     "Bounds",
     "Endless",
     "Expected",

@@ -10,7 +10,7 @@ from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.facts import VERDICT
 from loopkit.machine.graph import EdgeEvent
 from loopkit.machine.program import validators_of
-from loopkit.proof.outcomes import Anatomy, Panel, Row
+from loopkit.proof.outcomes import Analysis, Panel, Row
 from loopkit.proof.outcomes.faults import is_given_up
 from loopkit.proof.outcomes.severity import levels_at, may_block
 
@@ -70,15 +70,15 @@ class _Judge:
 class Asking:
     """Who works on each visit of a state, and for how many calls."""
 
-    def __init__(self, anatomy: Anatomy, price: Price) -> None:
-        self._anatomy = anatomy
+    def __init__(self, analysis: Analysis, price: Price) -> None:
+        self._analysis = analysis
         self._price = price
-        self._judges = {name: tuple(self._judges_at(name)) for name in anatomy.judges}
-        self._panels = {name: Panel(anatomy, name) for name in anatomy.judges}
+        self._judges = {name: tuple(self._judges_at(name)) for name in analysis.judges}
+        self._panels = {name: Panel(analysis, name) for name in analysis.judges}
 
     def reach(self, name: str) -> Asked:
         """Everybody whom a state can ask on one visit."""
-        machine = self._anatomy.machine
+        machine = self._analysis.machine
         if (asked := machine.states[name].asks) is not None:
             return (self._work(asked, name, machine.agents[asked].retry.attempts),)
         return tuple(judge.work for judge in self._judges.get(name, ()))
@@ -112,7 +112,7 @@ class Asking:
     def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
         """Who may have been asked where no report comes to the transitions."""
         everyone = _spread(self._asked(name, context))
-        if event == "fatal" or (event == "content" and is_given_up(self._anatomy, name)):
+        if event == "fatal" or (event == "content" and is_given_up(self._analysis, name)):
             yield NOBODY
         is_for_a_time = event in ("transient", "content")
         is_fixed = self._may_be_missing(name, context, for_a_time=is_for_a_time)
@@ -125,7 +125,7 @@ class Asking:
 
     def _may_be_missing(self, name: str, context: Row, *, for_a_time: bool = False) -> bool:
         """Whether a fixed rule may come to no verdict, so that judges are left out."""
-        rules = self._anatomy.rules_at[name]
+        rules = self._analysis.rules_at[name]
         fixed = [rule for rule in rules if isinstance(rule, FixedRule)]
         losing = [rule for rule in fixed if rule.may_be_lost or not for_a_time]
         return any(self._applies(name, rule, context) is not False for rule in losing)
@@ -137,7 +137,7 @@ class Asking:
         return _spread(always, how="blocked")
 
     def _passing(self, name: str, row: Row) -> Iterator[Spread]:
-        asked, quorum = self._asked(name, row), self._anatomy.judges[name].quorum
+        asked, quorum = self._asked(name, row), self._analysis.judges[name].quorum
         spread = _spread(asked, with_second=False)
         spared = 0 if quorum is None else max(0, len(asked) - quorum)
         second = [work for judge, _ in asked for work in judge.second]
@@ -167,7 +167,7 @@ class Asking:
         return self._panels[name].applies(rule, context)
 
     def _judges_at(self, name: str) -> Iterator[_Judge]:
-        machine, state = self._anatomy.machine, self._anatomy.judges[name]
+        machine, state = self._analysis.machine, self._analysis.judges[name]
         levels = levels_at(machine, state)
         for place, rules in validators_of(machine, state).items():
             for rule in rules:

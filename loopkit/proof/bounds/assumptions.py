@@ -9,7 +9,7 @@ from fractions import Fraction
 from loopkit.document.problems import did_you_mean
 from loopkit.language.guard import Guard, GuardError, parse
 from loopkit.machine.scope import own_names
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 
 ENDS = ("transient", "content", "fatal", "limit")
 BLOCKED = "blocked"
@@ -28,22 +28,22 @@ class Assumption:
     probability: Fraction
 
 
-def assumptions_of(anatomy: Anatomy, given: Mapping[str, Fraction]) -> tuple[Assumption, ...]:
+def assumptions_of(analysis: Analysis, given: Mapping[str, Fraction]) -> tuple[Assumption, ...]:
     """Assumptions from texts such as `validate.valid`; raises NotDetermined for unknown names."""
-    return tuple(_assumption(anatomy, text, chance) for text, chance in given.items())
+    return tuple(_assumption(analysis, text, chance) for text, chance in given.items())
 
 
-def _assumption(anatomy: Anatomy, text: str, probability: Fraction) -> Assumption:
+def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumption:
     state, _, condition = text.partition(".")
-    if state not in anatomy.machine.states:
-        raise NotDetermined(f"there is no state `{state}`: {_near(state, anatomy.machine.states)}")
+    if state not in analysis.machine.states:
+        raise NotDetermined(f"there is no state `{state}`: {_near(state, analysis.machine.states)}")
     if not 0 <= probability <= 1:
         raise NotDetermined(f"the probability of `{text}` is {probability}, not between 0 and 1")
     try:
         guard = parse(condition)
     except GuardError as error:
         raise NotDetermined(f"`{text}`: {error}") from error
-    facts = own_names(anatomy.graph, state)
+    facts = own_names(analysis.graph, state)
     words = [str(word) for known in facts.values() for word in known.values]
     known = [*facts, *words, *ENDS, BLOCKED]
     for name in sorted(guard.names - {*known}):

@@ -18,14 +18,14 @@ from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.bounds.variables import Variables
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 
 MOST_CONFIGURATIONS = 500_000
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost")
 
 
 def explore(
-    anatomy: Anatomy,
+    analysis: Analysis,
     *,
     price: Price = lambda _agent, _place: None,
     inputs: Mapping[str, object] | None = None,
@@ -42,9 +42,9 @@ def explore(
     that stands somewhere already is explored from its `present`. Raises Endless where runs need
     not end, NotDetermined for what `assume` leaves open.
     """
-    assumptions = assumptions_of(anatomy, assume or {})
+    assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
-    moves = Moves(Variables(anatomy, given), Asking(anatomy, price), _conditions(assumptions))
+    moves = Moves(Variables(analysis, given), Asking(analysis, price), _conditions(assumptions))
     explorer = Explorer(Plans(moves), most, present)
     try:
         bounds = Exact(explorer, explorer.explored(), present).bounds(measures)

@@ -9,7 +9,7 @@ from loopkit.language.datatypes import DataType, single_values
 from loopkit.language.guard import Guard
 from loopkit.language.guard.tree import names_in
 from loopkit.proof.bounds.regions import Region, alike, by_name, conditions
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.domains import domains
 
 MOST_SINGLE = 1_024
@@ -22,18 +22,18 @@ class Inputs:
     """The region of each input that guards or caps read, and the caps of all counters."""
 
     def __init__(
-        self, anatomy: Anatomy, given: Mapping[str, object], guards: Sequence[Guard]
+        self, analysis: Analysis, given: Mapping[str, object], guards: Sequence[Guard]
     ) -> None:
         """`given` are those whose values are known, by dotted name."""
         self._given = given
-        self._type = anatomy.scope.input
+        self._type = analysis.scope.input
         self._bounded = dict(_bounded(self._type))
         self.caps: Mapping[str, int | str] = {
             counter: self._granted(cap) if cap in given else cap
-            for counter, cap in anatomy.graph.caps.items()
+            for counter, cap in analysis.graph.caps.items()
         }
         """The cap of each counter: a number, or the input that has it."""
-        self.named = dict(self._named(anatomy, guards))
+        self.named = dict(self._named(analysis, guards))
         """The regions of those that guards read and whose values can be told apart."""
 
     def region(self, name: str) -> Region:
@@ -67,8 +67,8 @@ class Inputs:
         value = self._given[str(cap)]
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
-    def _named(self, anatomy: Anatomy, guards: Sequence[Guard]) -> Iterator[tuple[str, Region]]:
-        types = anatomy.scope.common_names()
+    def _named(self, analysis: Analysis, guards: Sequence[Guard]) -> Iterator[tuple[str, Region]]:
+        types = analysis.scope.common_names()
         enough = domains(guards, types, self._type)
         reading = by_name(guards)
         for name in types.keys() & reading.keys() - self._undecidable(guards):

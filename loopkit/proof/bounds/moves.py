@@ -154,7 +154,7 @@ class Moves:
         if name not in self._tables:
             elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
             self._tables[name] = own_table(
-                self.variables.anatomy, name, elsewhere=elsewhere, here=conditions
+                self.variables.analysis, name, elsewhere=elsewhere, here=conditions
             )
         return self._tables[name]
 
@@ -200,7 +200,7 @@ class Moves:
     # -- errors and limits -----------------------------------------------------------------
 
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
-        for event in faults_of(self.variables.anatomy, name):
+        for event in faults_of(self.variables.analysis, name):
             cases = [Case({}, spread) for spread in self._broken(name, event, context)]
             for edge in self._caught(name, event, context) if cases else ():
                 yield (event, edge, self._kept_after(name, event), False), cases

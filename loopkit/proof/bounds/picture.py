@@ -85,7 +85,7 @@ class Picture:
 
     def _without_all_but(self, counted: Collection[str]) -> Explored | None:
         """The graph of configurations in which only some counters are followed."""
-        variables = Variables(self._concrete.anatomy, self._inputs, counted)
+        variables = Variables(self._concrete.analysis, self._inputs, counted)
         plans = Plans(Moves(variables, self._explorer.plans.moves.asking))
         explorer = Explorer(plans, self._left, self._present)
         try:

@@ -10,17 +10,17 @@ from loopkit.language.facts import VERDICT
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.configurations import Present
 from loopkit.proof.bounds.variables import THEN, Variable
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 
 if TYPE_CHECKING:
     from loopkit.engine.state import RunState
 
 
-def present_of(anatomy: Anatomy, run: RunState) -> Present:
+def present_of(analysis: Analysis, run: RunState) -> Present:
     """Where a run stands in a machine, which need not be the one that it was started with."""
-    values = dict(_counts(run)) | dict(_facts(run)) | dict(_judged(anatomy, run))
+    values = dict(_counts(run)) | dict(_facts(run)) | dict(_judged(analysis, run))
     values[THEN] = int(run.then_used)
-    return Present(run.state, values, facts_of(run.input, anatomy.scope.input, "input."))
+    return Present(run.state, values, facts_of(run.input, analysis.scope.input, "input."))
 
 
 def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
@@ -38,14 +38,14 @@ def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
         yield Variable("fact", name), frozenset(value) if isinstance(value, list | tuple) else value
 
 
-def _judged(anatomy: Anatomy, run: RunState) -> Iterator[tuple[Variable, object]]:
+def _judged(analysis: Analysis, run: RunState) -> Iterator[tuple[Variable, object]]:
     """Two for each version judged before the current one, and one where that was judged."""
     versions: dict[str, set[tuple[str, int]]] = {}
     for judged in run.rounds:
         version = (judged.judged.author, judged.judged.attempt)
         versions.setdefault(judged.report.state, set()).add(version)
     for name, seen in versions.items():
-        state = anatomy.judges.get(name)
+        state = analysis.judges.get(name)
         artifact = run.artifacts.get(state.validate_) if state is not None else None
         now = (artifact.author, artifact.attempt) if artifact else None
         yield Variable("judged", name), 2 * len(seen - {now}) + (now in seen)

@@ -80,7 +80,7 @@ class Splitting:
             if (found := asking.undecided(guard)) is not None:
                 return facts[found[0]], found[1]
         for edge in self._graph.on(name, "done"):
-            guard_ = self._variables.anatomy.guards.whole(edge.guard) if edge.guard else None
+            guard_ = self._variables.analysis.guards.whole(edge.guard) if edge.guard else None
             if guard_ is None:
                 continue
             if (found := asking.undecided(guard_)) is not None:

@@ -13,7 +13,7 @@ from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
 from loopkit.machine.graph import TOTAL, Edge, artifact_of
 from loopkit.proof.bounds.inputs import Inputs
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 
 Kind = Literal["counter", "room", "works", "version", "judged", "fact", "input", "then"]
 OF_PROGRESS: Mapping[str, int] = {"stalled": 1, "regressed": 2}
@@ -42,7 +42,7 @@ class Variables:
 
     def __init__(
         self,
-        anatomy: Anatomy,
+        analysis: Analysis,
         inputs: Mapping[str, object],
         counted: Collection[str] | None = None,
         *,
@@ -53,11 +53,11 @@ class Variables:
         `counted` are the counters that are followed, without it all; any other one may have room
         or none whenever it is asked for. `keeps_inputs` holds every cap instead of what is left.
         """
-        self.anatomy = anatomy
-        self.graph = anatomy.graph
+        self.analysis = analysis
+        self.graph = analysis.graph
         self.counted = frozenset(self.graph.caps if counted is None else counted)
         every = [*self.guards.values(), *self.rule_guards.values()]
-        self.inputs = Inputs(anatomy, inputs, [guard for guards in every for guard in guards])
+        self.inputs = Inputs(analysis, inputs, [guard for guards in every for guard in guards])
         alone = self.inputs.alone(self.counted - self._read_as_numbers - self._reset)
         self.rooms = frozenset[str]() if keeps_inputs else alone
         """The counters of which only what is left is held."""
@@ -92,7 +92,7 @@ class Variables:
     @cached_property
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
         """The guards of each state's transitions, as far as they can be used."""
-        whole = self.anatomy.guards.whole
+        whole = self.analysis.guards.whole
         return {
             name: tuple(
                 guard
@@ -105,14 +105,14 @@ class Variables:
     @cached_property
     def rule_guards(self) -> Mapping[str, tuple[Guard, ...]]:
         """The guards of the rules by which each validate state judges."""
-        whole = self.anatomy.guards.whole
+        whole = self.analysis.guards.whole
         return {
             name: tuple(
                 guard
                 for r in rules
                 if r.guard is not None and (guard := whole(r.guard)) is not None
             )
-            for name, rules in self.anatomy.rules_at.items()
+            for name, rules in self.analysis.rules_at.items()
         }
 
     @cached_property

@@ -1,11 +1,11 @@
 """Outcomes: the rows of facts with which a state can complete, and the edge each row takes.
 
-`Anatomy` is a machine as the rows are read from it; `table_of` gives the rows of one state with
+`Analysis` is a machine as the rows are read from it; `table_of` gives the rows of one state with
 whatever may surround it, `own_table` those that its work alone decides. The checks and the bounds
 both go over them.
 """
 
-from loopkit.proof.outcomes.anatomy import Anatomy, PlacedRule
+from loopkit.proof.outcomes.analysis import Analysis, PlacedRule
 from loopkit.proof.outcomes.apart import Row
 from loopkit.proof.outcomes.domains import OTHER_TEXT
 from loopkit.proof.outcomes.facts import own_table, table_of
@@ -17,7 +17,7 @@ from loopkit.proof.outcomes.table import ROOM, Exit, Table
 __all__ = [
     "OTHER_TEXT",
     "ROOM",
-    "Anatomy",
+    "Analysis",
     "Exit",
     "GuardTexts",
     "Panel",

@@ -12,7 +12,7 @@ from loopkit.language.guard.kleene import Held
 from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
 from loopkit.machine.graph import Edge
 from loopkit.machine.scope import own_names
-from loopkit.proof.outcomes.anatomy import Anatomy
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Dimension, Row
 from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
 from loopkit.proof.outcomes.panel import Panel
@@ -22,40 +22,40 @@ from loopkit.proof.outcomes.unjudged import whole_guards
 MOST_COUNTS = 10_000
 
 
-def table_of(anatomy: Anatomy, name: str) -> Table | None:
+def table_of(analysis: Analysis, name: str) -> Table | None:
     """The rows of a state; none where one of its guards cannot be used."""
-    edges = anatomy.graph.on(name, "done")
-    guards = whole_guards(anatomy, edges)
-    types = anatomy.guard_types[name]
+    edges = analysis.graph.on(name, "done")
+    guards = whole_guards(analysis, edges)
+    types = analysis.guard_types[name]
     usable = [g for g in guards.values() if g is not None and not check(g, types)]
     if len(usable) < len(guards):
         return None
-    values = domains(usable, types, anatomy.scope.input)
-    counted = tuple(_counters(anatomy, edges, usable))
+    values = domains(usable, types, analysis.scope.input)
+    counted = tuple(_counters(analysis, edges, usable))
     varied = {*OF_REVISING}.union(*(row for dimension in counted for row in dimension))
-    facts = own_names(anatomy.graph, name).keys()
+    facts = own_names(analysis.graph, name).keys()
     own = {fact: values[fact] for fact in values if fact in facts}
     # What a state's own facts are called elsewhere would vary without regard to them.
     known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
     free = {fact: values[fact] for fact in values if fact not in known}
-    return _table(anatomy, name, guards, _own(anatomy, name, own), (*counted, *_free(free)))
+    return _table(analysis, name, guards, _own(analysis, name, own), (*counted, *_free(free)))
 
 
 def own_table(
-    anatomy: Anatomy, name: str, *, elsewhere: Collection[Guard], here: Collection[Guard] = ()
+    analysis: Analysis, name: str, *, elsewhere: Collection[Guard], here: Collection[Guard] = ()
 ) -> Table:
     """The rows that a state's work alone decides, fine enough for other guards than its own.
 
     `elsewhere` are the guards of other states that name its facts, `here` conditions on its own.
     All are whole. A guard that cannot be used counts as one that may hold or not.
     """
-    edges = anatomy.graph.on(name, "done")
-    guards = whole_guards(anatomy, edges)
+    edges = analysis.graph.on(name, "done")
+    guards = whole_guards(analysis, edges)
     own_guards = [guard for guard in guards.values() if guard is not None]
     plain = [_as_own(guard, name) for guard in (*own_guards, *here)]
     renamed = [*plain, *(_as_own(guard, name, is_elsewhere=True) for guard in elsewhere)]
-    values = domains(renamed, own_names(anatomy.graph, name), anatomy.scope.input)
-    table = _table(anatomy, name, guards, _own(anatomy, name, values), ())
+    values = domains(renamed, own_names(analysis.graph, name), analysis.scope.input)
+    table = _table(analysis, name, guards, _own(analysis, name, values), ())
     if here:
         # A condition may also be one of the words that a fact has.
         return replace(table, by_value=frozenset(values), first=(*table.first, *values))
@@ -79,13 +79,13 @@ def _smallest(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _table(
-    anatomy: Anatomy,
+    analysis: Analysis,
     name: str,
     guards: Mapping[str, Guard | None],
     own: Iterable[Dimension],
     others: Sequence[Dimension],
 ) -> Table:
-    state = anatomy.machine.states[name]
+    state = analysis.machine.states[name]
     judges = state.judges is not None
 
     def guard_of(edge: Edge) -> Guard | None:
@@ -95,7 +95,7 @@ def _table(
     table = Table(
         exits=tuple(
             Exit(e, guard_of(e), needs_fail=judges and e.back)
-            for e in anatomy.graph.on(name, "done")
+            for e in analysis.graph.on(name, "done")
         ),
         own=tuple(own),
         others=tuple(others),
@@ -106,7 +106,7 @@ def _table(
     report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
     return replace(
         table,
-        is_possible=Panel(anatomy, name).is_possible,
+        is_possible=Panel(analysis, name).is_possible,
         by_value=report - {"codes"},
         first=(VERDICT,),
     )
@@ -135,25 +135,25 @@ def is_of(fact: str, state: str) -> bool:
     return fact.startswith((f"{state}.", f"reports.{state}."))
 
 
-def _own(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
-    state = anatomy.machine.states[name]
+def _own(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+    state = analysis.machine.states[name]
     if state.judges is not None:
-        yield from _of_report(anatomy, name, values)
+        yield from _of_report(analysis, name, values)
     else:
         # What can be counted out is told whether a guard names it or not.
         listed = {fact: known.values for fact, known in state.facts.items() if known.values}
         yield from _free({**listed, **values})
 
 
-def _of_report(anatomy: Anatomy, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
     """The facts of a report; which of them go together is for its panel to say."""
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop("codes", ())
     # So many findings may be needed for the codes, and be all that the rules can give.
-    few = range(len(codes) + len(anatomy.rules_at[name]) + 1)
+    few = range(len(codes) + len(analysis.rules_at[name]) + 1)
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
-    yield from _free({VERDICT: Panel(anatomy, name).verdicts(), **others})
+    yield from _free({VERDICT: Panel(analysis, name).verdicts(), **others})
     for code in codes:
         yield ({"codes": Held({str(code)}, ())}, {"codes": Held((), {str(code)})})
 
@@ -165,16 +165,16 @@ def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
 
 
 def _counters(
-    anatomy: Anatomy, edges: Sequence[Edge], guards: Sequence[Guard]
+    analysis: Analysis, edges: Sequence[Edge], guards: Sequence[Guard]
 ) -> Iterator[Dimension]:
     """For each counter of the revise edges: there is room, or there is none."""
     back = [edge for edge in edges if edge.back]
     reads_count = any(guard.names & COUNTING.keys() for guard in guards)
     for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
-        cap = anatomy.graph.caps.get(counter)
+        cap = analysis.graph.caps.get(counter)
         counts: Dimension = ()
         if reads_count and len(back) == 1 and counter == back[0].counters[0]:
-            counts = tuple(_counts(anatomy, counter))
+            counts = tuple(_counts(analysis, counter))
         if cap == 0:
             yield ({ROOM + counter: False, "revisions": 0, "max_revisions": 0},)
         elif 0 < len(counts) <= MOST_COUNTS:
@@ -183,12 +183,12 @@ def _counters(
             yield ({ROOM + counter: True}, {ROOM + counter: False})
 
 
-def _counts(anatomy: Anatomy, counter: str) -> Iterator[Row]:
+def _counts(analysis: Analysis, counter: str) -> Iterator[Row]:
     """How often a counter has been spent, for each of the caps that it may have."""
-    cap = anatomy.graph.caps.get(counter)
+    cap = analysis.graph.caps.get(counter)
     caps: Sequence[int] = (cap,) if isinstance(cap, int) else ()
     if isinstance(cap, str):
-        caps = bounded_inputs(anatomy.scope.input).get(cap, ())
+        caps = bounded_inputs(analysis.scope.input).get(cap, ())
     for most in caps:
         bound = {cap: most} if isinstance(cap, str) else {}
         for spent in range(most + 1):

@@ -11,7 +11,7 @@ from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.facts import COUNTS, VERDICT
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.machine.codes import fault_codes
-from loopkit.proof.outcomes.anatomy import Anatomy
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Row
 from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
 from loopkit.proof.outcomes.unjudged import may_be_faulty, may_be_infeasible, rows_named
@@ -40,17 +40,17 @@ class Source:
 class Panel:
     """The rules of one validate state, for what surrounds its work."""
 
-    def __init__(self, anatomy: Anatomy, name: str) -> None:
-        self._state = anatomy.judges[name]
-        self._levels = levels_at(anatomy.machine, self._state)
-        self._named = rows_named(anatomy, name)
-        self._may_be_infeasible = may_be_infeasible(anatomy, name)
-        self._faults = fault_codes(anatomy.graph, name) if may_be_faulty(anatomy, name) else None
+    def __init__(self, analysis: Analysis, name: str) -> None:
+        self._state = analysis.judges[name]
+        self._levels = levels_at(analysis.machine, self._state)
+        self._named = rows_named(analysis, name)
+        self._may_be_infeasible = may_be_infeasible(analysis, name)
+        self._faults = fault_codes(analysis.graph, name) if may_be_faulty(analysis, name) else None
         self._rules: Sequence[tuple[Rule, Source]] = [
-            (rule, self._source(rule)) for rule in anatomy.rules_at[name]
+            (rule, self._source(rule)) for rule in analysis.rules_at[name]
         ]
         self._guards = {
-            rule.guard: anatomy.guards.whole(rule.guard)
+            rule.guard: analysis.guards.whole(rule.guard)
             for rule, _ in self._rules
             if rule.guard is not None
         }

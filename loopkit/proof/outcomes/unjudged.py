@@ -8,28 +8,28 @@ from loopkit.language import facts
 from loopkit.language.guard import Guard
 from loopkit.machine.codes import fault_codes
 from loopkit.machine.graph import Edge
-from loopkit.proof.outcomes.anatomy import Anatomy
+from loopkit.proof.outcomes.analysis import Analysis
 
 
-def whole_guards(anatomy: Anatomy, edges: Sequence[Edge]) -> dict[str, Guard | None]:
+def whole_guards(analysis: Analysis, edges: Sequence[Edge]) -> dict[str, Guard | None]:
     """The guard of each edge that has one; none for those that cannot be used."""
-    return {e.id: anatomy.guards.whole(e.guard) for e in edges if e.guard is not None}
+    return {e.id: analysis.guards.whole(e.guard) for e in edges if e.guard is not None}
 
 
-def rows_named(anatomy: Anatomy, name: str) -> frozenset[str]:
+def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
     """Which of `incomplete` and `infeasible` come to the transitions of a validate state."""
-    guards = whole_guards(anatomy, anatomy.graph.on(name, "done")).values()
+    guards = whole_guards(analysis, analysis.graph.on(name, "done")).values()
     named = frozenset[str]().union(*(guard.names for guard in guards if guard is not None))
     return facts.rows_named(named)
 
 
-def may_be_faulty(anatomy: Anatomy, name: str) -> bool:
+def may_be_faulty(analysis: Analysis, name: str) -> bool:
     """Whether what is judged can be an empty or unusable answer, which fails whatever the rules."""
-    return bool(fault_codes(anatomy.graph, name))
+    return bool(fault_codes(analysis.graph, name))
 
 
-def may_be_infeasible(anatomy: Anatomy, name: str) -> bool:
+def may_be_infeasible(analysis: Analysis, name: str) -> bool:
     """Whether an author of what is judged can declare that it can't be done."""
-    authors = anatomy.graph.artifacts.get(anatomy.judges[name].validate_, ())
-    agents = map(anatomy.machine.agent_at, authors)
+    authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
+    agents = map(analysis.machine.agent_at, authors)
     return any(agent is not None and agent.infeasible is not None for agent in agents)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
-from loopkit.proof.bounds import Anatomy, Bounds, explore
+from loopkit.proof.bounds import Analysis, Bounds, explore
 from loopkit.testing.coverage.declared import goals_of
 from loopkit.testing.coverage.reached import reached
 from loopkit.testing.goals import Goal, GoalKind
@@ -130,7 +130,7 @@ class _Reaching:
                 self.cases.setdefault(goal, []).append(f"{suite.path}::{case}")
 
     def measured(self) -> MachineCoverage:
-        bounds = explore(Anatomy.of_machine(self.loaded.machine), measures=())
+        bounds = explore(Analysis.of_machine(self.loaded.machine), measures=())
         impossible = impossible_goals(self.loaded, self.goals, bounds)
         return MachineCoverage(
             self.loaded,

@@ -15,7 +15,7 @@ from loopkit.language.datatypes import conform, parse_record
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
-from loopkit.proof.bounds import Anatomy, Bounds, explore
+from loopkit.proof.bounds import Analysis, Bounds, explore
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut
@@ -88,11 +88,11 @@ class Stage:
         return self._explored({})
 
     @cached_property
-    def _anatomy(self) -> Anatomy:
-        return Anatomy.of_machine(self.loaded.machine)
+    def _analysis(self) -> Analysis:
+        return Analysis.of_machine(self.loaded.machine)
 
     def _explored(self, inputs: Mapping[str, Any]) -> Bounds:
-        return explore(self._anatomy, price=lambda *_: MOST_USD, inputs=inputs)
+        return explore(self._analysis, price=lambda *_: MOST_USD, inputs=inputs)
 
 
 class Behaviour:

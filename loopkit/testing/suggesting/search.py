@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.document import read
 from loopkit.language.load import Source
 from loopkit.machine.program import Program, flat_facts
-from loopkit.proof.bounds import Anatomy, explore
+from loopkit.proof.bounds import Analysis, explore
 from loopkit.scenario import Case, LoadedScenario, Scenario
 from loopkit.testing.coverage import Reached, goals_of, impossible_goals
 from loopkit.testing.goals import Goal
@@ -74,9 +74,9 @@ def suggest(
 class _Search:
     def __init__(self, suite: Suite, covered: Collection[Reached], most: int) -> None:
         machine = suite.machine
-        anatomy = Anatomy.of_machine(machine.machine)
+        analysis = Analysis.of_machine(machine.machine)
         goals = goals_of(machine)
-        impossible = impossible_goals(machine, goals, explore(anatomy, most=most, measures=()))
+        impossible = impossible_goals(machine, goals, explore(analysis, most=most, measures=()))
         self._wanted = [
             goal
             for goal in goals
@@ -84,7 +84,7 @@ class _Search:
         ]
         program = Program(machine.machine, machine.digest)
         self._inputs = Inputs(program, shared_inputs(suite.written, machine.machine))
-        self._ways = Ways(anatomy, flat_facts({"input": self._inputs.usual}), most)
+        self._ways = Ways(analysis, flat_facts({"input": self._inputs.usual}), most)
         self._found = Suggestions(suite)
 
     def suggestions(self) -> Suggestions:

@@ -14,7 +14,7 @@ from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.regions import Region, alike
 from loopkit.proof.bounds.variables import Variables
-from loopkit.proof.outcomes import Anatomy
+from loopkit.proof.outcomes import Analysis
 from loopkit.testing.coverage import Reached
 from loopkit.testing.goals import Goal
 from loopkit.testing.suggesting.nearest import nearest
@@ -69,14 +69,14 @@ class _Distances:
 class Ways:
     """The configurations of a machine, and the ways through them."""
 
-    def __init__(self, anatomy: Anatomy, usual: Mapping[str, object], most: int) -> None:
+    def __init__(self, analysis: Analysis, usual: Mapping[str, object], most: int) -> None:
         """`usual` are the inputs that a run has where nothing else is said, by dotted name.
 
         At `most` so many configurations are looked at, those near the start.
         """
-        self.graph = anatomy.graph
-        self._variables = Variables(anatomy, {}, keeps_inputs=True)
-        self._moves = Moves(self._variables, Asking(anatomy, lambda _agent, _place: None))
+        self.graph = analysis.graph
+        self._variables = Variables(analysis, {}, keeps_inputs=True)
+        self._moves = Moves(self._variables, Asking(analysis, lambda _agent, _place: None))
         explorer = Explorer(Plans(self._moves), most)
         self.is_whole = True
         try:

@@ -21,7 +21,7 @@ from loopkit.language import (
 )
 from loopkit.language.template import TemplateError
 from loopkit.machine.program import Program
-from loopkit.proof.bounds import Anatomy, Bounds, explore
+from loopkit.proof.bounds import Analysis, Bounds, explore
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def plan_of(
     def price(agent: str, _place: str) -> float | None:
         return call_usd(machine.agents[agent])
 
-    anatomy = Anatomy.of_machine(machine)
-    bounds = explore(anatomy, price=price, inputs=inputs, assume=assume)
+    analysis = Analysis.of_machine(machine)
+    bounds = explore(analysis, price=price, inputs=inputs, assume=assume)
     program = Program(machine, "plan")
     return Plan(
         machine=machine,

@@ -23,16 +23,19 @@ class PlacedRule:
 
 
 @dataclass(frozen=True)
-class Anatomy:
-    """A machine taken apart. It may be unsound in every way that its form allows."""
+class Analysis:
+    """What is known of a machine before it runs.
+
+    It may be unsound in every way that its form allows.
+    """
 
     graph: Graph
     scope: Scope
 
     @classmethod
-    def of_machine(cls, machine: Machine) -> Anatomy:
+    def of_machine(cls, machine: Machine) -> Analysis:
         graph = Graph(machine)
-        return Anatomy(graph, Scope(graph))
+        return Analysis(graph, Scope(graph))
 
     @property
     def machine(self) -> Machine:
