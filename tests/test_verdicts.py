@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from loopkit.language import VerdictReading
 from loopkit.language.severities import Severities
 from loopkit.text.transcript import assistant_texts, events_of, messages_of
-from loopkit.validators.judges.text import Spoken, Unspoken, VerdictForm, read_verdict
-from loopkit.validators.judges.text_instructions import in_words
+from loopkit.validators.judges.text import NoVerdict, TextVerdict, read_verdict
+from loopkit.validators.judges.text_form import TextForm
 
 WORDS = ("PASS", "WARN", "FAIL")
 DEFAULT = Severities()
@@ -20,18 +20,18 @@ LEVELS = Severities(("critical", "high", "low"), "high")
 
 
 def read(*messages, echoes=(), levels=DEFAULT, **reading):
-    form = VerdictForm(VerdictReading.model_validate(reading), {}, levels)
+    form = TextForm(reading=VerdictReading.model_validate(reading), levels=levels)
     return read_verdict(messages, form, echoes=echoes)
 
 
 def verdict(*messages, **reading):
     """The verdict, or none where it cannot be read."""
     found = read(*messages, **reading)
-    return found.verdict if isinstance(found, Spoken) else None
+    return found.verdict if isinstance(found, TextVerdict) else None
 
 
 def texts(found):
-    assert isinstance(found, Spoken), found
+    assert isinstance(found, TextVerdict), found
     return [fault.message for fault in found.faults]
 
 
@@ -160,8 +160,8 @@ def test_the_prompt_that_asks_for_a_verdict_holds_none():
         VerdictReading(words={"OK": "pass", "BAD": "fail"}),
         VerdictReading(pattern="^Result: (PASS|FAIL)$", findings="^! (?P<message>.+)$"),
     ):
-        form = VerdictForm(reading, {}, Severities())
-        assert isinstance(read_verdict([in_words(form)], form), Unspoken)
+        form = TextForm(reading=reading)
+        assert isinstance(read_verdict([form.instructions], form), NoVerdict)
 
 
 def test_the_words_of_the_alphabet_are_known_whole_and_in_any_case():
@@ -213,7 +213,7 @@ def test_a_group_that_took_no_part_is_no_verdict():
 
 def test_a_pattern_that_takes_too_long_is_no_verdict():
     found = read("a" * 5_000 + "!", pattern=r"((?:a+)+)$")
-    assert isinstance(found, Unspoken)
+    assert isinstance(found, NoVerdict)
 
 
 # Which of several counts
@@ -270,7 +270,7 @@ def test_of_several_verdicts_each_has_its_own_findings(text, expected):
 )
 def test_a_verdict_beside_a_finding_that_rejects_is_none(text):
     found = read(text)
-    assert isinstance(found, Unspoken)
+    assert isinstance(found, NoVerdict)
     assert "Make them agree" in found.reason
     assert found.last_resort is None
 
@@ -327,7 +327,7 @@ def test_findings_may_have_the_severities_of_the_machine():
     text = "- [critical] a\n- [FAIL] b\n- [low] c\n- [WARN] d\nVerdict: FAIL"
     found = read(text, levels=LEVELS)
     assert [fault.severity for fault in found.faults] == ["critical", "high", "low", "low"]
-    assert isinstance(read("- [high] a\nVerdict: PASS", levels=LEVELS), Unspoken)
+    assert isinstance(read("- [high] a\nVerdict: PASS", levels=LEVELS), NoVerdict)
     assert verdict("- [low] a\nVerdict: PASS", levels=LEVELS) == "warn"
 
 
@@ -342,7 +342,7 @@ def test_a_pattern_for_findings_without_severity_takes_it_from_the_verdict():
 def test_a_pattern_for_findings_that_finds_an_unknown_word_leaves_a_doubt():
     findings = r"^(?P<severity>\w+)! (?P<message>.+)$"
     found = read("HMM! a\nVerdict: PASS", findings=findings)
-    assert isinstance(found, Unspoken)
+    assert isinstance(found, NoVerdict)
     assert '"HMM", which is none of' in found.reason
 
 
@@ -352,7 +352,7 @@ def test_a_pattern_for_findings_that_finds_an_unknown_word_leaves_a_doubt():
 @pytest.mark.parametrize(("word", "severity"), [("FAIL", "error"), ("WARN", "warning")])
 def test_what_rejects_or_warns_and_names_nothing_has_its_own_words_at_last(word, severity):
     found = read("The plan has no goal.", f"Verdict: {word}")
-    assert isinstance(found, Unspoken)
+    assert isinstance(found, NoVerdict)
     assert found.last_resort.severity == severity
     assert found.last_resort.message == f"The plan has no goal.\n\nVerdict: {word}"
     assert not found.last_resort.identified
@@ -474,7 +474,7 @@ READINGS = st.fixed_dictionaries(
 @settings(deadline=None)
 def test_any_text_is_read_or_is_not_and_a_pass_has_its_word(messages, reading):
     found = read(*messages, **reading)
-    if not isinstance(found, Spoken):
+    if not isinstance(found, TextVerdict):
         assert found.reason.endswith(".")
         return
     rejects = [fault for fault in found.faults if fault.severity == "error"]
@@ -488,4 +488,4 @@ def test_any_text_is_read_or_is_not_and_a_pass_has_its_word(messages, reading):
 def test_text_without_a_word_of_the_alphabet_is_never_a_verdict(before, after):
     text = f"{before}\nVerdict: {after}"
     if not any(word in text.casefold() for word in ("pass", "warn", "fail")):
-        assert isinstance(read(text), Unspoken)
+        assert isinstance(read(text), NoVerdict)

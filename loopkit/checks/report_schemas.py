@@ -10,7 +10,9 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.validators.judges.report_form import ReportForm, folded, form_of
+from loopkit.validators.judges.form import folded
+from loopkit.validators.judges.forms import report_form_of
+from loopkit.validators.judges.report_form import ReportForm
 
 MEANINGS = {
     "unknown-word": "A table of a report does not know a word that the schema allows.",
@@ -48,7 +50,7 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
     for mapped in mapped_judges(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
         if agent is not None and agent.schema_:
-            form = form_of(mapped.rule, agent, subject.machine.levels)
+            form = report_form_of(mapped.rule, agent, subject.machine.levels)
             fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))
             yield from _verdict(fit)
             yield from _findings(fit)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.graph import DocPath
-from loopkit.validators.judges.report_form import folded
+from loopkit.validators.judges.form import folded
 
 MEANINGS = {
     "bad-word": "Two words of a table are the same one.",

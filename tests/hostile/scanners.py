@@ -40,12 +40,13 @@ from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.output import failure
-from loopkit.validators.command.own_report import read_report
+from loopkit.validators.command.own_report import read_own_report
 from loopkit.validators.command.reading import Reading
 from loopkit.validators.command.sarif import read_sarif
-from loopkit.validators.judges.report import read_judgement
-from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.judges.text import VerdictForm, read_verdict
+from loopkit.validators.judges.own_form import OwnForm
+from loopkit.validators.judges.report import read_report
+from loopkit.validators.judges.text import read_verdict
+from loopkit.validators.judges.text_form import TextForm
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",
@@ -77,7 +78,7 @@ AROUND = [
 """What stands before and behind."""
 
 READING = Reading("v", Severities(), None, Path("/work"))
-FORM = ReportForm()
+FORM = OwnForm()
 FIELDS = TypeAdapter(dict[str, Extract]).validate_python(
     {"goal": {"section": "Goal", "or_title": True}}
 )
@@ -102,8 +103,8 @@ def filtered(name: str) -> Callable[[str], object]:
     return run
 
 
-def spoken(**reading: Any) -> Callable[[str], object]:
-    form = VerdictForm(VerdictReading(**reading))
+def verdict(**reading: Any) -> Callable[[str], object]:
+    form = TextForm(reading=VerdictReading(**reading))
     return lambda text: read_verdict([text], form, echoes=["Review this."])
 
 
@@ -120,17 +121,17 @@ SCANNERS: dict[str, Callable[[str], object]] = {
     "title": title_has_text,
     "code_blocks": code_blocks,
     "fields": lambda text: extract(text, FIELDS, {}),
-    "verdict": spoken(),
-    "strictest_verdict": spoken(take="strictest"),
+    "verdict": verdict(),
+    "strictest_verdict": verdict(take="strictest"),
     "messages": messages_of,
     "stream_json": read_stream_json,
     "json": parse_json,
     "json_in_text": extract_json,
-    "judgement": lambda text: read_judgement("v", text, FORM),
+    "judgement": lambda text: read_report("v", text, FORM),
     "lines": lambda text: read_lines(text, READING),
     "junit": lambda text: read_junit(text, READING),
     "sarif": lambda text: read_sarif(text, READING),
-    "report": lambda text: read_report(text, READING),
+    "report": lambda text: read_own_report(text, READING),
     "failure": lambda text: failure("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
     "error": lambda text: as_agent_error(RuntimeError(f"litellm.APIError: {text}")),
     "refused": refused_by_server,

@@ -17,11 +17,10 @@ from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.language import Agent, JudgeRule
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
-from loopkit.validators.judges.prompt import AnswerForm, answer_schema, reask_prompt
+from loopkit.validators.judges.form import AnswerForm, Misread
+from loopkit.validators.judges.forms import form_of
+from loopkit.validators.judges.prompt import reask_prompt
 from loopkit.validators.judges.reader import Reply, read_answer
-from loopkit.validators.judges.report import Misread
-from loopkit.validators.judges.report_form import form_of
-from loopkit.validators.judges.text import VerdictForm
 from loopkit.validators.setting import Setting
 
 
@@ -52,15 +51,11 @@ class Judge:
 
     @cached_property
     def form(self) -> AnswerForm:
-        if self.rule.verdict is not None:
-            patterns = self.active.program.machine.patterns
-            return VerdictForm(
-                self.rule.verdict, patterns, self.levels, self.rule.severity, self.shares_keys
-            )
-        form = replace(form_of(self.rule, self.agent, self.levels), shares_keys=self.shares_keys)
         # A second opinion is one only if it does not know the first.
-        is_asked = form.is_own and self.number <= self.rule.samples
-        return replace(form, known=self.known) if is_asked else form
+        known = self.known if self.number <= self.rule.samples else ()
+        patterns = self.active.program.machine.patterns
+        form = form_of(self.rule, self.agent, self.levels, patterns, known)
+        return replace(form, shares_keys=self.shares_keys)
 
     @cached_property
     def model(self) -> str:
@@ -120,7 +115,7 @@ class Judge:
             role="judge",
             prompt=prompt,
             messages=conversation(system, told, prompt),
-            schema=answer_schema(self.form),
+            schema=self.form.schema,
             model=self.model,
             folder=workspace(self.active, self.agent.workspace),
             timeout_s=self.agent.timeout,

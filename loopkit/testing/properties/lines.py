@@ -29,7 +29,8 @@ from loopkit.testing.properties.reports import Found, report
 from loopkit.testing.properties.said import Call
 from loopkit.testing.properties.texts import Texts, named_in
 from loopkit.testing.properties.values import TEXT, value_of
-from loopkit.validators.judges.report_form import ReportForm, form_of
+from loopkit.validators.judges.forms import report_form_of
+from loopkit.validators.judges.report_form import ReportForm
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 MOST_USD = 0.05
@@ -142,7 +143,7 @@ class Lines:
         machine = self.program.machine
         rules = self.program.validators_at(run.state)[request.place]
         rule = next(r for r in rules if isinstance(r, JudgeRule) and r.judge == request.agent)
-        return rule, form_of(rule, machine.agents[request.agent], machine.levels)
+        return rule, report_form_of(rule, machine.agents[request.agent], machine.levels)
 
     def _text(self, draw: Draw, run: RunState) -> str:
         """A text that keeps the rules for it, or breaks one, or has nothing to do with them."""

@@ -20,7 +20,7 @@ from loopkit.testing.suggesting.wording import (
     schema_in_words,
     todo,
 )
-from loopkit.validators.judges.report_form import form_of
+from loopkit.validators.judges.forms import report_form_of
 
 Call = dict[str, Any]
 LOST: Mapping[str, Call] = {
@@ -165,7 +165,7 @@ class Panel:
             key, said = "reply", reading_in_words(rule.verdict, verdict, machine.patterns)
         else:
             agent = machine.agents[rule.judge]
-            said = report_in_words(form_of(rule, agent, machine.levels), verdict)
+            said = report_in_words(report_form_of(rule, agent, machine.levels), verdict)
             lines += schema_in_words(agent.schema_ if rule.map is not None else None)
         head = f"Put `{key}:` here: the report of `{rule.judge}` in round {self._visit} of "
         return [todo(f"{head}`{self._step.source}`, with the verdict {verdict}", [*said, *lines])]

@@ -11,7 +11,8 @@ from loopkit.language import CommandRule, Rule, VerdictReading
 from loopkit.language.facts import VERDICT
 from loopkit.language.guard.kleene import Held
 from loopkit.machine.graph import Edge
-from loopkit.validators.judges.report_form import ReportForm, words_for
+from loopkit.validators.judges.form import words_for
+from loopkit.validators.judges.report_form import ReportForm
 
 VERDICTS = ("pass", "warn", "fail")
 

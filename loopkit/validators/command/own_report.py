@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from loopkit.language import ReportMap
 from loopkit.validators.command.reading import (
     Reading,
     Unreadable,
@@ -11,19 +10,23 @@ from loopkit.validators.command.reading import (
     shortened,
 )
 from loopkit.validators.fault import Fault
-from loopkit.validators.judges.report import Misread, read_judgement
+from loopkit.validators.judges.form import Misread
+from loopkit.validators.judges.mapped_form import MappedForm
+from loopkit.validators.judges.own_form import OwnForm
+from loopkit.validators.judges.report import read_report
 from loopkit.validators.judges.report_form import ReportForm
 
 
-def read_report(text: str, reading: Reading) -> list[Fault]:
+def read_own_report(text: str, reading: Reading) -> list[Fault]:
     """The findings of a report; the rules for a judge's report hold for it as well.
 
     A program can't be asked again: a `fail` without a finding counts in the report's own words,
     and all else that leaves a doubt is refused.
     """
-    parts, levels = reading.map or ReportMap(), reading.levels
-    form = ReportForm(parts, is_own=reading.map is None, levels=levels, cap=reading.cap)
-    read = read_judgement(reading.validator, text, form)
+    form: ReportForm = OwnForm(levels=reading.levels, cap=reading.cap)
+    if reading.map is not None:
+        form = MappedForm(levels=reading.levels, cap=reading.cap, parts=reading.map)
+    read = read_report(reading.validator, text, form)
     answer = read.last_resort if isinstance(read, Misread) else read
     if answer is None:
         assert isinstance(read, Misread)

@@ -14,17 +14,18 @@ from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.output import failure, saying
-from loopkit.validators.command.own_report import read_report
+from loopkit.validators.command.own_report import read_own_report
 from loopkit.validators.command.reading import Reader, Reading, Unreadable
 from loopkit.validators.command.report_file import ReportFile
 from loopkit.validators.command.sarif import read_sarif
 from loopkit.validators.command.tries import Unfinished
 from loopkit.validators.fault import Fault, Found
-from loopkit.validators.judges.text import Spoken, VerdictForm, read_verdict
+from loopkit.validators.judges.text import TextVerdict, read_verdict
+from loopkit.validators.judges.text_form import TextForm
 from loopkit.validators.setting import Setting
 
 READERS: Mapping[str, Reader] = MappingProxyType(
-    {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_report}
+    {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_own_report}
 )
 
 
@@ -84,7 +85,7 @@ def _rejection(start: Start, result: CommandResult, faults: Sequence[Fault], but
     return failure(start.program, result, but=but)
 
 
-def _disagreement(start: Start, reported: Sequence[Fault], said: Spoken | None) -> list[str]:
+def _disagreement(start: Start, reported: Sequence[Fault], said: TextVerdict | None) -> list[str]:
     if said is None or start.rule.parse == "exit_code":
         return []
     word = _word(reported, start.setting.severities)
@@ -132,11 +133,16 @@ def _whole(result: CommandResult) -> str:
     return result.stdout
 
 
-def _said(start: Start, result: CommandResult) -> Spoken:
+def _said(start: Start, result: CommandResult) -> TextVerdict:
     """The verdict in what the program prints: of a transcript, in what the assistant says."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
-    form = VerdictForm(rule.verdict, setting.patterns, setting.severities, rule.severity)
+    form = TextForm(
+        reading=rule.verdict,
+        patterns=setting.patterns,
+        levels=setting.severities,
+        cap=rule.severity,
+    )
     try:
         printed = _whole(result)
     except Unreadable as error:
@@ -145,10 +151,10 @@ def _said(start: Start, result: CommandResult) -> Spoken:
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
     read = read_verdict(messages_of(printed), form, echoes=echoes)
-    if isinstance(read, Spoken):
+    if isinstance(read, TextVerdict):
         return read
     if read.last_resort is None:
         printed = saying(result.stdout, result.stderr)
         raise Unfinished(f"no verdict can be read of `{start.program}`: {read.reason}{printed}")
     rejects = setting.severities.is_severe(read.last_resort.severity)
-    return Spoken("fail" if rejects else "warn", (read.last_resort,))
+    return TextVerdict("fail" if rejects else "warn", (read.last_resort,))

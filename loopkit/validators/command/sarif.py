@@ -11,7 +11,7 @@ from loopkit.language.severities import Severities
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.validators.command.reading import Reading, Unreadable, fault_at, local, refuse_too_many
 from loopkit.validators.fault import Fault
-from loopkit.validators.judges.report_findings import MAX_LINE
+from loopkit.validators.judges.findings import MAX_LINE
 
 Record = Mapping[str, Any]
 NOTHING: Record = {}

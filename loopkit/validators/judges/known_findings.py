@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from loopkit.engine.findings import Finding
 from loopkit.language.template import parse
-from loopkit.validators.judges.only_report import Report
+from loopkit.validators.judges.form import Doubt, VerdictWord, folded, quoted
 from loopkit.validators.judges.report_form import (
     MISSING,
-    Doubt,
+    Report,
     ReportForm,
-    VerdictWord,
-    folded,
     meaning,
     part,
-    quoted,
     shown,
 )
+
+if TYPE_CHECKING:
+    from loopkit.engine.findings import Finding
 
 KNOWN = "known"
 """The key of a report in our form under which the findings stand that were open, by their ids."""

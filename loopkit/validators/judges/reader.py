@@ -1,4 +1,4 @@
-"""Reading a judge's answer: a report in our form or in one that a `map` gives, or words.
+"""The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
 
 Each form comes to the same: an answer, or why there is none and what counts if nothing better
 follows.
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopkit.engine.findings import Answer, Finding
-from loopkit.engine.identity import Defect, finding_ids
+from loopkit.engine.findings import Answer
 from loopkit.text.transcript import messages_of
 from loopkit.validators.answer import answer_with
-from loopkit.validators.fault import Fault
-from loopkit.validators.judges.prompt import AnswerForm
-from loopkit.validators.judges.report import Misread, read_judgement
-from loopkit.validators.judges.report_findings import RULE
-from loopkit.validators.judges.text import Spoken, VerdictForm, read_verdict
+from loopkit.validators.judges.findings import findings_of
+from loopkit.validators.judges.form import AnswerForm, Misread
+from loopkit.validators.judges.report import read_report
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.text import TextVerdict, read_verdict
+from loopkit.validators.judges.text_form import TextForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +40,18 @@ def read_answer(validator: str, reply: Reply, form: AnswerForm) -> Answer | Misr
         return Misread("Your answer was empty.")
     if reply.is_cut_off:
         return Misread("Your answer was cut off before its end. Answer shorter.")
-    if isinstance(form, VerdictForm):
-        return _read_words(validator, reply, form)
-    return read_judgement(validator, reply.text, form, is_played=reply.is_played)
+    if isinstance(form, ReportForm):
+        return read_report(validator, reply.text, form, is_played=reply.is_played)
+    assert isinstance(form, TextForm)
+    return _read_text(validator, reply, form)
 
 
-def _read_words(validator: str, reply: Reply, form: VerdictForm) -> Answer | Misread:
+def _read_text(validator: str, reply: Reply, form: TextForm) -> Answer | Misread:
     messages = reply.messages or messages_of(reply.text)
     read = read_verdict(messages, form, echoes=reply.echoes)
-    if isinstance(read, Spoken):
-        return _answer(validator, read.faults, form)
+    if isinstance(read, TextVerdict):
+        return answer_with(validator, findings_of(validator, read.faults, form))
     if read.last_resort is None:
         return Misread(read.reason)
-    return Misread(read.reason, _answer(validator, [read.last_resort], form))
-
-
-def _answer(validator: str, faults: Sequence[Fault], form: VerdictForm) -> Answer:
-    defects = [Defect(RULE, fault.location, fault.steady, fault.key) for fault in faults]
-    ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
-    findings = [
-        Finding(
-            id=identity,
-            message=fault.message,
-            severity=fault.severity,
-            blocking=form.levels.is_severe(fault.severity),
-            validator=validator,
-            rule=RULE,
-            code=fault.code,
-            key=fault.key,
-            location=fault.location,
-            line=fault.line,
-            identified=fault.identified,
-        )
-        for identity, fault in zip(ids, faults, strict=True)
-    ]
-    return answer_with(validator, findings)
+    kept = findings_of(validator, [read.last_resort], form)
+    return Misread(read.reason, answer_with(validator, kept))

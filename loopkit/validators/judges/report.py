@@ -1,33 +1,27 @@
-"""Reports of judges, read strictly: a wrong verdict costs more than asking again."""
+"""Reports in JSON, read strictly: a wrong verdict costs more than asking again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from loopkit.engine.findings import Answer, Finding, with_findings
-from loopkit.engine.identity import finding_id
-from loopkit.language.datatypes import conform
-from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line
 from loopkit.validators.answer import answer_with, storable
+from loopkit.validators.fault import Fault
+from loopkit.validators.judges.findings import findings_of
+from loopkit.validators.judges.form import Doubt, Misread, VerdictWord, quoted
 from loopkit.validators.judges.known_findings import KNOWN, not_resolved, still_open
-from loopkit.validators.judges.only_report import Report, find_report
-from loopkit.validators.judges.report_findings import RULE, report_findings
+from loopkit.validators.judges.report_findings import read_faults
 from loopkit.validators.judges.report_form import (
     MISSING,
-    Doubt,
+    Report,
     ReportForm,
-    VerdictWord,
-    as_text,
-    folded,
-    key_of,
     meaning,
     part,
-    quoted,
     shown,
-    words_for,
 )
+from loopkit.validators.judges.report_search import find_report
 
 WORDS_LIMIT = 2_000
 """Characters of a judge's own words that become a finding."""
@@ -38,17 +32,7 @@ MAX_FAULTS = 5
 """Places at which a report breaks its schema that its judge is told at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misread:
-    """No verdict could be read; the reason is in sentences that the judge can act on."""
-
-    reason: str
-    last_resort: Answer | None = None
-    """Where it did say `fail`: that, with a blocking finding in its own words, for when asking
-    again gives nothing better."""
-
-
-def read_judgement(
+def read_report(
     validator: str, text: str, form: ReportForm, *, is_played: bool = False
 ) -> Answer | Misread:
     """The verdict and the findings of a judge's report in this form.
@@ -63,7 +47,7 @@ def read_judgement(
     """
     listed: list[Finding] | None = None
     try:
-        report, faults = _typed(find_report(text, form), form)
+        report, faults = form.conformed(find_report(text, form))
         if is_played and part(report, KNOWN) is MISSING:
             form = replace(form, known=())
         verdict = _verdict(report, form)
@@ -71,23 +55,17 @@ def read_judgement(
         return Misread(storable(str(doubt)))
     try:
         _refuse_faults(faults)
-        listed = report_findings(validator, report, verdict, form)
+        listed = findings_of(validator, read_faults(report, verdict, form), form)
         score = _score(report, form)
         findings = [*listed, *still_open(validator, report, verdict, listed, form)]
         _refuse_counts(report, (listed, findings), form)
-        _refuse_contradiction(verdict, report, findings, form)
+        if verdict is not None:
+            word = shown(part(report, form.verdict))
+            form.refuse_contradiction(verdict, word, [one.severity for one in findings])
     except Doubt as doubt:
         kept = _last_resort(validator, report, text, listed, form) if verdict == "fail" else None
         return Misread(storable(str(doubt)), kept)
     return answer_with(validator, findings).replace(score=score)
-
-
-def _typed(report: Report, form: ReportForm) -> tuple[Report, Sequence[tuple[str, str]]]:
-    """The report with the defaults of its schema, and where it breaks it."""
-    if form.datatype is None:
-        return report, ()
-    filled, faults = conform(report, form.datatype)
-    return (filled if isinstance(filled, dict) else report), faults
 
 
 def _refuse_faults(faults: Sequence[tuple[str, str]]) -> None:
@@ -128,45 +106,6 @@ def _refuse_counts(report: Report, counted: Sequence[Sequence[Finding]], form: R
             raise Doubt(f"{quoted(path)} is {shown(said)}, but there are {numbers[-1]} of them.")
 
 
-def _refuse_contradiction(
-    verdict: VerdictWord | None, report: Report, findings: Sequence[Finding], form: ReportForm
-) -> None:
-    if verdict is None:
-        return
-    has_error = any(finding.blocking for finding in findings)
-    rejects = any(form.levels.rejects(finding.severity, form.cap) for finding in findings)
-    said = f"The verdict is {shown(part(report, form.verdict))}, but"
-    # Where nothing can reject, what is named has been said, whatever it was called.
-    only_advises = form.cap is not None and not form.levels.is_severe(form.cap)
-    if verdict == "fail" and not (findings if only_advises else has_error):
-        raise Doubt(
-            f"{said} {_nothing_blocks(findings, form)}. "
-            "Name what has to be corrected, or give another verdict."
-        )
-    if verdict != "fail" and rejects:
-        errors = words_for(form.severities, *form.levels.severe)
-        raise Doubt(f"{said} a finding has the severity {errors}. {_to_agree(form)}")
-    if verdict == "warn" and not findings:
-        raise Doubt(
-            f"{said} there are no findings. Name what should be better, or give another verdict."
-        )
-
-
-def _nothing_blocks(findings: Sequence[Finding], form: ReportForm) -> str:
-    if findings or form.is_own:
-        return f"no finding has the severity {words_for(form.severities, *form.levels.severe)}"
-    return f"{quoted(form.parts.findings)} names none"
-
-
-def _to_agree(form: ReportForm) -> str:
-    """How a verdict that lets pass and a finding that blocks are brought together."""
-    fails = words_for(form.verdicts, "fail")
-    milder = words_for(form.severities, *form.levels.mild, NO_FINDING)
-    ways = [f"the verdict {fails}"] if fails else []
-    ways += [f"the finding a {milder}"] if milder else []
-    return f"Make {', or '.join(ways) or 'them agree'}."
-
-
 def _last_resort(
     validator: str, report: Report, text: str, listed: Sequence[Finding] | None, form: ReportForm
 ) -> Answer:
@@ -191,19 +130,11 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     sees, has the whole answer.
     """
     around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    named = _named_in_own(report, form) if form.is_own else _named_by_map(report, form)
-    said = _joined(named) or " ".join(around.replace("```", "").split())
+    said = _joined(form.named(report)) or " ".join(around.replace("```", "").split())
     message = storable(said or SAYS_NOTHING)[:WORDS_LIMIT]
-    finding = Finding(
-        id=finding_id(validator, RULE, "", message),
-        message=message,
-        severity=form.levels.ungraded,
-        validator=validator,
-        rule=RULE,
-        identified=False,
-    )
+    fault = Fault(message, message, severity=form.levels.ungraded, identified=False)
     reason = "" if said else storable(f"it rejects and names nothing: {one_line(text, 500)}")
-    return answer_with(validator, [finding]).replace(reason=reason)
+    return answer_with(validator, findings_of(validator, [fault], form)).replace(reason=reason)
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -215,55 +146,3 @@ def _joined(texts: Iterable[str]) -> str:
             return joined if len(joined) + 3 > WORDS_LIMIT else f"{joined}; …"
         joined = longer
     return joined
-
-
-def _named_in_own(report: Report, form: ReportForm) -> Iterator[str]:
-    yield from _words(report, {form.verdict, form.severity, form.parts.code, KNOWN, "key"})
-
-
-def _named_by_map(report: Report, form: ReportForm) -> Iterator[str]:
-    """The checks that failed, and the message of everything that is listed."""
-    yield from _failed_checks(report, form)
-    listed = part(report, form.parts.findings)
-    for item in listed if isinstance(listed, list) else ():
-        message = item if isinstance(item, str) else as_text(part(item, form.parts.message))
-        if message and message.strip():
-            yield message.strip()
-
-
-def _failed_checks(value: object, form: ReportForm) -> Iterator[str]:
-    """What is false in a report, by its name; and each item beside the findings that fails."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if inner is False and key != key_of(form.verdict):
-                yield f"{key}: false"
-            elif key != key_of(form.parts.findings):
-                yield from _failed_checks(inner, form)
-    elif isinstance(value, list):
-        for item in value:
-            if isinstance(item, dict) and (failed := _failed_item(item, form)):
-                yield failed
-            else:
-                yield from _failed_checks(item, form)
-
-
-def _failed_item(item: Mapping[str, object], form: ReportForm) -> str:
-    """The texts of an item that has a word which means `fail`; empty where it has none."""
-    fails = {folded(word) for word, meant in form.verdicts.items() if meant == "fail"} | {"fail"}
-    texts = [text.strip() for text in item.values() if isinstance(text, str) and text.strip()]
-    if not any(folded(text) in fails for text in texts):
-        return ""
-    return ", ".join(text for text in texts if folded(text) not in fails)
-
-
-def _words(value: object, no_words: Set[str]) -> Iterator[str]:
-    """Every text in a report that says something."""
-    if isinstance(value, str) and value.strip():
-        yield value.strip()
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            if key not in no_words:
-                yield from _words(inner, no_words)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _words(inner, no_words)

@@ -1,25 +1,25 @@
-"""The form of a judge's report, ours or by a `map`: places of its parts, meanings of words."""
+"""The form of a report in JSON: places of its parts, and meanings of its words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
-from loopkit.language import Agent, JudgeRule, ReportMap, Score
-from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.language.severities import Severities
+from loopkit.language import ReportMap, Score
+from loopkit.language.datatypes import DataType, conform
+from loopkit.language.machine import NO_FINDING
 from loopkit.text.json_text import canonical
+from loopkit.validators.judges.form import AnswerForm, Doubt, VerdictWord, folded, quoted, words_for
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
 
 Meaning = TypeVar("Meaning", bound=str)
-VerdictWord = Literal["pass", "warn", "fail"]
-OWN_VERDICTS: Mapping[str, VerdictWord] = {"pass": "pass", "warn": "warn", "fail": "fail"}
-LITERALS = ("true", "false", "null")
-"""Words that stand in a report without quotes."""
+Report: TypeAlias = dict[str, object]
+VERDICTS: Mapping[str, VerdictWord] = {"pass": "pass", "warn": "warn", "fail": "fail"}
 
 
 class Missing:
@@ -29,29 +29,22 @@ class Missing:
 MISSING: Final = Missing()
 
 
-class Doubt(Exception):
-    """Why a report is not taken, in sentences for the judge."""
+@dataclass(frozen=True, kw_only=True)
+class ReportForm(AnswerForm):
+    """How a judge writes its report: in our form or in that of a `map`."""
 
-
-@dataclass(frozen=True, slots=True)
-class ReportForm:
-    """How a judge writes its report."""
-
-    parts: ReportMap = field(default_factory=ReportMap)
-    is_own: bool = True
-    """Whether it is our form, in which a report has a verdict and each finding a severity."""
+    parts: ReportMap
     datatype: DataType | None = None
     """What a report of another form has to fit, if its agent declares that."""
-    levels: Severities = Severities()
-    """How bad findings can be."""
     score: Score | None = None
     """What a report has to give as a number, if it scores."""
-    cap: str | None = None
-    """The most that its findings count, whatever it calls them."""
     known: Sequence[Finding] = ()
     """The findings of before of which a report in our form says whether each is still open."""
-    shares_keys: bool = False
-    """Whether one key is one finding, whichever judge of a panel names it."""
+
+    items: ClassVar[str]
+    """What stands in the list of findings."""
+    has_verdict_once: ClassVar[bool]
+    """Whether no part of a report may have a verdict of its own, as a finding of a `map` may."""
 
     @property
     def verdict(self) -> str:
@@ -63,7 +56,7 @@ class ReportForm:
 
     @property
     def verdicts(self) -> Mapping[str, VerdictWord]:
-        return self.parts.verdicts or OWN_VERDICTS
+        return self.parts.verdicts or VERDICTS
 
     @property
     def severities(self) -> Mapping[str, str]:
@@ -72,20 +65,52 @@ class ReportForm:
     @property
     def has_verdict(self) -> bool:
         """Whether a report without a verdict is none."""
-        return self.is_own or self.parts.verdict is not None or bool(self.parts.verdicts)
+        return self.parts.verdict is not None or bool(self.parts.verdicts)
 
     @property
     def has_severity(self) -> bool:
         """Whether each finding that is an object has a severity."""
-        return self.is_own or self.parts.severity is not None or bool(self.parts.severities)
+        return self.parts.severity is not None or bool(self.parts.severities)
 
+    @property
+    @abstractmethod
+    def key(self) -> str | None:
+        """Where the name of a finding stands that it has in every round, if it can have one."""
 
-def form_of(rule: JudgeRule, agent: Agent, levels: Severities) -> ReportForm:
-    """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
-    if rule.map is None:
-        return ReportForm(levels=levels, score=rule.score, cap=rule.severity)
-    datatype = parse_fields(agent.schema_) if agent.schema_ else None
-    return ReportForm(rule.map, False, datatype, levels, rule.score, rule.severity)
+    @property
+    @abstractmethod
+    def takes_texts(self) -> bool:
+        """Whether a finding may be a text instead of an object."""
+
+    @abstractmethod
+    def text_of(self, value: object) -> str | None:
+        """The text that a value of a finding is; none where it is something else."""
+
+    @abstractmethod
+    def named(self, report: Report) -> Iterator[str]:
+        """What a rejection says that could not be used, besides its verdict."""
+
+    def conformed(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
+        """The report with the defaults of its schema, and where it breaks it."""
+        if self.datatype is None:
+            return report, ()
+        filled, faults = conform(report, self.datatype)
+        return (filled if isinstance(filled, dict) else report), faults
+
+    def no_error(self, is_named: bool) -> str:
+        errors = words_for(self.severities, *self.levels.severe)
+        return (
+            f"no finding has the severity {errors}. "
+            "Name what has to be corrected, or give another verdict."
+        )
+
+    def an_error(self) -> str:
+        errors = words_for(self.severities, *self.levels.severe)
+        fails = words_for(self.verdicts, "fail")
+        milder = words_for(self.severities, *self.levels.mild, NO_FINDING)
+        ways = [f"the verdict {fails}"] if fails else []
+        ways += [f"the finding a {milder}"] if milder else []
+        return f"a finding has the severity {errors}. Make {', or '.join(ways) or 'them agree'}."
 
 
 def part(record: object, path: str) -> object:
@@ -105,17 +130,12 @@ def key_of(path: str) -> str:
 
 def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
     """What a word of a report means; an unknown one is a Doubt, never a default."""
-    said = None if value is MISSING else _as_word(value)
+    text = None if value is MISSING else as_text(value)
     for word, meant in words.items():
-        if folded(word) == said:
+        if text is not None and folded(word) == folded(text):
             return meant
     was = "and is missing" if value is MISSING else f"not {shown(value)}"
     raise Doubt(f"{place} must be one of {', '.join(map(quoted, words))}, {was}.")
-
-
-def folded(word: str) -> str:
-    """A word as it is compared."""
-    return word.strip().casefold()
 
 
 def as_text(value: object) -> str | None:
@@ -126,22 +146,7 @@ def as_text(value: object) -> str | None:
     return json.dumps(value) if is_single else None
 
 
-def words_for(words: Mapping[str, str], *meanings: str) -> str:
-    """The words with one of these meanings, as a choice for the judge; "" if there is none."""
-    return " or ".join(quoted(word) for word, meant in words.items() if meant in meanings)
-
-
-def quoted(word: str) -> str:
-    """A word of a table as the report has to write it."""
-    return word if folded(word) in LITERALS else json.dumps(word, ensure_ascii=False)
-
-
 def shown(value: object) -> str:
     """A value of a report in a sentence."""
     text = canonical(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _as_word(value: object) -> str | None:
-    text = as_text(value)
-    return None if text is None else folded(text)

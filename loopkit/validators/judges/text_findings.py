@@ -11,14 +11,14 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
-from loopkit.validators.judges.report_form import Doubt, quoted
-from loopkit.validators.judges.text_form import IN_MESSAGE, VerdictForm, VerdictWord
+from loopkit.validators.judges.findings import MAX_LINE
+from loopkit.validators.judges.form import Doubt, VerdictWord, quoted
+from loopkit.validators.judges.text_form import TextForm
+from loopkit.validators.judges.text_patterns import IN_MESSAGE
 from loopkit.validators.judges.text_verdicts import PlacedVerdict
 
 if TYPE_CHECKING:
     from regex import Match
-
-MAX_LINE = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PlacedFinding:
     meaning: VerdictWord
 
 
-def find_findings(text: str, verdict: VerdictWord, form: VerdictForm) -> tuple[PlacedFinding, ...]:
+def find_findings(text: str, verdict: VerdictWord, form: TextForm) -> tuple[PlacedFinding, ...]:
     """Every finding of a text in order, those that are met as well.
 
     `verdict` stands in where the pattern has no group `severity`. Raises Doubt at a word that
@@ -40,7 +40,7 @@ def find_findings(text: str, verdict: VerdictWord, form: VerdictForm) -> tuple[P
     return tuple(_listed(match, verdict, form) for match in occurrences(form.listed, text))
 
 
-def is_met(match: Match[str], form: VerdictForm) -> bool:
+def is_met(match: Match[str], form: TextForm) -> bool:
     """Whether a finding says that all is well."""
     return form.level(_group(match, "severity")) == NO_FINDING
 
@@ -80,7 +80,7 @@ def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, c
     return one.meaning in beside - {said[chosen].meaning}
 
 
-def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> PlacedFinding:
+def _listed(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
     message = " ".join((_group(match, "message") or match.group()).split())
     if not message:
         raise Doubt(f"The finding {quoted(match.group().strip()[:60])} says nothing.")
@@ -99,7 +99,7 @@ def _listed(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> Place
     return PlacedFinding(match.start(), fault, meaning)
 
 
-def _level(match: Match[str], verdict: VerdictWord, form: VerdictForm) -> tuple[str, VerdictWord]:
+def _level(match: Match[str], verdict: VerdictWord, form: TextForm) -> tuple[str, VerdictWord]:
     word = _group(match, "severity")
     if not word:
         meaning: VerdictWord = "fail" if verdict == "fail" else "warn"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopkit.text.patterns import occurrences
-from loopkit.validators.judges.report_form import Doubt, quoted
-from loopkit.validators.judges.text_form import VerdictForm, VerdictWord
+from loopkit.validators.judges.form import Doubt, VerdictWord, quoted
+from loopkit.validators.judges.text_form import TextForm
 
 if TYPE_CHECKING:
     from regex import Match
@@ -35,7 +35,7 @@ class PlacedVerdict:
     end: int
 
 
-def find_verdicts(text: str, form: VerdictForm) -> tuple[PlacedVerdict, ...]:
+def find_verdicts(text: str, form: TextForm) -> tuple[PlacedVerdict, ...]:
     """Every verdict of a text in order; words to choose from, such as "PASS or FAIL", are none.
 
     Raises Doubt where words that stand alone differ, and PatternTimeout.
@@ -52,7 +52,7 @@ def find_verdicts(text: str, form: VerdictForm) -> tuple[PlacedVerdict, ...]:
     return bare
 
 
-def choose_verdict(said: Sequence[PlacedVerdict], form: VerdictForm) -> int:
+def choose_verdict(said: Sequence[PlacedVerdict], form: TextForm) -> int:
     """The index of the verdict that counts; raises Doubt where there is none or it is not clear."""
     if not said:
         raise Doubt(f"It holds no verdict: none of {_words(form)} where a verdict stands.")
@@ -79,17 +79,17 @@ def _strictness(said: PlacedVerdict) -> int:
     return STRICTNESS[said.meaning] if said.meaning else len(STRICTNESS)
 
 
-def _refuse_unknown(said: Sequence[PlacedVerdict], form: VerdictForm) -> None:
+def _refuse_unknown(said: Sequence[PlacedVerdict], form: TextForm) -> None:
     for one in said:
         if one.meaning is None:
             raise Doubt(f"Its verdict is {quoted(one.word[:60])}, which is none of {_words(form)}.")
 
 
-def _words(form: VerdictForm) -> str:
+def _words(form: TextForm) -> str:
     return ", ".join(map(quoted, form.words))
 
 
-def _matching(pattern: str, text: str, form: VerdictForm) -> Iterator[PlacedVerdict]:
+def _matching(pattern: str, text: str, form: TextForm) -> Iterator[PlacedVerdict]:
     choices = [match.span() for match in occurrences(form.choice, text)]
     starts = [start for start, _ in choices]
     for match in occurrences(pattern, text):

@@ -1,15 +1,14 @@
-"""The single report in a judge's answer."""
+"""The search for the one report in a judge's answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from loopkit.text.json_text import NoJson, canonical, json_in, parse_json
-from loopkit.validators.judges.report_form import MISSING, Doubt, ReportForm, key_of, part, quoted
+from loopkit.validators.judges.form import Doubt, quoted
+from loopkit.validators.judges.report_form import MISSING, Report, ReportForm, key_of, part
 
-Report: TypeAlias = dict[str, object]
 _Placed = tuple[Report, tuple[int, int]]
 
 
@@ -61,8 +60,7 @@ def _strays(
         is_outside = re.search(written, outside, re.IGNORECASE) is not None
         if is_outside or _count(_holder(report, path), key) > 1:
             yield key
-    # Elsewhere than in our form the findings may well have a key of that name.
-    if form.is_own and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
+    if form.has_verdict_once and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
         yield "verdict"
 
 

@@ -1,0 +1,99 @@
+"""The form of a judge's answer: what its three forms share, and when verdict and findings agree."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from loopkit.language.severities import Severities
+
+if TYPE_CHECKING:
+    from loopkit.engine.findings import Answer
+
+VerdictWord = Literal["pass", "warn", "fail"]
+LITERALS = ("true", "false", "null")
+"""Words that stand in a report without quotes."""
+
+
+class Doubt(Exception):
+    """Why an answer is not taken, in sentences for the judge."""
+
+
+class NamesNothing(Doubt):
+    """Something should be better, and nothing says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misread:
+    """No verdict could be read; the reason is in sentences that the judge can act on."""
+
+    reason: str
+    last_resort: Answer | None = None
+    """Where it did reject, or warned in text and named nothing: that, in its own words, for when
+    asking again gives nothing better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerForm(ABC):
+    """How a judge answers: with a report in JSON, or in text."""
+
+    levels: Severities = Severities()
+    """How bad findings can be."""
+    cap: str | None = None
+    """The most that its findings count, whatever it calls them."""
+    shares_keys: bool = False
+    """Whether one key is one finding, whichever judge of a panel names it."""
+
+    @property
+    @abstractmethod
+    def instructions(self) -> str:
+        """How to answer, as a prompt says it."""
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of the answer; none for text, and where nobody declares it."""
+        return None
+
+    @abstractmethod
+    def no_error(self, is_named: bool) -> str:
+        """What a judge is told that fails and names no error; whether it names anything."""
+
+    @abstractmethod
+    def an_error(self) -> str:
+        """What a judge is told that does not fail and names an error."""
+
+    def refuse_contradiction(
+        self, verdict: VerdictWord, word: str, severities: Sequence[str]
+    ) -> None:
+        """Raises Doubt where a verdict, given by this word, and its findings say two things."""
+        has_error = any(map(self.levels.is_severe, severities))
+        # Where nothing can reject, what is named has been said, whatever it was called.
+        only_advises = self.cap is not None and not self.levels.is_severe(self.cap)
+        said = f"The verdict is {word}, but"
+        if verdict == "fail" and not (severities if only_advises else has_error):
+            raise Doubt(f"{said} {self.no_error(bool(severities))}")
+        if verdict != "fail" and any(self.levels.rejects(one, self.cap) for one in severities):
+            raise Doubt(f"{said} {self.an_error()}")
+        if verdict == "warn" and not severities:
+            raise NamesNothing(
+                f"{said} there are no findings. "
+                "Name what should be better, or give another verdict."
+            )
+
+
+def folded(word: str) -> str:
+    """A word as it is compared."""
+    return word.strip().casefold()
+
+
+def quoted(word: str) -> str:
+    """A word of a table as the report has to write it."""
+    return word if folded(word) in LITERALS else json.dumps(word, ensure_ascii=False)
+
+
+def words_for(words: Mapping[str, str], *meanings: str) -> str:
+    """The words with one of these meanings, as a choice for the judge; "" if there is none."""
+    return " or ".join(quoted(word) for word, meant in words.items() if meant in meanings)

@@ -1,0 +1,127 @@
+"""Our own form of a report: how a judge is told to write it, and its JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.language import ReportMap
+from loopkit.language.template import parse
+from loopkit.validators.judges.form import words_for
+from loopkit.validators.judges.known_findings import KNOWN, OF_KNOWN, STANDINGS
+from loopkit.validators.judges.report_form import Report, ReportForm
+
+_FORM = """\
+Answer with one JSON object and nothing else, in exactly this form:
+
+{"verdict": "{{ verdicts | join('|') }}"{% if score %}, "score": {{ score.max }}{% endif %}, \
+{% if known %}"known": {"ID": "open|resolved"}, {% endif %}\
+"findings": [{"message": "…", "severity": "{{ levels | join('|') }}", \
+{% if keyed %}"key": "…", {% endif %}"code": "…", "location": "…", "line": 1}]}
+
+- "fail": something has to be corrected; at least one finding{{ ", new or still open," if known }} \
+has the severity {{ severe }}.
+{% if mild %}
+- "warn": nothing has to be, but something should; at least one finding\
+{{ ", new or still open" if known }}, all with {{ mild }}.
+{% endif %}
+- "pass": nothing is wrong; "findings" is [].
+{% if score %}
+- "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better.
+{% endif %}
+{% if known %}
+- {{ known }}
+{% endif %}
+{% if keyed %}
+- "key": a short name for the defect that every reviewer would give it, whatever the words of the \
+message.
+{% endif %}
+- "message" says in a sentence or two what is wrong and what is expected instead.
+- "code" (a short name for the kind of defect), "location" (the heading or field) and "line" (a \
+line number) may be left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnForm(ReportForm):
+    """Our form, in which a report has a verdict and each finding a severity."""
+
+    parts: ReportMap = field(
+        default_factory=lambda: ReportMap(verdict="verdict", severity="severity")
+    )
+
+    items = "objects"
+    has_verdict_once = True
+    key = "key"
+    takes_texts = False
+
+    def text_of(self, value: object) -> str | None:
+        return value if isinstance(value, str) else None
+
+    def named(self, report: Report) -> Iterator[str]:
+        yield from _texts(report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key})
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Every key is required, because providers keep a schema strictly only then; what may be
+        left out may be null."""
+        finding = _closed(
+            {
+                "message": {"type": "string"},
+                "severity": {"type": "string", "enum": list(self.levels.levels)},
+                **({"key": {"type": ["string", "null"]}} if self.shares_keys else {}),
+                "code": {"type": ["string", "null"]},
+                "location": {"type": ["string", "null"]},
+                "line": {"type": ["integer", "null"]},
+            }
+        )
+        parts: dict[str, Any] = {"verdict": {"type": "string", "enum": list(self._asked)}}
+        if self.score is not None:
+            # Bounds are left to our own reading: not every provider takes them.
+            parts["score"] = {"type": "number"}
+        if self.known:
+            standing = {"type": "string", "enum": list(STANDINGS)}
+            parts[KNOWN] = _closed({finding.id: standing for finding in self.known})
+        return _closed({**parts, "findings": {"type": "array", "items": finding}})
+
+    @property
+    def instructions(self) -> str:
+        levels, score = self.levels, self.score
+        return parse(_FORM).render(
+            {
+                "verdicts": self._asked,
+                "levels": levels.levels,
+                "severe": words_for(self.severities, *levels.severe),
+                "mild": words_for(self.severities, *levels.mild),
+                "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
+                "known": OF_KNOWN if self.known else "",
+                "keyed": self.shares_keys,
+            }
+        )
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        """The verdicts that are asked for; where every finding rejects, nothing is to warn of."""
+        return ("pass", "warn", "fail") if self.levels.mild else ("pass", "fail")
+
+
+def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _texts(value: object, no_words: Set[str]) -> Iterator[str]:
+    """Every text in a report that says something."""
+    if isinstance(value, str) and value.strip():
+        yield value.strip()
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in no_words:
+                yield from _texts(inner, no_words)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, no_words)
