@@ -10,7 +10,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.validators.judges.form import folded
+from loopkit.validators.judges.form import fold
 from loopkit.validators.judges.forms import report_form_of
 from loopkit.validators.judges.report_form import ReportForm
 
@@ -99,8 +99,8 @@ def _words(
 ) -> Iterator[Problem]:
     """The words that the schema allows and the table does not know, and the other way round."""
     allowed = _allowed(datatype)
-    known = {folded(word) for word in words}
-    unknown = [word for word in allowed if folded(word) not in known]
+    known = {fold(word) for word in words}
+    unknown = [word for word in allowed if fold(word) not in known]
     if unknown:
         named = ", ".join(f"`{word}`" for word in unknown)
         message = f"`{table}` does not know {named}, which the schema of `{fit.judge}` allows"
@@ -114,7 +114,7 @@ def _words(
 
 def _misspelt(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
     """A word that no report can have, or that the judge would be told in another spelling."""
-    near = next((one for one in allowed if folded(one) == folded(word)), None)
+    near = next((one for one in allowed if fold(one) == fold(word)), None)
     return fit.subject.source.problem(
         (*fit.mapped.path, table, word),
         "unknown-word",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.graph import DocPath
-from loopkit.validators.judges.form import folded
+from loopkit.validators.judges.form import fold
 
 MEANINGS = {
     "bad-word": "Two words of a table are the same one.",
@@ -19,12 +19,12 @@ def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, str]) -> Iter
     """Words that are one word to the reader, and an empty one."""
     known: dict[str, str] = {}
     for word in words:
-        if not folded(word):
+        if not fold(word):
             yield subject.source.problem(
                 (*path, word), "bad-word", "this word is blank", key=True,
                 help="write the word that the report has there",
             )  # fmt: skip
-        elif (before := known.setdefault(folded(word), word)) != word:
+        elif (before := known.setdefault(fold(word), word)) != word:
             yield subject.source.problem(
                 (*path, word), "bad-word", f"`{word}` is the same word as `{before}`", key=True,
                 help="words are compared without regard to case; delete one of them",

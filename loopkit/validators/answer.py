@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from loopkit.engine.findings import Answer, Finding, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
@@ -79,22 +80,32 @@ def findings_of(
         for fault, identity in zip(faults, finding_ids(validator, defects), strict=True)
     ]
     levels = [_level(rule, fault, severities) for fault in faults]
-    return [
-        Finding(
-            id=identity,
-            message=storable(_message(rule, place, fault, names)),
-            severity=level,
-            blocking=severities.blocks(level) and not fault.is_known,
-            validator=validator,
-            rule=name,
-            code=rule.code or storable(fault.code),
-            key=fault.key,
-            location=storable(fault.location),
-            line=fault.line,
-            identified=fault.identified,
-        )
-        for identity, fault, level in zip(ids, faults, levels, strict=True)
-    ]
+    findings = []
+    for identity, fault, level in zip(ids, faults, levels, strict=True):
+        message = _message(rule, place, fault, names)
+        told = replace(fault, message=message, severity=level, code=rule.code or fault.code)
+        blocking = severities.blocks(level) and not fault.is_known
+        findings.append(finding_of(validator, name, identity, told, blocking=blocking))
+    return findings
+
+
+def finding_of(
+    validator: str, rule: str, identity: str, fault: Fault, *, blocking: bool
+) -> Finding:
+    """The record of a fault that has its severity."""
+    return Finding(
+        id=identity,
+        message=storable(fault.message),
+        severity=fault.severity,
+        blocking=blocking,
+        validator=validator,
+        rule=rule,
+        code=storable(fault.code),
+        key=fault.key,
+        location=storable(fault.location),
+        line=fault.line,
+        identified=fault.identified,
+    )
 
 
 def _level(rule: Rule, fault: Fault, severities: Severities) -> str:

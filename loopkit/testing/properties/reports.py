@@ -9,7 +9,8 @@ from typing import Any
 
 from loopkit.language.datatypes import DataType
 from loopkit.testing.properties.samples import Hints, smallest
-from loopkit.validators.judges.report_form import ReportForm, as_text
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_parts import as_text
 
 
 @dataclass(frozen=True, slots=True)

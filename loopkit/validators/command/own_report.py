@@ -11,7 +11,6 @@ from loopkit.validators.command.reading import (
 )
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.form import Misread
-from loopkit.validators.judges.mapped_form import MappedForm
 from loopkit.validators.judges.own_form import OwnForm
 from loopkit.validators.judges.report import read_report
 from loopkit.validators.judges.report_form import ReportForm
@@ -25,7 +24,7 @@ def read_own_report(text: str, reading: Reading) -> list[Fault]:
     """
     form: ReportForm = OwnForm(levels=reading.levels, cap=reading.cap)
     if reading.map is not None:
-        form = MappedForm(levels=reading.levels, cap=reading.cap, parts=reading.map)
+        form = ReportForm(levels=reading.levels, cap=reading.cap, parts=reading.map)
     read = read_report(reading.validator, text, form)
     answer = read.last_resort if isinstance(read, Misread) else read
     if answer is None:

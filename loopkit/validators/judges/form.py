@@ -58,11 +58,11 @@ class AnswerForm(ABC):
         return None
 
     @abstractmethod
-    def no_error(self, is_named: bool) -> str:
+    def missing_error(self, names_any: bool) -> str:
         """What a judge is told that fails and names no error; whether it names anything."""
 
     @abstractmethod
-    def an_error(self) -> str:
+    def unwanted_error(self) -> str:
         """What a judge is told that does not fail and names an error."""
 
     def refuse_contradiction(
@@ -74,9 +74,9 @@ class AnswerForm(ABC):
         only_advises = self.cap is not None and not self.levels.is_severe(self.cap)
         said = f"The verdict is {word}, but"
         if verdict == "fail" and not (severities if only_advises else has_error):
-            raise Doubt(f"{said} {self.no_error(bool(severities))}")
+            raise Doubt(f"{said} {self.missing_error(bool(severities))}")
         if verdict != "fail" and any(self.levels.rejects(one, self.cap) for one in severities):
-            raise Doubt(f"{said} {self.an_error()}")
+            raise Doubt(f"{said} {self.unwanted_error()}")
         if verdict == "warn" and not severities:
             raise NamesNothing(
                 f"{said} there are no findings. "
@@ -84,16 +84,16 @@ class AnswerForm(ABC):
             )
 
 
-def folded(word: str) -> str:
+def fold(word: str) -> str:
     """A word as it is compared."""
     return word.strip().casefold()
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """A word of a table as the report has to write it."""
-    return word if folded(word) in LITERALS else json.dumps(word, ensure_ascii=False)
+    return word if fold(word) in LITERALS else json.dumps(word, ensure_ascii=False)
 
 
 def words_for(words: Mapping[str, str], *meanings: str) -> str:
     """The words with one of these meanings, as a choice for the judge; "" if there is none."""
-    return " or ".join(quoted(word) for word, meant in words.items() if meant in meanings)
+    return " or ".join(quote(word) for word, meant in words.items() if meant in meanings)

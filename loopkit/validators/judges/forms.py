@@ -10,7 +10,6 @@ from loopkit.language import Agent, JudgeRule
 from loopkit.language.datatypes import parse_fields
 from loopkit.language.severities import Severities
 from loopkit.validators.judges.form import AnswerForm
-from loopkit.validators.judges.mapped_form import MappedForm
 from loopkit.validators.judges.own_form import OwnForm
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.text_form import TextForm
@@ -38,6 +37,6 @@ def report_form_of(rule: JudgeRule, agent: Agent, levels: Severities) -> ReportF
     if rule.map is None:
         return OwnForm(levels=levels, cap=rule.severity, score=rule.score)
     datatype = parse_fields(agent.schema_) if agent.schema_ else None
-    return MappedForm(
+    return ReportForm(
         levels=levels, cap=rule.severity, score=rule.score, parts=rule.map, datatype=datatype
     )

@@ -7,15 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from loopkit.language.template import parse
-from loopkit.validators.judges.form import Doubt, VerdictWord, folded, quoted
-from loopkit.validators.judges.report_form import (
-    MISSING,
-    Report,
-    ReportForm,
-    meaning,
-    part,
-    shown,
-)
+from loopkit.validators.judges.form import Doubt, VerdictWord, fold, quote
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, meaning, part
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
@@ -37,14 +31,14 @@ You have judged an earlier version of it. These findings of yours were open then
 {{ known | untrusted }}"""
 
 
-def asked_of(known: Sequence[Finding]) -> str:
+def known_in_prompt(known: Sequence[Finding]) -> str:
     """The findings as a prompt shows them, fenced; empty where there are none."""
     # JSON, because no message can look like the line of another finding in it.
-    lines = [json.dumps(_shown(finding), ensure_ascii=False) for finding in known]
+    lines = [json.dumps(_parts(finding), ensure_ascii=False) for finding in known]
     return parse(_ASKED).render({"known": "\n".join(lines)}) if lines else ""
 
 
-def _shown(finding: Finding) -> dict[str, object]:
+def _parts(finding: Finding) -> dict[str, object]:
     parts = {
         "id": finding.id,
         "severity": finding.graded or finding.severity,
@@ -56,7 +50,7 @@ def _shown(finding: Finding) -> dict[str, object]:
     return {key: value for key, value in parts.items() if value}
 
 
-def still_open(
+def read_open_findings(
     validator: str,
     report: Report,
     verdict: VerdictWord | None,
@@ -71,43 +65,43 @@ def still_open(
     """
     if not form.known:
         return []
-    said, repeated = _said(report, form), {finding.id for finding in listed}
+    said, repeated = _standings(report, form), {finding.id for finding in listed}
     _refuse_resolved(said, listed)
     left_out = [f.id for f in form.known if f.id not in said and f.id not in repeated]
     if left_out and verdict != "pass":
         raise Doubt(
-            f"{quoted(KNOWN)} does not say of {_ids(left_out)} whether it is "
-            f"{' or '.join(map(quoted, STANDINGS))}."
+            f"{quote(KNOWN)} does not say of {_ids(left_out)} whether it is "
+            f"{' or '.join(map(quote, STANDINGS))}."
         )
-    found = [_again(f, validator, form) for f in form.known if said.get(f.id) == "open"]
+    found = [_reopen(f, validator, form) for f in form.known if said.get(f.id) == "open"]
     severe = [f.id for f in found if form.levels.rejects(f.severity, form.cap)]
     if severe and verdict != "fail":
         raise Doubt(
-            f"The verdict is {shown(part(report, form.verdict))}, but {quoted(KNOWN)} says that "
+            f"The verdict is {excerpt(part(report, form.verdict))}, but {quote(KNOWN)} says that "
             f"{_ids(severe)} is open, which has to be corrected. Make them agree."
         )
     return [finding for finding in found if finding.id not in repeated]
 
 
-def not_resolved(validator: str, report: Report, form: ReportForm) -> list[Finding]:
+def unresolved_findings(validator: str, report: Report, form: ReportForm) -> list[Finding]:
     """The findings of before that a report which can't be used does not call resolved."""
     said = part(report, KNOWN)
     answers = said.items() if isinstance(said, Mapping) else ()
-    resolved = {i for i, word in answers if isinstance(word, str) and folded(word) == "resolved"}
-    return [_again(f, validator, form) for f in form.known if f.id not in resolved]
+    resolved = {i for i, word in answers if isinstance(word, str) and fold(word) == "resolved"}
+    return [_reopen(f, validator, form) for f in form.known if f.id not in resolved]
 
 
-def _said(report: Report, form: ReportForm) -> dict[str, Standing]:
+def _standings(report: Report, form: ReportForm) -> dict[str, Standing]:
     said = part(report, KNOWN)
     if said is MISSING or said is None:
         return {}
     if not isinstance(said, Mapping):
-        raise Doubt(f"{quoted(KNOWN)} must be an object with an answer for each id.")
+        raise Doubt(f"{quote(KNOWN)} must be an object with an answer for each id.")
     unknown = [identity for identity in said if identity not in {f.id for f in form.known}]
     if unknown:
-        raise Doubt(f"{quoted(KNOWN)} has {_ids(unknown)}, and no such finding was open.")
+        raise Doubt(f"{quote(KNOWN)} has {_ids(unknown)}, and no such finding was open.")
     return {
-        identity: meaning(word, STANDINGS, f"{quoted(identity)} of {quoted(KNOWN)}")
+        identity: meaning(word, STANDINGS, f"{quote(identity)} of {quote(KNOWN)}")
         for identity, word in said.items()
     }
 
@@ -116,12 +110,12 @@ def _refuse_resolved(said: Mapping[str, Standing], listed: Sequence[Finding]) ->
     for finding in listed:
         if said.get(finding.id) == "resolved":
             raise Doubt(
-                f"{quoted(KNOWN)} says that {quoted(finding.id)} is resolved, and a finding says "
+                f"{quote(KNOWN)} says that {quote(finding.id)} is resolved, and a finding says "
                 "the same again. Make them agree."
             )
 
 
-def _again(finding: Finding, validator: str, form: ReportForm) -> Finding:
+def _reopen(finding: Finding, validator: str, form: ReportForm) -> Finding:
     """A finding of before as this judge gives it again, at the level that it was given."""
     level = finding.graded or finding.severity
     return finding.replace(
@@ -136,4 +130,4 @@ def _again(finding: Finding, validator: str, form: ReportForm) -> Finding:
 
 
 def _ids(ids: Sequence[str]) -> str:
-    return ", ".join(map(quoted, ids))
+    return ", ".join(map(quote, ids))

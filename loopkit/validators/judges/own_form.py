@@ -10,7 +10,8 @@ from loopkit.language import ReportMap
 from loopkit.language.template import parse
 from loopkit.validators.judges.form import words_for
 from loopkit.validators.judges.known_findings import KNOWN, OF_KNOWN, STANDINGS
-from loopkit.validators.judges.report_form import Report, ReportForm
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_parts import Report
 
 _FORM = """\
 Answer with one JSON object and nothing else, in exactly this form:
@@ -58,7 +59,10 @@ class OwnForm(ReportForm):
     def text_of(self, value: object) -> str | None:
         return value if isinstance(value, str) else None
 
-    def named(self, report: Report) -> Iterator[str]:
+    def missing_error(self, names_any: bool) -> str:
+        return super().missing_error(names_any=True)
+
+    def rejection_texts(self, report: Report) -> Iterator[str]:
         yield from _texts(report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key})
 
     @property

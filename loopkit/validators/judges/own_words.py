@@ -9,12 +9,10 @@ from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
+from loopkit.validators.judges.findings import OWN_WORDS_CHARS
 from loopkit.validators.judges.form import VerdictWord
 from loopkit.validators.judges.text_findings import is_met
 from loopkit.validators.judges.text_form import TextForm
-
-TAIL_CHARS = 2_000
-"""How much of the end of a text stands for findings that it does not name."""
 
 
 def own_words(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:
@@ -61,11 +59,11 @@ def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) 
 
 def _end_of(said: str) -> str:
     """As much of the end of a text as a finding may have."""
-    if len(said) <= TAIL_CHARS:
+    if len(said) <= OWN_WORDS_CHARS:
         return said
     # From the start of a line, unless the last line alone is longer.
-    _cut, _newline, lines = said[-TAIL_CHARS:].partition("\n")
-    return lines or said[-TAIL_CHARS:]
+    _cut, _newline, lines = said[-OWN_WORDS_CHARS:].partition("\n")
+    return lines or said[-OWN_WORDS_CHARS:]
 
 
 def _without_met(said: str, form: TextForm) -> str:
@@ -81,7 +79,7 @@ def _without_met(said: str, form: TextForm) -> str:
 def _failing(said: str, end: str, form: TextForm) -> Iterator[str]:
     """The lines before the end in which something fails, in all no longer than the end may be."""
     before = said.removesuffix(end)
-    room, seen = TAIL_CHARS, 0
+    room, seen = OWN_WORDS_CHARS, 0
     for match in occurrences(form.failing, before):
         if match.start() < seen:
             continue

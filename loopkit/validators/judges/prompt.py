@@ -8,7 +8,7 @@ from loopkit.language import JudgeRule
 from loopkit.language.template import FieldedText, parse
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm
-from loopkit.validators.judges.known_findings import BESIDE, OF_KNOWN, asked_of
+from loopkit.validators.judges.known_findings import BESIDE, OF_KNOWN, known_in_prompt
 from loopkit.validators.judges.report_form import ReportForm
 
 _PROMPT = """\
@@ -54,7 +54,7 @@ def judge_prompt(
     `sees` names and is not there is left out. Raises TemplateError.
     """
     seen = subject.names(names)
-    known = asked_of(form.known) if isinstance(form, ReportForm) else ""
+    known = known_in_prompt(form.known) if isinstance(form, ReportForm) else ""
     if rule.prompt is not None:
         own = parse(rule.prompt).render(seen)
         return f"{own.rstrip()}\n\n{known}\n\n{OF_KNOWN} {BESIDE}\n" if known else own

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.text import one_line
+from loopkit.text.json_text import NoJson, canonical, json_in, parse_json
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.fault import Fault
-from loopkit.validators.judges.findings import findings_of
-from loopkit.validators.judges.form import Doubt, Misread, VerdictWord, quoted
-from loopkit.validators.judges.known_findings import KNOWN, not_resolved, still_open
-from loopkit.validators.judges.report_findings import read_faults
-from loopkit.validators.judges.report_form import (
-    MISSING,
-    Report,
-    ReportForm,
-    meaning,
-    part,
-    shown,
+from loopkit.validators.judges.findings import OWN_WORDS_CHARS, findings_of
+from loopkit.validators.judges.form import Doubt, Misread, VerdictWord, quote
+from loopkit.validators.judges.known_findings import (
+    KNOWN,
+    read_open_findings,
+    unresolved_findings,
 )
-from loopkit.validators.judges.report_search import find_report
+from loopkit.validators.judges.report_findings import read_faults
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, key_of, meaning, part
 
-WORDS_LIMIT = 2_000
-"""Characters of a judge's own words that become a finding."""
+_Placed = tuple[Report, tuple[int, int]]
 
 SAYS_NOTHING = "The reviewer rejects it and does not say why."
 
@@ -47,7 +45,7 @@ def read_report(
     """
     listed: list[Finding] | None = None
     try:
-        report, faults = form.conformed(find_report(text, form))
+        report, faults = form.conform_report(_find_report(text, form))
         if is_played and part(report, KNOWN) is MISSING:
             form = replace(form, known=())
         verdict = _verdict(report, form)
@@ -57,10 +55,10 @@ def read_report(
         _refuse_faults(faults)
         listed = findings_of(validator, read_faults(report, verdict, form), form)
         score = _score(report, form)
-        findings = [*listed, *still_open(validator, report, verdict, listed, form)]
+        findings = [*listed, *read_open_findings(validator, report, verdict, listed, form)]
         _refuse_counts(report, (listed, findings), form)
         if verdict is not None:
-            word = shown(part(report, form.verdict))
+            word = excerpt(part(report, form.verdict))
             form.refuse_contradiction(verdict, word, [one.severity for one in findings])
     except Doubt as doubt:
         kept = _last_resort(validator, report, text, listed, form) if verdict == "fail" else None
@@ -79,20 +77,20 @@ def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
     said = part(report, form.verdict)
     if said is MISSING and not form.has_verdict:
         return None
-    return meaning(said, form.verdicts, quoted(form.verdict))
+    return meaning(said, form.verdicts, quote(form.verdict))
 
 
 def _score(report: Report, form: ReportForm) -> float | None:
     """The number that the form asks for; none where it asks for none."""
     if form.score is None:
         return None
-    said, key = part(report, form.parts.score), quoted(form.parts.score)
+    said, key = part(report, form.parts.score), quote(form.parts.score)
     low, high = form.score.min, form.score.max
     wanted = f"{key} must be a number from {low:g} to {high:g}"
     if said is MISSING:
         raise Doubt(f"{wanted}, and is missing.")
     if isinstance(said, bool) or not isinstance(said, int | float) or not low <= said <= high:
-        raise Doubt(f"{wanted}, not {shown(said)}.")
+        raise Doubt(f"{wanted}, not {excerpt(said)}.")
     return float(said)
 
 
@@ -103,7 +101,7 @@ def _refuse_counts(report: Report, counted: Sequence[Sequence[Finding]], form: R
         numbers = [sum(f.blocking == rejects for f in findings) for findings in counted]
         said = part(report, path)
         if said is not MISSING and (isinstance(said, bool) or said not in numbers):
-            raise Doubt(f"{quoted(path)} is {shown(said)}, but there are {numbers[-1]} of them.")
+            raise Doubt(f"{quote(path)} is {excerpt(said)}, but there are {numbers[-1]} of them.")
 
 
 def _last_resort(
@@ -114,7 +112,7 @@ def _last_resort(
     What was open and is not called resolved stays so. What the report lists counts where nothing
     but its answers to that was wrong; else the judge's own words stand for it.
     """
-    known = not_resolved(validator, report, form)
+    known = unresolved_findings(validator, report, form)
     found = [*(listed or ()), *known]
     if form.known and listed is not None and any(finding.blocking for finding in found):
         return answer_with(validator, found)
@@ -130,19 +128,91 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     sees, has the whole answer.
     """
     around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    said = _joined(form.named(report)) or " ".join(around.replace("```", "").split())
-    message = storable(said or SAYS_NOTHING)[:WORDS_LIMIT]
+    said = _join(form.rejection_texts(report)) or " ".join(around.replace("```", "").split())
+    message = storable(said or SAYS_NOTHING)[:OWN_WORDS_CHARS]
     fault = Fault(message, message, severity=form.levels.ungraded, identified=False)
     reason = "" if said else storable(f"it rejects and names nothing: {one_line(text, 500)}")
     return answer_with(validator, findings_of(validator, [fault], form)).replace(reason=reason)
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     """The texts, each once; those that are too many are left out whole."""
     joined = ""
     for text in dict.fromkeys(texts):
         longer = f"{joined}; {text}" if joined else text
-        if len(longer) > WORDS_LIMIT and joined:
-            return joined if len(joined) + 3 > WORDS_LIMIT else f"{joined}; …"
+        if len(longer) > OWN_WORDS_CHARS and joined:
+            return joined if len(joined) + 3 > OWN_WORDS_CHARS else f"{joined}; …"
         joined = longer
     return joined
+
+
+def _find_report(text: str, form: ReportForm) -> Report:
+    """The one object in a text that has a verdict or findings; several equal ones are one.
+
+    The object may stand by itself, in a fence or in prose. It is a Doubt if there is none or
+    another one, or if such a key stands anywhere else: in something broken, in another object, or
+    twice in the report with other capitals.
+    """
+    marks = (form.verdict, form.parts.findings)
+    objects, broken = _objects(text)
+    reports = [(o, at) for o, at in objects if any(part(o, m) is not MISSING for m in marks)]
+    if not reports:
+        raise Doubt(_no_report(broken, form))
+    if len({canonical(report) for report, _ in reports}) > 1:
+        raise Doubt("The answer holds several different reports. Give exactly one.")
+    report, _ = reports[0]
+    stray = next(_strays(text, report, [span for _, span in reports], form), None)
+    if stray is not None:
+        raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
+    return report
+
+
+def _objects(text: str) -> tuple[list[_Placed], Sequence[NoJson]]:
+    whole = parse_json(text)
+    if not isinstance(whole, NoJson):
+        return ([(whole, (0, len(text)))] if isinstance(whole, dict) else []), ()
+    found = json_in(text)
+    placed = zip(found.values, found.spans, strict=True)
+    return [(value, span) for value, span in placed if isinstance(value, dict)], found.broken
+
+
+def _no_report(broken: Sequence[NoJson], form: ReportForm) -> str:
+    if broken:
+        return f"The JSON cannot be read: {broken[0].reason}."
+    mark = form.verdict if form.has_verdict else form.parts.findings
+    return f"The answer holds no JSON object with the key {quote(mark)}."
+
+
+def _strays(
+    text: str, report: Report, spans: Sequence[tuple[int, int]], form: ReportForm
+) -> Iterator[str]:
+    """The keys of verdict and findings that stand somewhere beside those of the report."""
+    outside = _without(text, spans)
+    for path in (form.verdict, form.parts.findings):
+        key = key_of(path)
+        written = rf"[\"']{re.escape(key)}[\"']\s*:"
+        above = path.rpartition(".")[0]
+        holder = part(report, above) if above else report
+        if re.search(written, outside, re.IGNORECASE) or _count(holder, key) > 1:
+            yield key
+    if form.has_verdict_once and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
+        yield "verdict"
+
+
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    starts = [0, *(end for _, end in spans)]
+    ends = [*(start for start, _ in spans), len(text)]
+    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _count(value: object, key: str) -> int:
+    """How often a key stands in an object, capitals aside."""
+    keys = value if isinstance(value, Mapping) else ()
+    return sum(name.casefold() == key.casefold() for name in keys)
+
+
+def _inside(value: object) -> Iterator[object]:
+    yield value
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _inside(inner)

@@ -9,15 +9,9 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import MAX_LINE
-from loopkit.validators.judges.form import Doubt, VerdictWord, quoted
-from loopkit.validators.judges.report_form import (
-    MISSING,
-    Report,
-    ReportForm,
-    meaning,
-    part,
-    shown,
-)
+from loopkit.validators.judges.form import Doubt, VerdictWord, quote
+from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, meaning, part
 
 
 def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[Fault]:
@@ -36,8 +30,8 @@ def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> li
     if verdict is not None and (listed is MISSING or listed is None):
         return []
     if not isinstance(listed, list):
-        was = "and is missing" if listed is MISSING else f"not {shown(listed)}"
-        raise Doubt(f"{quoted(form.parts.findings)} must be a list of {form.items}, {was}.")
+        was = "and is missing" if listed is MISSING else f"not {excerpt(listed)}"
+        raise Doubt(f"{quote(form.parts.findings)} must be a list of {form.items}, {was}.")
     return listed
 
 
@@ -45,10 +39,10 @@ def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm)
     if isinstance(item, str) and form.takes_texts:
         item, form = {"message": item}, replace(form, parts=ReportMap())
     if not isinstance(item, dict):
-        raise Doubt(f"Each finding must be {_wanted(form)}, not {shown(item)}.")
+        raise Doubt(f"Each finding must be {_wanted(form)}, not {excerpt(item)}.")
     message = _text(item, form.parts.message, at, form)
     if not message:
-        key = quoted(form.parts.message)
+        key = quote(form.parts.message)
         raise Doubt(f"{key}{at} is missing or blank. Say what is wrong and what is expected.")
     return Fault(
         message,
@@ -64,7 +58,7 @@ def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm)
 def _wanted(form: ReportForm) -> str:
     severity = form.severity if form.has_severity else None
     keys = [key for key in (form.parts.message, severity, form.parts.key) if key is not None]
-    wanted = f"an object with {' and '.join(map(quoted, keys))}"
+    wanted = f"an object with {' and '.join(map(quote, keys))}"
     return f"a text, or {wanted}" if form.takes_texts else wanted
 
 
@@ -72,21 +66,21 @@ def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportFo
     said = part(item, form.severity)
     if said is MISSING and not form.has_severity:
         return form.levels.advisory if verdict in ("pass", "warn") else form.levels.ungraded
-    return meaning(said, form.severities, f"{quoted(form.severity)}{at}")
+    return meaning(said, form.severities, f"{quote(form.severity)}{at}")
 
 
 def _code(item: Report, at: str, form: ReportForm) -> str:
     said = part(item, form.parts.code)
     if said is MISSING or said is None or not form.parts.codes:
         return _text(item, form.parts.code, at, form)
-    return meaning(said, form.parts.codes, f"{quoted(form.parts.code)}{at}")
+    return meaning(said, form.parts.codes, f"{quote(form.parts.code)}{at}")
 
 
 def _key(item: Report, at: str, form: ReportForm) -> str:
     """What the finding is called in every round; where a `map` says where that stands, it must."""
     key = _text(item, form.key, at, form) if form.key is not None else ""
     if not key and form.parts.key is not None:
-        raise Doubt(f"{quoted(form.parts.key)}{at} is missing. It tells the finding from others.")
+        raise Doubt(f"{quote(form.parts.key)}{at} is missing. It tells the finding from others.")
     return key
 
 
@@ -96,7 +90,7 @@ def _text(item: Report, path: str, at: str, form: ReportForm) -> str:
         return ""
     text = form.text_of(value)
     if text is None:
-        raise Doubt(f"{quoted(path)}{at} must be text, not {shown(value)}.")
+        raise Doubt(f"{quote(path)}{at} must be text, not {excerpt(value)}.")
     return storable(text).strip()
 
 
@@ -105,6 +99,6 @@ def _line(item: Report, at: str, form: ReportForm) -> int | None:
     if line is MISSING or line is None:
         return None
     if isinstance(line, bool) or not isinstance(line, int) or not 1 <= line <= MAX_LINE:
-        key = quoted(form.parts.line)
-        raise Doubt(f"{key}{at} must be a line number, or be left out; it is {shown(line)}.")
+        key = quote(form.parts.line)
+        raise Doubt(f"{key}{at} must be a line number, or be left out; it is {excerpt(line)}.")
     return line

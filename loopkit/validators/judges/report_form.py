@@ -1,39 +1,35 @@
-"""The form of a report in JSON: places of its parts, and meanings of its words."""
+"""The form of a report in JSON that a `map` reads: its parts, its words, what it rejects by."""
 
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from loopkit.language import ReportMap, Score
 from loopkit.language.datatypes import DataType, conform
 from loopkit.language.machine import NO_FINDING
-from loopkit.text.json_text import canonical
-from loopkit.validators.judges.form import AnswerForm, Doubt, VerdictWord, folded, quoted, words_for
+from loopkit.validators.judges.form import AnswerForm, VerdictWord, fold, quote, words_for
+from loopkit.validators.judges.report_parts import Report, as_text, key_of, part
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
 
-Meaning = TypeVar("Meaning", bound=str)
-Report: TypeAlias = dict[str, object]
 VERDICTS: Mapping[str, VerdictWord] = {"pass": "pass", "warn": "warn", "fail": "fail"}
+FORM_BY_SCHEMA = """\
+Answer with one JSON object and nothing else. It fits this JSON Schema:
 
+"""
 
-class Missing:
-    """Stands for a part that a report does not have; null is one that it has."""
-
-
-MISSING: Final = Missing()
+FORM_AS_ASKED = "Answer with one JSON object and nothing else, in the form that was asked for."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportForm(AnswerForm):
-    """How a judge writes its report: in our form or in that of a `map`."""
+    """How a judge writes its report: as a `map` reads it, of which our own form is a strict one."""
 
-    parts: ReportMap
+    parts: ReportMap = field(default_factory=ReportMap)
     datatype: DataType | None = None
     """What a report of another form has to fit, if its agent declares that."""
     score: Score | None = None
@@ -41,9 +37,9 @@ class ReportForm(AnswerForm):
     known: Sequence[Finding] = ()
     """The findings of before of which a report in our form says whether each is still open."""
 
-    items: ClassVar[str]
+    items: ClassVar[str] = "findings"
     """What stands in the list of findings."""
-    has_verdict_once: ClassVar[bool]
+    has_verdict_once: ClassVar[bool] = False
     """Whether no part of a report may have a verdict of its own, as a finding of a `map` may."""
 
     @property
@@ -72,39 +68,14 @@ class ReportForm(AnswerForm):
         """Whether each finding that is an object has a severity."""
         return self.parts.severity is not None or bool(self.parts.severities)
 
-    @property
-    @abstractmethod
-    def key(self) -> str | None:
-        """Where the name of a finding stands that it has in every round, if it can have one."""
-
-    @property
-    @abstractmethod
-    def takes_texts(self) -> bool:
-        """Whether a finding may be a text instead of an object."""
-
-    @abstractmethod
-    def text_of(self, value: object) -> str | None:
-        """The text that a value of a finding is; none where it is something else."""
-
-    @abstractmethod
-    def named(self, report: Report) -> Iterator[str]:
-        """What a rejection says that could not be used, besides its verdict."""
-
-    def conformed(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
+    def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
         """The report with the defaults of its schema, and where it breaks it."""
         if self.datatype is None:
             return report, ()
         filled, faults = conform(report, self.datatype)
         return (filled if isinstance(filled, dict) else report), faults
 
-    def no_error(self, is_named: bool) -> str:
-        errors = words_for(self.severities, *self.levels.severe)
-        return (
-            f"no finding has the severity {errors}. "
-            "Name what has to be corrected, or give another verdict."
-        )
-
-    def an_error(self) -> str:
+    def unwanted_error(self) -> str:
         errors = words_for(self.severities, *self.levels.severe)
         fails = words_for(self.verdicts, "fail")
         milder = words_for(self.severities, *self.levels.mild, NO_FINDING)
@@ -112,41 +83,81 @@ class ReportForm(AnswerForm):
         ways += [f"the finding a {milder}"] if milder else []
         return f"a finding has the severity {errors}. Make {', or '.join(ways) or 'them agree'}."
 
+    @property
+    def key(self) -> str | None:
+        """Where the name of a finding stands that it has in every round, if it can have one."""
+        return self.parts.key
 
-def part(record: object, path: str) -> object:
-    """The value at a dotted path, MISSING where a step is none."""
-    value = record
-    for step in path.split("."):
-        if not isinstance(value, Mapping) or step not in value:
-            return MISSING
-        value = value[step]
-    return value
+    @property
+    def takes_texts(self) -> bool:
+        """Whether a finding may be a text instead of an object."""
+        return self.parts.key is None
 
+    def text_of(self, value: object) -> str | None:
+        """The text that a value of a finding is: what it counts or flags may be a number."""
+        return as_text(value)
 
-def key_of(path: str) -> str:
-    """The name of the field at the end of a path."""
-    return path.rpartition(".")[2]
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        return self.datatype.schema if self.datatype else None
 
+    @property
+    def instructions(self) -> str:
+        if self.datatype is None:
+            return FORM_AS_ASKED
+        schema = json.dumps(self.datatype.schema, indent=2, ensure_ascii=False)
+        return f"{FORM_BY_SCHEMA}{schema}\n\n{self._agreement}".rstrip()
 
-def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
-    """What a word of a report means; an unknown one is a Doubt, never a default."""
-    text = None if value is MISSING else as_text(value)
-    for word, meant in words.items():
-        if text is not None and folded(word) == folded(text):
-            return meant
-    was = "and is missing" if value is MISSING else f"not {shown(value)}"
-    raise Doubt(f"{place} must be one of {', '.join(map(quoted, words))}, {was}.")
+    @property
+    def _agreement(self) -> str:
+        """Which verdict goes with which findings, where a report has to tell both."""
+        fails = words_for(self.verdicts, "fail")
+        errors = words_for(self.severities, *self.levels.severe)
+        if not (self.has_verdict and self.has_severity and fails and errors):
+            return ""
+        paths = (self.verdict, self.severity, self.parts.findings)
+        verdict, severity, findings = map(quote, paths)
+        return (
+            f"{verdict} is {fails} if, and only if, "
+            f"some item of {findings} has {severity} {errors}."
+        )
 
+    def missing_error(self, names_any: bool) -> str:
+        errors = words_for(self.severities, *self.levels.severe)
+        none = f"no finding has the severity {errors}"
+        none = none if names_any else f"{quote(self.parts.findings)} names none"
+        return f"{none}. Name what has to be corrected, or give another verdict."
 
-def as_text(value: object) -> str | None:
-    """A text as it is, true, false, null or a number as JSON writes it; none for all else."""
-    if isinstance(value, str):
-        return value
-    is_single = value is None or isinstance(value, bool | int | float)
-    return json.dumps(value) if is_single else None
+    def rejection_texts(self, report: Report) -> Iterator[str]:
+        """What a rejection says that could not be used: the checks that failed, and the message of
+        everything that is listed."""
+        yield from self._failed_checks(report)
+        listed = part(report, self.parts.findings)
+        for item in listed if isinstance(listed, list) else ():
+            message = item if isinstance(item, str) else as_text(part(item, self.parts.message))
+            if message and message.strip():
+                yield message.strip()
 
+    def _failed_checks(self, value: object) -> Iterator[str]:
+        """What is false in a report, by its name; and each item beside the findings that fails."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if inner is False and key != key_of(self.verdict):
+                    yield f"{key}: false"
+                elif key != key_of(self.parts.findings):
+                    yield from self._failed_checks(inner)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict) and (failed := self._failed_item(item)):
+                    yield failed
+                else:
+                    yield from self._failed_checks(item)
 
-def shown(value: object) -> str:
-    """A value of a report in a sentence."""
-    text = canonical(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    def _failed_item(self, item: Mapping[str, object]) -> str:
+        """The texts of an item that has a word which means `fail`; empty where it has none."""
+        meant = {fold(word) for word, meaning in self.verdicts.items() if meaning == "fail"}
+        fails = meant | {"fail"}
+        texts = [text.strip() for text in item.values() if isinstance(text, str) and text.strip()]
+        if not any(fold(text) in fails for text in texts):
+            return ""
+        return ", ".join(text for text in texts if fold(text) not in fails)

@@ -9,11 +9,11 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
-from loopkit.validators.judges.form import Doubt, NamesNothing, VerdictWord, quoted
+from loopkit.validators.judges.form import Doubt, NamesNothing, VerdictWord, quote
 from loopkit.validators.judges.own_words import end_of_words, own_words
-from loopkit.validators.judges.text_findings import PlacedFinding, find_findings, select_findings
+from loopkit.validators.judges.text_findings import find_findings, select_findings
 from loopkit.validators.judges.text_form import TextForm
-from loopkit.validators.judges.text_verdicts import PlacedVerdict, choose_verdict, find_verdicts
+from loopkit.validators.judges.text_verdicts import choose_verdict, find_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,12 @@ def read_verdict(
     verdict = said[chosen].meaning
     assert verdict is not None
     try:
-        faults = [*_found(text, said, chosen, form), *_unmet(text, verdict, form)]
-        word = quoted(said[chosen].word)
+        found = find_findings(text, verdict, form)
+        if form.reading.take in ("last", "first"):
+            found = select_findings(found, said, chosen)
+        faults = [one.fault for one in found if one.fault.severity != NO_FINDING]
+        faults += _unmet(text, verdict, form)
+        word = quote(said[chosen].word)
         form.refuse_contradiction(verdict, word, [fault.severity for fault in faults])
     except (Doubt, PatternTimeout) as doubt:
         names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
@@ -64,15 +68,6 @@ def read_verdict(
         kept = end_of_words(messages, verdict, form) if is_kept else None
         return NoVerdict(storable(str(doubt)), kept)
     return TextVerdict("warn" if faults and verdict == "pass" else verdict, tuple(faults))
-
-
-def _found(text: str, said: Sequence[PlacedVerdict], chosen: int, form: TextForm) -> list[Fault]:
-    verdict = said[chosen].meaning
-    assert verdict is not None
-    listed: Sequence[PlacedFinding] = find_findings(text, verdict, form)
-    if form.reading.take in ("last", "first"):
-        listed = select_findings(listed, said, chosen)
-    return [one.fault for one in listed if one.fault.severity != NO_FINDING]
 
 
 def _unmet(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:

@@ -12,9 +12,8 @@ from loopkit.text.patterns import occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import MAX_LINE
-from loopkit.validators.judges.form import Doubt, VerdictWord, quoted
-from loopkit.validators.judges.text_form import TextForm
-from loopkit.validators.judges.text_patterns import IN_MESSAGE
+from loopkit.validators.judges.form import Doubt, VerdictWord, quote
+from loopkit.validators.judges.text_form import IN_MESSAGE, TextForm
 from loopkit.validators.judges.text_verdicts import PlacedVerdict
 
 if TYPE_CHECKING:
@@ -31,13 +30,13 @@ class PlacedFinding:
     meaning: VerdictWord
 
 
-def find_findings(text: str, verdict: VerdictWord, form: TextForm) -> tuple[PlacedFinding, ...]:
+def find_findings(text: str, verdict: VerdictWord, form: TextForm) -> list[PlacedFinding]:
     """Every finding of a text in order, those that are met as well.
 
     `verdict` stands in where the pattern has no group `severity`. Raises Doubt at a word that
     nobody knows, and PatternTimeout.
     """
-    return tuple(_listed(match, verdict, form) for match in occurrences(form.listed, text))
+    return [_read(match, verdict, form) for match in occurrences(form.listed, text)]
 
 
 def is_met(match: Match[str], form: TextForm) -> bool:
@@ -47,7 +46,7 @@ def is_met(match: Match[str], form: TextForm) -> bool:
 
 def select_findings(
     listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict], chosen: int
-) -> Sequence[PlacedFinding]:
+) -> list[PlacedFinding]:
     """Those of the findings that belong to one of several verdicts.
 
     Where findings come before the first verdict, they stand above theirs; else below. A verdict
@@ -80,10 +79,10 @@ def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, c
     return one.meaning in beside - {said[chosen].meaning}
 
 
-def _listed(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
+def _read(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
     message = " ".join((_group(match, "message") or match.group()).split())
     if not message:
-        raise Doubt(f"The finding {quoted(match.group().strip()[:60])} says nothing.")
+        raise Doubt(f"The finding {quote(match.group().strip()[:60])} says nothing.")
     level, meaning = _level(match, verdict, form)
     file, line = _place(match, message)
     fault = Fault(
@@ -107,8 +106,8 @@ def _level(match: Match[str], verdict: VerdictWord, form: TextForm) -> tuple[str
         return level, meaning
     known = form.level(word)
     if known is None:
-        choices = ", ".join(map(quoted, (*form.words, *form.levels.levels)))
-        raise Doubt(f"A finding has the word {quoted(word[:60])}, which is none of {choices}.")
+        choices = ", ".join(map(quote, (*form.words, *form.levels.levels)))
+        raise Doubt(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
     if known == NO_FINDING:
         return known, "pass"
     return known, "fail" if form.levels.is_severe(known) else "warn"

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from loopkit.language import VerdictReading
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.template import parse
-from loopkit.validators.judges.form import AnswerForm, VerdictWord, folded, words_for
-from loopkit.validators.judges.text_patterns import (
-    BARE,
-    CHOICE,
-    LABELLED,
-    LISTED,
-    any_of,
-    with_words,
-)
+from loopkit.validators.judges.form import AnswerForm, VerdictWord, fold, words_for
 
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
+
+_MARKS = r"(?:[^\w\n`>\"“?]|_)*+"
+"""Bullets, emphasis, colons, signs: what may stand around a verdict. Not `>`, which quotes."""
+_STAMP = r"(?:\[[^\]\n]{1,40}\][ \t]*+|\d[\d:.,/TZ+-]*+[ \t]++){0,3}"
+_BEFORE = (
+    r"(?:(?:here(?:[’']s|[ ]is)|the|my|our|this|final|overall|task|review|reviewer(?:[’']s)?"
+    r"|validation|validator|verification)[ \t]+){0,4}+"
+)
+_LABEL = rf"^[ \t]*+{_STAMP}{_MARKS}{_STAMP}{_BEFORE}verdict\b"
+_SIGN = r"(?:(?:(?:[^\w\n>\"“]|_)*+[\"“])*+(?:[^\w\n>\"“:=]|_)*+[:=]|(?:[^\w\n>]|_)*?[ \t]is\b)"
+"""A colon behind which nothing is quoted, or "is"."""
+LABELLED = (
+    rf"(?i){_LABEL}(?:"
+    rf"{_SIGN}(?:[^\w\n>\"“]|_)*+(?P<verdict>WORDS|(?>\w+(?:-\w+)*))"
+    rf"|(?:[^\w\n]|_)*+(?P<verdict>WORDS)"
+    rf"|(?:[^\w\n]|_)*+\n\s*+{_MARKS}(?P<verdict>WORDS))"
+)
+"""A line of its own with `Verdict` and a word, or such a heading with the word below."""
+BARE = rf"(?i)^(?![ \t]*+(?:[-+*•]|\d+[.)])[ \t]){_MARKS}(?P<verdict>WORDS)(?:[^\w\n`\"?]|_)*$"
+"""A line that holds nothing but a word."""
+LISTED = (
+    r"(?i)^[ \t]*+(?:\d+[.)][ \t]++)?(?:[^\w\n`>\[|]|_)*+\[[*_]*(?P<severity>WORDS)[*_]*\]"
+    r"(?:[^\w\n`\[(/.]|_)*(?P<message>\S.*(?:\n[ \t]{2,}+(?![-+*•]|\d+[.)])\S.*)*)$"
+)
+"""`- [FAIL] text`; lines that are indented below go on with the text."""
+_BETWEEN = r"(?:[^\w\n/|,\\]|_)*+"
+CHOICE = (
+    rf"(?i)WORDS(?:(?:{_BETWEEN}(?:[/|,\\]|\b(?:or|and|vs)\b))++{_BETWEEN}"
+    rf"\n?{_BETWEEN}(?:verdict\b{_BETWEEN})?WORDS)+"
+)
+"""What separates words that are offered; a line may end behind its "or" or comma."""
+IN_MESSAGE = (
+    r"(?<![\w/.@+~-])(?P<file>(?:[\w.@+~-]+[/\\])+[\w.@+-]+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7})"
+    r":(?P<line>\d{1,9})(?!\w)"
+)
+"""A file and a line of it, as in `src/plan.py:12`."""
 
 _FORM = """\
 Answer in plain text, without a code fence around it.
@@ -81,33 +109,33 @@ class TextForm(AnswerForm):
 
     @cached_property
     def labelled(self) -> str:
-        return with_words(LABELLED, self.words)
+        return _with_words(LABELLED, self.words)
 
     @cached_property
     def bare(self) -> str:
-        return with_words(BARE, self.words)
+        return _with_words(BARE, self.words)
 
     @cached_property
     def listed(self) -> str:
         if self.reading.findings is not None:
             return self.pattern(self.reading.findings)
-        return with_words(LISTED, (*self.words, *self.levels.levels))
+        return _with_words(LISTED, (*self.words, *self.levels.levels))
 
     @cached_property
     def choice(self) -> str:
         """Words of which somebody is to choose one: `PASS/FAIL`, `PASS or FAIL`."""
-        return with_words(CHOICE, self.words)
+        return _with_words(CHOICE, self.words)
 
     def meaning(self, word: str) -> VerdictWord | None:
         """What a word of a verdict means; none where it is unknown."""
-        known = {folded(own): meant for own, meant in self.words.items()}
-        return known.get(folded(word))
+        known = {fold(own): meant for own, meant in self.words.items()}
+        return known.get(fold(word))
 
     @cached_property
     def failing(self) -> str:
         """The words that mean `fail`, and the severities that do."""
         words = (word for word, meant in self.words.items() if meant == "fail")
-        return f"(?i){any_of((*words, *self.levels.severe))}"
+        return f"(?i){_any_of((*words, *self.levels.severe))}"
 
     def level(self, word: str) -> str | None:
         """The severity that a word of a finding stands for; `none` is no finding."""
@@ -118,7 +146,7 @@ class TextForm(AnswerForm):
                 return self.levels.advisory
             case "fail":
                 return self.levels.ungraded
-        return next((level for level in self.levels.levels if level == folded(word)), None)
+        return next((level for level in self.levels.levels if level == fold(word)), None)
 
     @property
     def instructions(self) -> str:
@@ -146,11 +174,25 @@ class TextForm(AnswerForm):
             }
         )
 
-    def no_error(self, is_named: bool) -> str:
+    def missing_error(self, names_any: bool) -> str:
         return (
             "no finding says what has to be corrected. "
             "Name it in the form of a finding, or give another verdict."
         )
 
-    def an_error(self) -> str:
+    def unwanted_error(self) -> str:
         return "a finding says that something has to be corrected. Make them agree."
+
+
+def _with_words(pattern: str, words: Iterable[str]) -> str:
+    """A pattern with these in the place of its WORDS."""
+    return pattern.replace("WORDS", _any_of(words))
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for whole words; the longest first, because one may begin like another."""
+    import regex  # noqa: PLC0415 - costs 40 ms, most commands need none
+
+    listed = sorted({word.strip() for word in words if word.strip()}, key=len, reverse=True)
+    # An underscore may be emphasis; inside a longer word it is not.
+    return rf"(?<![^\W_]_*)(?:{'|'.join(map(regex.escape, listed))})(?!\w*[^\W_]|-\w)"

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from loopkit.text.patterns import occurrences
-from loopkit.validators.judges.form import Doubt, VerdictWord, quoted
+from loopkit.validators.judges.form import Doubt, VerdictWord, quote
 from loopkit.validators.judges.text_form import TextForm
 
-if TYPE_CHECKING:
-    from regex import Match
-
-STRICTNESS: Mapping[VerdictWord, int] = {"pass": 0, "warn": 1, "fail": 2}
-WORD_GROUP = "verdict"
+BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")
 _CONDITION = re.compile(
     r"[^\w\n]*(?:\?|\b(?:only )?(?:if|when|unless|means|otherwise)\b)", re.IGNORECASE
 )
+"""Behind a verdict: it says when that would be given, not that it is."""
 _ITEM = re.compile(r"[ \t]*(?:[-+*•]|\d+[.)])[ \t][^\d\n]*")
 """The start of an item without a time in it, as a log would have."""
 
@@ -42,12 +38,12 @@ def find_verdicts(text: str, form: TextForm) -> tuple[PlacedVerdict, ...]:
     """
     if form.reading.pattern is not None:
         return tuple(_matching(form.pattern(form.reading.pattern), text, form))
-    if labelled := _stated(text, list(_matching(form.labelled, text, form))):
+    if labelled := _given(text, list(_matching(form.labelled, text, form))):
         return labelled
     bare = tuple(_matching(form.bare, text, form))
     if len({said.meaning for said in bare}) > 1:
         # Each may be the verdict on a part.
-        words = " and ".join(dict.fromkeys(quoted(said.word) for said in bare))
+        words = " and ".join(dict.fromkeys(quote(said.word) for said in bare))
         raise Doubt(f"{words} stand alone on a line each. Give one verdict, as `Verdict: WORD`.")
     return bare
 
@@ -56,44 +52,37 @@ def choose_verdict(said: Sequence[PlacedVerdict], form: TextForm) -> int:
     """The index of the verdict that counts; raises Doubt where there is none or it is not clear."""
     if not said:
         raise Doubt(f"It holds no verdict: none of {_words(form)} where a verdict stands.")
-    last = len(said) - 1
-    match form.reading.take:
-        case "last":
-            chosen = last
-        case "first":
-            chosen = 0
-        case "unique":
-            chosen = last
-            _refuse_unknown(said, form)
-            if len({one.meaning for one in said}) > 1:
-                given = " and ".join(dict.fromkeys(quoted(one.word) for one in said))
-                raise Doubt(f"It gives several verdicts: {given}. Give exactly one.")
-        case "strictest":
-            _refuse_unknown(said, form)
-            chosen = max(range(len(said)), key=lambda at: (_strictness(said[at]), at))
+    take, chosen = form.reading.take, len(said) - 1
+    if take in ("unique", "strictest"):
+        _refuse_unknown(said, form)
+    if take == "unique" and len({one.meaning for one in said}) > 1:
+        given = " and ".join(dict.fromkeys(quote(one.word) for one in said))
+        raise Doubt(f"It gives several verdicts: {given}. Give exactly one.")
+    if take == "first":
+        chosen = 0
+    if take == "strictest":
+        strictest = max((one.meaning for one in said), key=BY_STRICTNESS.index)
+        chosen = max(at for at, one in enumerate(said) if one.meaning == strictest)
     _refuse_unknown(said[chosen : chosen + 1], form)
     return chosen
-
-
-def _strictness(said: PlacedVerdict) -> int:
-    return STRICTNESS[said.meaning] if said.meaning else len(STRICTNESS)
 
 
 def _refuse_unknown(said: Sequence[PlacedVerdict], form: TextForm) -> None:
     for one in said:
         if one.meaning is None:
-            raise Doubt(f"Its verdict is {quoted(one.word[:60])}, which is none of {_words(form)}.")
+            raise Doubt(f"Its verdict is {quote(one.word[:60])}, which is none of {_words(form)}.")
 
 
 def _words(form: TextForm) -> str:
-    return ", ".join(map(quoted, form.words))
+    return ", ".join(map(quote, form.words))
 
 
 def _matching(pattern: str, text: str, form: TextForm) -> Iterator[PlacedVerdict]:
     choices = [match.span() for match in occurrences(form.choice, text)]
     starts = [start for start, _ in choices]
     for match in occurrences(pattern, text):
-        start, end = _span(match)
+        # Where the group took no part both are negative.
+        start, end = match.span("verdict" if "verdict" in match.re.groupindex else 1)
         before = bisect_right(starts, start)
         is_offered = before > 0 and end <= choices[before - 1][1]
         if start >= 0 and not is_offered:
@@ -101,19 +90,7 @@ def _matching(pattern: str, text: str, form: TextForm) -> Iterator[PlacedVerdict
             yield PlacedVerdict(word, form.meaning(word), start, end)
 
 
-def _span(match: Match[str]) -> tuple[int, int]:
-    """Where the word of a match stands; negative where it has none."""
-    named = match.re.groupindex
-    span = match.span(WORD_GROUP if WORD_GROUP in named else 1)
-    return span[0], span[1]
-
-
-def _is_condition(text: str, said: PlacedVerdict) -> bool:
-    """Whether it says when the verdict would be given, not that it is."""
-    return _CONDITION.match(text, said.end) is not None
-
-
-def _stated(text: str, said: Sequence[PlacedVerdict]) -> tuple[PlacedVerdict, ...]:
+def _given(text: str, said: Sequence[PlacedVerdict]) -> tuple[PlacedVerdict, ...]:
     """Those that are given, not explained: by "PASS if …", or in a list of different ones."""
     lists: list[list[PlacedVerdict]] = []
     for one in said:
@@ -125,7 +102,7 @@ def _stated(text: str, said: Sequence[PlacedVerdict]) -> tuple[PlacedVerdict, ..
         listed
         for listed in lists
         if len({one.meaning for one in listed}) == 1
-        and not any(_is_condition(text, one) for one in listed)
+        and not any(_CONDITION.match(text, one.end) for one in listed)
     )
     return tuple(one for listed in given for one in listed)
 

@@ -1,0 +1,54 @@
+"""Parts of a report in JSON: the value at a path, the meaning of a word, a value in a sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, TypeAlias, TypeVar
+
+from loopkit.text.json_text import canonical
+from loopkit.validators.judges.form import Doubt, fold, quote
+
+Meaning = TypeVar("Meaning", bound=str)
+Report: TypeAlias = dict[str, object]
+MISSING: Final = object()
+"""Stands for a part that a report does not have; null is one that it has."""
+
+
+def part(record: object, path: str) -> object:
+    """The value at a dotted path, MISSING where a step is none."""
+    value = record
+    for step in path.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return MISSING
+        value = value[step]
+    return value
+
+
+def key_of(path: str) -> str:
+    """The name of the field at the end of a path."""
+    return path.rpartition(".")[2]
+
+
+def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
+    """What a word of a report means; an unknown one is a Doubt, never a default."""
+    text = None if value is MISSING else as_text(value)
+    for word, meant in words.items():
+        if text is not None and fold(word) == fold(text):
+            return meant
+    was = "and is missing" if value is MISSING else f"not {excerpt(value)}"
+    raise Doubt(f"{place} must be one of {', '.join(map(quote, words))}, {was}.")
+
+
+def as_text(value: object) -> str | None:
+    """A text as it is, true, false, null or a number as JSON writes it; none for all else."""
+    if isinstance(value, str):
+        return value
+    is_single = value is None or isinstance(value, bool | int | float)
+    return json.dumps(value) if is_single else None
+
+
+def excerpt(value: object) -> str:
+    """A value of a report in a sentence."""
+    text = canonical(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
