@@ -68,7 +68,8 @@ class ActiveRun:
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
-    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _stops: asyncio.Event | None = None
+    """Set when the run is asked to stop, from the first pause on."""
     _staged: list[tuple[Event, str]] = field(default_factory=list)
     """Events with their stored form."""
 
@@ -86,20 +87,24 @@ class ActiveRun:
     def stop(self) -> None:
         """Stop after the step in hand, or at once where it only waits for its next try."""
         self.stopping = True
-        self._stop.set()
+        if self._stops is not None:
+            self._stops.set()
 
     async def pause(self, seconds: float) -> None:
         """Wait with nothing in flight; raises Stopped as soon as the run is asked to stop."""
+        if self.stopping:
+            raise Stopped
+        self._stops = self._stops or asyncio.Event()
         waits = {
             asyncio.ensure_future(self.clock.sleep(seconds)),
-            asyncio.ensure_future(self._stop.wait()),
+            asyncio.ensure_future(self._stops.wait()),
         }
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
-        if self._stop.is_set():
+        if self._stops.is_set():
             raise Stopped
 
     def stage(self, *events: Event) -> None:
