@@ -40,6 +40,8 @@ class RulesAsked:
     """The levels of findings, and from which on they block there."""
     are_guarded: bool
     """Whether some are asked under a guard only."""
+    starting: frozenset[str]
+    """The validators with rules that start programs."""
 
 
 class Program:
@@ -127,12 +129,10 @@ class Program:
 
     def _rules_asked(self, state: ValidateState) -> RulesAsked:
         asked = self.validators_of(state).items()
-        fixed = (
-            (name, tuple(r for r in rules if isinstance(r, FixedRule))) for name, rules in asked
-        )
+        fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked}
         return RulesAsked(
             state=state,
-            fixed=tuple((name, rules) for name, rules in fixed if rules),
+            fixed=tuple((name, rules) for name, rules in fixed.items() if rules),
             judges=tuple(
                 (name, index, rule)
                 for name, rules in asked
@@ -141,6 +141,9 @@ class Program:
             ),
             levels=self.machine.levels.counted_from(state.block),
             are_guarded=any(rule.guard for _, rules in asked for rule in rules),
+            starting=frozenset(
+                n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)
+            ),
         )
 
     @cached_property

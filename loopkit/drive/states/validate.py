@@ -116,8 +116,9 @@ async def _judge_by_rules(
     answers: list[Answer] = []
     for validator, fixed in rules.fixed:
         setting = _setting(active, state, rules)
-        setting.baselines = active.state.baselines.get((name, validator), {})
-        give_commands(active, validator, result_index(active, name, validator), setting, ran)
+        if validator in rules.starting:
+            setting.baselines = active.state.baselines.get((name, validator), {})
+            give_commands(active, validator, result_index(active, name, validator), setting, ran)
         answer = await judge_deterministic(validator, fixed, subject, setting)
         answers += ledger.settled([answer], earlier, state, rules.levels)
         if state.stop == "first" and _blocks(answers):
