@@ -20,7 +20,7 @@ from loopkit.language.severities import Severities
 from loopkit.validators.judges.form import AnswerForm, Misread
 from loopkit.validators.judges.forms import form_of
 from loopkit.validators.judges.prompt import reask_prompt
-from loopkit.validators.judges.reader import Reply, read_answer
+from loopkit.validators.judges.reader import read_answer
 from loopkit.validators.setting import Setting
 
 
@@ -123,14 +123,8 @@ class Judge:
         return await call(self.active, self.work, request)
 
     def read(self, replied: Replied) -> Answer | Misread:
-        reply = Reply(
-            text=replied.text,
-            messages=replied.said,
-            is_cut_off=replied.cut_off,
-            is_played=replied.played,
-            echoes=[exchange.prompt for exchange in exchanges_of(self.active, self.work)],
-        )
-        return read_answer(self.validator, reply, self.form)
+        asked = [exchange.prompt for exchange in exchanges_of(self.active, self.work)]
+        return read_answer(self.validator, replied, self.form, echoes=asked)
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:

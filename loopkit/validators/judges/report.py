@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.text import one_line
-from loopkit.text.json_text import NoJson, canonical, json_in, parse_json
+from loopkit.text.json_text import NoJson, canonical, json_in
 from loopkit.validators.answer import answer_with, storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import OWN_WORDS_CHARS, findings_of
@@ -21,8 +22,6 @@ from loopkit.validators.judges.known_findings import (
 from loopkit.validators.judges.report_findings import read_faults
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, key_of, meaning, part
-
-_Placed = tuple[Report, tuple[int, int]]
 
 SAYS_NOTHING = "The reviewer rejects it and does not say why."
 
@@ -154,10 +153,14 @@ def _find_report(text: str, form: ReportForm) -> Report:
     twice in the report with other capitals.
     """
     marks = (form.verdict, form.parts.findings)
-    objects, broken = _objects(text)
-    reports = [(o, at) for o, at in objects if any(part(o, m) is not MISSING for m in marks)]
+    found = json_in(text)
+    reports = [
+        (value, span)
+        for value, span in zip(found.values, found.spans, strict=True)
+        if isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
+    ]
     if not reports:
-        raise Doubt(_no_report(broken, form))
+        raise Doubt(_no_report(found.broken, form))
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
     report, _ = reports[0]
@@ -165,15 +168,6 @@ def _find_report(text: str, form: ReportForm) -> Report:
     if stray is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
     return report
-
-
-def _objects(text: str) -> tuple[list[_Placed], Sequence[NoJson]]:
-    whole = parse_json(text)
-    if not isinstance(whole, NoJson):
-        return ([(whole, (0, len(text)))] if isinstance(whole, dict) else []), ()
-    found = json_in(text)
-    placed = zip(found.values, found.spans, strict=True)
-    return [(value, span) for value, span in placed if isinstance(value, dict)], found.broken
 
 
 def _no_report(broken: Sequence[NoJson], form: ReportForm) -> str:
@@ -187,7 +181,8 @@ def _strays(
     text: str, report: Report, spans: Sequence[tuple[int, int]], form: ReportForm
 ) -> Iterator[str]:
     """The keys of verdict and findings that stand somewhere beside those of the report."""
-    outside = _without(text, spans)
+    edges = pairwise([(0, 0), *spans, (len(text), len(text))])
+    outside = "\n".join(text[end:start] for (_, end), (start, _) in edges)
     for path in (form.verdict, form.parts.findings):
         key = key_of(path)
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
@@ -197,12 +192,6 @@ def _strays(
             yield key
     if form.has_verdict_once and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
         yield "verdict"
-
-
-def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    starts = [0, *(end for _, end in spans)]
-    ends = [*(start for start, _ in spans), len(text)]
-    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def _count(value: object, key: str) -> int:
