@@ -17,7 +17,7 @@ from loopkit.language.severities import Severities
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.validators.command.lines import read_lines
-from loopkit.validators.command.reading import MAX_READ, Reading
+from loopkit.validators.command.reader import MAX_READ, Reading
 from loopkit.validators.fault import MAX_FAULTS
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact

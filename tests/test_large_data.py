@@ -18,7 +18,7 @@ from loopkit.language.validators import Rules
 from loopkit.text.json_text import NoJson, extract_json, json_in
 from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.command.junit import read_junit
-from loopkit.validators.command.reading import Reading, Unreadable
+from loopkit.validators.command.reader import Reading, Unreadable
 from loopkit.validators.command.sarif import read_sarif
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact

@@ -40,8 +40,8 @@ from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.output import failure
-from loopkit.validators.command.own_report import read_own_report
-from loopkit.validators.command.reading import Reading
+from loopkit.validators.command.reader import Reading
+from loopkit.validators.command.report import read_program_report
 from loopkit.validators.command.sarif import read_sarif
 from loopkit.validators.judges.own_form import OwnForm
 from loopkit.validators.judges.report import read_report
@@ -131,7 +131,7 @@ SCANNERS: dict[str, Callable[[str], object]] = {
     "lines": lambda text: read_lines(text, READING),
     "junit": lambda text: read_junit(text, READING),
     "sarif": lambda text: read_sarif(text, READING),
-    "report": lambda text: read_own_report(text, READING),
+    "report": lambda text: read_program_report(text, READING),
     "failure": lambda text: failure("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
     "error": lambda text: as_agent_error(RuntimeError(f"litellm.APIError: {text}")),
     "refused": refused_by_server,

@@ -8,7 +8,7 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from loopkit.text import plural
-from loopkit.validators.command.reading import (
+from loopkit.validators.command.reader import (
     MAX_READ,
     MESSAGE_CHARS,
     TOO_MANY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from loopkit.text import printable
-from loopkit.validators.command.reading import Reading, fault_at, local, refuse_too_many
+from loopkit.validators.command.reader import Reading, fault_at, local, refuse_too_many
 from loopkit.validators.fault import Fault
 
 LINE_CHARS = 4_000

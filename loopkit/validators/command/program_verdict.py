@@ -14,8 +14,8 @@ from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.output import failure, saying
-from loopkit.validators.command.own_report import read_own_report
-from loopkit.validators.command.reading import Reader, Reading, Unreadable
+from loopkit.validators.command.reader import Reader, Reading, Unreadable
+from loopkit.validators.command.report import read_program_report
 from loopkit.validators.command.report_file import ReportFile
 from loopkit.validators.command.sarif import read_sarif
 from loopkit.validators.command.tries import Unfinished
@@ -25,7 +25,7 @@ from loopkit.validators.judges.text_form import TextForm
 from loopkit.validators.setting import Setting
 
 READERS: Mapping[str, Reader] = MappingProxyType(
-    {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_own_report}
+    {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_program_report}
 )
 
 

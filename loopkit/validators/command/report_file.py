@@ -13,7 +13,7 @@ from loopkit.outside.workspace import (
     read_text,
     resolve_inside,
 )
-from loopkit.validators.command.reading import Unreadable
+from loopkit.validators.command.reader import Unreadable
 from loopkit.validators.fault import CannotJudge
 
 

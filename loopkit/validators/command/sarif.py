@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from loopkit.language.severities import Severities
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.validators.command.reading import Reading, Unreadable, fault_at, local, refuse_too_many
+from loopkit.validators.command.reader import Reading, Unreadable, fault_at, local, refuse_too_many
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import MAX_LINE
 

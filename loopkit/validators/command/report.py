@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.validators.command.reading import (
+from loopkit.validators.command.reader import (
     Reading,
     Unreadable,
     fault_at,
@@ -16,7 +16,7 @@ from loopkit.validators.judges.report import read_report
 from loopkit.validators.judges.report_form import ReportForm
 
 
-def read_own_report(text: str, reading: Reading) -> list[Fault]:
+def read_program_report(text: str, reading: Reading) -> list[Fault]:
     """The findings of a report; the rules for a judge's report hold for it as well.
 
     A program can't be asked again: a `fail` without a finding counts in the report's own words,
