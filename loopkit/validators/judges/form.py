@@ -59,11 +59,11 @@ class AnswerForm(ABC):
 
     @abstractmethod
     def missing_error(self, names_any: bool) -> str:
-        """What a judge is told that fails and names no error; whether it names anything."""
+        """The reason against a `fail` without an error; `names_any`: it has milder findings."""
 
     @abstractmethod
     def unwanted_error(self) -> str:
-        """What a judge is told that does not fail and names an error."""
+        """The reason against an error beside another verdict than `fail`."""
 
     def refuse_contradiction(
         self, verdict: VerdictWord, word: str, severities: Sequence[str]
