@@ -15,7 +15,7 @@ from loopkit.language.severities import Severities
 from loopkit.language.template import FieldedText, TemplateError
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import Misread
-from loopkit.validators.judges.forms import report_form_of
+from loopkit.validators.judges.forms import form_of, report_form_of
 from loopkit.validators.judges.own_form import OwnForm
 from loopkit.validators.judges.prompt import judge_prompt, reask_prompt
 from loopkit.validators.judges.reader import read_answer
@@ -669,3 +669,18 @@ def test_where_findings_count_as_warnings_an_error_does_not_contradict_a_warning
     assert isinstance(read_answer("quality", replied, answer_form), Answer)
     uncapped = read_answer("quality", replied, replace(answer_form, cap=None))
     assert isinstance(uncapped, Misread)
+
+
+def test_only_a_report_in_our_own_form_is_asked_about_known_findings():
+    known = answer(report("fail", finding())).findings
+    agent = ModelAgent.model_validate({"model": "m/x"})
+    own, mapped = (
+        JudgeRule.model_validate({"judge": "critic", "prompt": "Judge.", **more})
+        for more in ({}, {"map": OK})
+    )
+    asked = [
+        judge_prompt(rule, PLAN, {}, form_of(rule, agent, Severities(), {}, known))
+        for rule in (own, mapped)
+    ]
+    assert known[0].id in asked[0]
+    assert asked[1] == "Judge."
