@@ -267,6 +267,46 @@ async def test_a_run_whose_id_another_process_took_meanwhile_asks_nobody(tmp_pat
     await second.close()
 
 
+async def test_an_id_that_a_stored_run_has_is_drawn_again(tmp_path: Path) -> None:
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(LOOP)
+    tokens = iter(["aa", "aa", "bb"])
+    parts: dict[str, Any] = {"functions": {"writer": echo}, "token": lambda: next(tokens)}
+    app = App.open(tmp_path / ".loopkit", **parts)
+    runs = [(await app.drive(await app.start(load(machine), {}))).run for _ in range(2)]
+    assert runs == ["machine-aa", "machine-bb"]
+    await app.close()
+
+
+BASED = LOOP.replace("{matches: revision 2}", "{command: [cat, todo], baseline: true}")
+
+
+@pytest.mark.usefixtures("litellm")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (LOOP.replace("command: [writer]", "model: some/model"), []),
+        (BASED, [["baselined"]]),
+    ],
+    ids=["model", "baseline"],
+)
+async def test_a_run_that_takes_seconds_to_begin_can_be_seen_meanwhile(
+    tmp_path: Path, text: str, told: list[list[str]]
+) -> None:
+    commits: list[list[str]] = []
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(text)
+    with watched(lambda moment, rows: commits.append(types_of(rows))):
+        functions = {"writer": echo} if told else {}
+        app = App.open(tmp_path / ".loopkit", functions=functions)
+    active = await app.start(load(machine), {})
+    if told:
+        await app.drive(active)
+    # Of each append the connection tells twice.
+    assert commits[: 2 * (1 + len(told)) : 2] == [["claimed", "started"], *told]
+    await app.close()
+
+
 async def test_events_are_told_in_the_order_in_which_they_are_stored(tmp_path: Path) -> None:
     machine = tmp_path / "machine.yaml"
     machine.write_text(LOOP)
