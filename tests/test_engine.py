@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import cycle, islice
 from typing import Any
@@ -115,10 +116,14 @@ LOOP = {
 }
 
 
+STARTED: dict[str, Any] = {
+    "run": "r", "machine": "m", "definition": "digest", "folder": "", "input": {},
+}  # fmt: skip
+
+
 def run_at_work() -> tuple[Engine, RunState]:
     engine = Engine(Program(Machine.model_validate(LOOP), "digest"))
-    run = fold([Started(run="r", machine="m", definition="digest", folder="", input={})])
-    return engine, engine.begin(run, 0.0).run
+    return engine, engine.begin(fold([Started(**STARTED)]), 0.0).run
 
 
 def test_one_piece_of_work_is_one_macrostep_of_worked_decided_entered() -> None:
@@ -163,3 +168,13 @@ def test_runs_share_one_engine_without_seeing_each_other() -> None:
         assert any(isinstance(e, Entered) and e.state == "done" for e in entered)
     assert first.counters == {"work[1]": 2}
     assert second.counters == {}
+
+
+def test_guards_may_name_the_facts_of_their_own_state_with_its_name() -> None:
+    raw = json.loads(json.dumps(LOOP).replace("exit_code ==", "work.exit_code =="))
+    engine = Engine(Program(Machine.model_validate(raw), "digest"))
+    run = engine.begin(fold([Started(**STARTED)]), 0.0).run
+    step = engine.step(run, completed(run, 3), 0.0)
+    decided = next(event for event in step.events if isinstance(event, Decided))
+    assert decided.edge == "work[1]"
+    assert decided.facts["work.exit_code"] == 3

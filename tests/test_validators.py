@@ -704,6 +704,14 @@ def test_lines_do_not_count_and_other_numbers_do():
     assert len(of("x")) == 12
 
 
+@pytest.mark.parametrize("message", ["Same words.", "x" * 5000], ids=["short", "long"])
+def test_two_validators_that_say_the_same_have_a_defect_each(message: str) -> None:
+    """And each has it again in the next round."""
+    told = [finding_id(validator, "rule", "here", message) for validator in ("a", "b", "a", "b")]
+    assert told[:2] == told[2:]
+    assert told[0] != told[1]
+
+
 @settings(deadline=None)
 @given(st.lists(st.builds(Defect, *[st.text(max_size=3)] * 4)), st.booleans())
 def test_ids_of_one_validator_are_all_different(defects, shares_keys):

@@ -225,3 +225,35 @@ def test_the_same_text_is_no_progress_where_it_is_all_of_the_work(
 ) -> None:
     (desk.folder / "work").mkdir()
     assert desk.play(WRITTEN.replace("WORK", work)).outcome == outcome
+
+
+TOLD = """
+loopkit: 1
+limits: {revisions: 3}
+workspace: {path: work}
+agents:
+  thinker: {model: some/model}
+  coder: {command: [sh, -c, echo Done., sh, "{{ note }}"]}
+states:
+  think: {agent: thinker, prompt: Think., output: note, next: code}
+  code: {agent: coder, prompt: Do it., next: check}
+  check:
+    validate: code
+    by: [{command: [sh, -c, 'date +%N; false'], parse: lines}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: stalled, target: stuck}
+      - {revise: think}
+      - {target: exhausted}
+  done: {final: success}
+  stuck: {final: failure}
+  exhausted: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(("notes", "outcome"), [("abcd", "exhausted"), ("aaaa", "stuck")])
+def test_what_a_program_is_told_in_an_argument_is_part_of_the_work(
+    desk: Desk, notes: str, outcome: str
+) -> None:
+    (desk.folder / "work").mkdir()
+    assert desk.play(TOLD, scenario(agents={"thinker": [*notes]})).outcome == outcome
