@@ -235,7 +235,7 @@ agents:
   thinker: {model: some/model}
   coder: {command: [sh, -c, echo Done., sh, "{{ note }}"]}
 states:
-  think: {agent: thinker, prompt: Think., output: note, next: code}
+  think: {agent: thinker, prompt: Think., output: note, next: code, on_error: exhausted}
   code: {agent: coder, prompt: Do it., next: check}
   check:
     validate: code
