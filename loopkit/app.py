@@ -7,6 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,11 +173,11 @@ class App:
 
     async def _is_free(self, run: str) -> bool:
         try:
-            await self.journal.read(run)
+            # One that is damaged has it as well.
+            with suppress(RunUnreadable):
+                await self.journal.read(run)
         except UnknownRun:
             return True
-        except RunUnreadable:
-            return False
         return False
 
     async def _store(self, digest: str, text: str) -> None:

@@ -136,6 +136,15 @@ async def test_two_claims_on_one_run_exclude_each_other(journal: Journal) -> Non
     assert len(await journal.read("r")) == 1
 
 
+async def test_each_record_has_the_epoch_of_the_claim_that_wrote_it(journal: Journal) -> None:
+    record = NewRecord("worked", NOW, "{}")
+    claim = await journal.create("r", machine="m", definition="d", records=[record])
+    await claim.release()
+    again = await journal.claim("r")
+    await again.append([record, record])
+    assert [kept.epoch for kept in await journal.read("r")] == [1, 1, 2, 2, 2]
+
+
 async def test_a_released_run_can_be_claimed_at_once_with_a_new_epoch(journal: Journal) -> None:
     first = await created(journal, "r", worked())
     await first.release()

@@ -12,6 +12,7 @@ import tracemalloc
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,8 +67,8 @@ def analysis(machine: Loaded) -> Analysis:
     return Analysis.of_machine(machine.machine)
 
 
-def bounds_of(machine: Loaded, **how: object) -> Bounds:
-    return explore(analysis(machine), measures=("runs",), **how)  # type: ignore[arg-type]
+def bounds_of(machine: Loaded, **how: Any) -> Bounds:
+    return explore(analysis(machine), measures=("runs",), **how)
 
 
 def errors(problems: Sequence[Problem]) -> list[str]:

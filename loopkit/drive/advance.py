@@ -188,7 +188,8 @@ def calls_at_once(active: ActiveRun) -> bool:
     Then the macrostep that entered it is written with that intent: one commit
     for both, and still before anything is spent or judged.
     """
-    return active.state.status == "running" and active.state.state in active.program.graph.calling
+    state = active.program.machine.states.get(active.state.state)
+    return active.state.status == "running" and state is not None and bool(state.call)
 
 
 async def perform(active: ActiveRun, name: str, state: State) -> Worked:

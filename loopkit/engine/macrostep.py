@@ -202,16 +202,15 @@ class Engine:
     def _cap(self, run: RunState, counter: str) -> int:
         if counter == TOTAL and isinstance(raised := run.limits.get("total_revisions"), int):
             return raised
-        bound = self.program.graph.caps[counter]
-        return bound if isinstance(bound, int) else cap_value(bound, run.input)
+        return cap_value(self.program.graph.caps[counter], run.input)
 
     def _may_revise(self, run: RunState, edge: Edge) -> bool:
-        if edge.event != "done" or edge.source not in self.program.graph.judged_at:
+        if edge.event != "done" or edge.source not in self.program.graph.judges:
             return True
         return run.reports[edge.source].verdict == "fail"
 
     def _attempt(self, run: RunState) -> int:
-        judged = self.program.graph.judged_at.get(run.state)
+        judged = self.program.machine.states[run.state].judges
         if judged is None:
             return run.attempts.get(run.state, 0)
         artifact = run.artifacts.get(judged)
@@ -279,7 +278,7 @@ class Engine:
         """Who gets the feedback of an edge: its target, or the author of what was judged."""
         if self.program.machine.states[edge.target].reads_feedback:
             return edge.target
-        if (judged := self.program.graph.judged_at.get(edge.source)) is not None:
+        if (judged := self.program.machine.states[edge.source].judges) is not None:
             return run.artifacts[judged].author
         return run.last_report.author if run.last_report else edge.target
 

@@ -145,7 +145,7 @@ def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
 
 def previous(program: Program, run: RunState) -> object:
     """The version before this one: the author's own last one, or what this state judged last."""
-    if run.state in program.graph.judged_at:
+    if run.state in program.graph.judges:
         judged = (r.judged for r in reversed(run.rounds) if r.report.state == run.state)
         last = next(judged, None)
         return plain_artifact(program, run, last) if last else ""
@@ -165,7 +165,7 @@ def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
 
 def attempt_of(program: Program, run: RunState) -> int:
     """The number of the work in hand; in a validate state, that of the author it judges."""
-    judged = program.graph.judged_at.get(run.state)
+    judged = program.machine.states[run.state].judges
     if judged is None:
         return run.attempts.get(run.state, 0) + 1
     artifact = run.artifacts.get(judged)
@@ -182,7 +182,8 @@ def _report(_: Program, run: RunState) -> object:
 
 def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     """The rounds that concern the state's own artifact, oldest first."""
-    name = program.graph.judged_at.get(run.state) or artifact_of(program.machine, run.state)
+    judged = program.machine.states[run.state].judges
+    name = judged or artifact_of(program.machine, run.state)
     return [
         {
             "attempt": r.report.attempt,

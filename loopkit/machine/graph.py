@@ -128,22 +128,12 @@ class Graph:
         return written
 
     @cached_property
-    def calling(self) -> frozenset[str]:
-        """The states whose work is one call."""
-        return frozenset(name for name, state in self.states.items() if state.call)
-
-    @cached_property
     def judged(self) -> dict[str, tuple[str, ...]]:
         """The validate states that judge each artifact."""
         found: dict[str, tuple[str, ...]] = {}
         for name, state in self.judges.items():
             found[state.validate_] = (*found.get(state.validate_, ()), name)
         return found
-
-    @cached_property
-    def judged_at(self) -> dict[str, str]:
-        """The artifact that each validate state judges."""
-        return {name: state.validate_ for name, state in self.judges.items()}
 
     @cached_property
     def judges(self) -> dict[str, ValidateState]:
@@ -164,7 +154,7 @@ class Graph:
     def _scoring(self) -> frozenset[str]:
         return frozenset(
             name
-            for name in self.judged_at
+            for name in self.judges
             for rule in self.rules_at(name)
             if isinstance(rule, JudgeRule) and rule.score is not None
         )

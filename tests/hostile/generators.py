@@ -63,7 +63,7 @@ def says(*answers: str) -> str:
 
 def texts_under_rules(random: Random) -> Hostile:
     """A hostile text, judged by all that looks at text, then revised."""
-    patterns = ("^### Task", random.choice(HARD)), ("TODO", random.choice(HARD))
+    patterns = ("^### Task", random.choice(HARD)), ("to be done", random.choice(HARD))
     wanted, refused = map(random.choice, patterns)
     rules = [
         {"section": random.choice(("Goal", "A", text(random, 30).strip() or "x"))},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -87,9 +88,9 @@ class AgentBase(Noun):
     """What becomes of a call that may have been made, where the agent says nothing."""
 
     @property
+    @abstractmethod
     def called(self) -> tuple[str, ...]:
         """The models or the program behind it."""
-        raise NotImplementedError
 
     @property
     def call_usd(self) -> float | None:

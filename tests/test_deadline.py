@@ -1,0 +1,55 @@
+"""Deadlines of calls: what is there at once needs none, and what waits is given up in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from loopkit.drive.deadline import within
+
+
+async def test_an_answer_that_takes_longer_than_it_may_is_given_up() -> None:
+    gone: list[str] = []
+
+    async def slow() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            gone.append("cancelled")
+            raise
+        return "too late"
+
+    with pytest.raises(TimeoutError):
+        await within(0.01, slow())
+    assert gone == ["cancelled"]
+
+
+async def test_an_answer_may_wait_several_times_and_fail_in_its_own_way() -> None:
+    async def patient(*, fails: bool) -> str:
+        await asyncio.sleep(0)
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), 0.01)
+        except TimeoutError:
+            await asyncio.sleep(0)
+        if fails:
+            raise LookupError("no answer")
+        return "answer"
+
+    assert await within(60, patient(fails=False)) == "answer"
+    with pytest.raises(LookupError, match="no answer"):
+        await within(60, patient(fails=True))
+
+
+async def test_who_waits_for_an_answer_can_be_cancelled() -> None:
+    begun = asyncio.Event()
+
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    waiting = asyncio.ensure_future(within(60, endless()))
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
