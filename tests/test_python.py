@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,12 @@ def test_importing_loopkit_loads_nothing_before_a_name_is_asked_for() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "set()\n"
+
+
+def test_every_name_that_a_module_exports_is_there() -> None:
+    files = (path.relative_to(ROOT) for path in (ROOT / "loopkit").rglob("*.py"))
+    names = (".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files)
+    modules = [import_module(name) for name in names if not name.endswith("__main__")]
+    exported = [(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    assert len(exported) > 100
+    assert [f"{m.__name__}.{name}" for m, name in exported if not hasattr(m, name)] == []

@@ -13,7 +13,7 @@ import click
 
 from loopkit.cli import exit_codes
 from loopkit.cli.exit_codes import USAGE, Stop
-from loopkit.cli.writing import write
+from loopkit.cli.files import write
 from loopkit.language.load import Loaded
 from loopkit.testing import (
     Coverage,

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import exit_codes
+from loopkit.cli.files import write
 from loopkit.cli.machine import load_checked
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
@@ -56,7 +57,7 @@ def command(
     if out is None:
         click.echo(text, nl=False)
     else:
-        _write(out, text)
+        write(out, text.encode())
     return exit_codes.OK
 
 
@@ -66,9 +67,7 @@ def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Dra
     if run is None:
         assert loaded is not None
         return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
-    import asyncio
-
-    machine, state = asyncio.run(_load_run(run))
+    machine, state = _load_run(run)
     if loaded is not None and loaded.digest != state.definition:
         exit_codes.say(f"note: {path} is not what run {run} was started with; that is drawn")
     return drawing(Graph(machine), state)
@@ -82,15 +81,15 @@ def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
     return marks_of(loaded, cases)
 
 
-async def _load_run(run: str) -> tuple[Machine, RunState]:
-    from loopkit.app import App, state_folder
+def _load_run(run: str) -> tuple[Machine, RunState]:
+    from loopkit.app import App
+    from loopkit.cli.stored_runs import with_app
 
-    app = App.open(state_folder())
-    try:
+    async def load(app: App) -> tuple[Machine, RunState]:
         state = await app.state_of(run)
         return await app.machine_of(state), state
-    finally:
-        await app.close()
+
+    return with_app(load)
 
 
 def _compare(committed: Path, text: str, again: str) -> int:
@@ -108,14 +107,3 @@ def _compare(committed: Path, text: str, again: str) -> int:
         return exit_codes.FAILURE
     exit_codes.say(f"{committed} is up to date")
     return exit_codes.OK
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise _file_failure("write", path, error) from error
-
-
-def _file_failure(verb: str, path: Path, error: OSError) -> exit_codes.Stop:
-    return exit_codes.Stop(exit_codes.USAGE, f"error: cannot {verb} {path}: {error.strerror}")

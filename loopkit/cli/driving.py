@@ -58,8 +58,7 @@ async def _drive(
 ) -> int:
     watcher = watcher_for(output)
     person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
-    app = App.open(state_folder(), listeners=[watcher.tell], person=person)
-    try:
+    async with App.open(state_folder(), listeners=[watcher.tell], person=person) as app:
         active = await start(app)
         if active.claim.seq:
             watcher.begin(await app.events(active.state.run))
@@ -67,8 +66,6 @@ async def _drive(
         with watcher.running():
             await app.drive(active)
         return _ended(active.state, output, interruption)
-    finally:
-        await app.close()
 
 
 def _ended(state: RunState, output: str, interruption: Interruption) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.cli.files import read_text
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inputs import InputFault, InvalidInput, complete_input, partial_input
@@ -73,7 +74,7 @@ def given_inputs(
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
-        text = _file_text(value[1:]) if value.startswith("@") else value
+        text = _text_of(value[1:]) if value.startswith("@") else value
         _put(given, path, _typed(text, datatype.at(path)))
     for written in set_json:
         path, value = _split(written, "--set-json")
@@ -99,12 +100,8 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
     return key.strip().removeprefix("input.").split("."), value
 
 
-def _file_text(name: str) -> str:
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Stop(USAGE, f"error: `{name}` can't be read: {reason}") from error
+def _text_of(name: str) -> str:
+    return sys.stdin.read() if name == "-" else read_text(Path(name))
 
 
 def _typed(text: str, datatype: DataType | None) -> object:

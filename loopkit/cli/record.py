@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from typing import Any
 
 import click
 
-from loopkit.app import App, state_folder
+from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
+from loopkit.cli.stored_runs import with_app
 from loopkit.drive.active import Stored
 from loopkit.machine.program import Program
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
@@ -69,7 +69,7 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Write RUN into FILE as a case of a scenario, which replays it offline."""
     with exit_codes.report_errors(), _refuse_unrecordable():
-        path = machine or asyncio.run(_machine_of(run))
+        path = machine or _machine_of(run)
         made = record_run(target(file, path, as_case), run)
     print_recording(made)
     return OK if made.difference is None else FAILURE
@@ -77,9 +77,14 @@ def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> 
 
 def record_run(into: Target, run: str) -> Recording:
     """The run as a case in the file; raises Stop."""
+
+    async def load(app: App) -> tuple[Program, list[Stored]]:
+        state = await app.state_of(run)
+        machine = await app.machine_of(state)
+        return app.engine(machine, state.definition).program, await app.events(run)
+
     with exit_codes.report_errors(), _refuse_unrecordable():
-        program, events = asyncio.run(_load_run(run))
-        return record(into, program, events)
+        return record(into, *with_app(load))
 
 
 def print_recording(made: Recording) -> None:
@@ -101,25 +106,15 @@ def _refuse_unrecordable() -> Iterator[None]:
         raise Stop(USAGE, f"error: {error}") from error
 
 
-async def _load_run(run: str) -> tuple[Program, list[Stored]]:
-    app = App.open(state_folder())
-    try:
-        state = await app.state_of(run)
-        machine = await app.machine_of(state)
-        return app.engine(machine, state.definition).program, await app.events(run)
-    finally:
-        await app.close()
-
-
-async def _machine_of(run: str) -> Path:
+def _machine_of(run: str) -> Path:
     """The file that the run's machine was read from; raises NotRecordable."""
-    app = App.open(state_folder())
-    try:
+
+    async def load(app: App) -> tuple[str, Path]:
         state = await app.state_of(run)
-        named = await app.machine_file_of(state)
-    finally:
-        await app.close()
-    for path in (named, Path(state.folder) / named):
+        return state.folder, await app.machine_file_of(state)
+
+    folder, named = with_app(load)
+    for path in (named, Path(folder) / named):
         if path.is_file():
             return path
     raise NotRecordable(f"the machine file `{named}` is gone; name it: `--machine PATH`")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
-from loopkit.app import App, state_folder
+from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.record import command as record
+from loopkit.cli.stored_runs import with_app
 from loopkit.cli.watching import event_line
 from loopkit.drive.archive import read_record
 from loopkit.engine.state import RunState
@@ -45,7 +45,7 @@ def ls(machine: str | None, limit: int) -> int:
     async def rows(app: App) -> list[RunRow]:
         return await app.journal.runs(STATUS_TYPES, machine, limit)
 
-    found = _with_app(rows)
+    found = with_app(rows)
     if not found:
         exit_codes.say(f"no runs of `{machine}`" if machine else "no runs yet")
         return exit_codes.OK
@@ -69,7 +69,7 @@ def show(run: str) -> int:
         engine = app.engine(await app.machine_of(state), state.definition)
         return state, review(engine, state) if state.status == "waiting" else ""
 
-    state, asked = _with_app(read)
+    state, asked = with_app(read)
     for line in _shown(state):
         click.echo(line)
     if asked:
@@ -98,20 +98,8 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
                 return
             await asyncio.sleep(FOLLOW_SECONDS)
 
-    _with_app(print_events)
+    with_app(print_events)
     return exit_codes.OK
-
-
-def _with_app(work: Callable[[App], Awaitable[Any]]) -> Any:
-    async def use_app() -> Any:
-        app = App.open(state_folder())
-        try:
-            return await work(app)
-        finally:
-            await app.close()
-
-    with exit_codes.report_errors():
-        return asyncio.run(use_app())
 
 
 def _row(row: RunRow, faults: list[RunUnreadable]) -> tuple[str, str, str, str]:

@@ -13,9 +13,9 @@ import click
 from loopkit.cli import exit_codes
 from loopkit.cli.coverage import Wanted, coverage_options
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
+from loopkit.cli.files import write
 from loopkit.cli.suggest import print_suggestions, refuse_with, suggest_option
 from loopkit.cli.update import Updating, update_options
-from loopkit.cli.writing import write
 from loopkit.document.problems import ProblemsFound
 from loopkit.testing import (
     SUFFIX,

@@ -11,6 +11,7 @@ import click
 
 from loopkit.app import App, Script
 from loopkit.cli.exit_codes import ERROR, FAILURE, OK, USAGE, Stop, report_errors
+from loopkit.cli.files import read_text
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.scripts import load_script
@@ -49,7 +50,7 @@ def command(
             raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
         inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
         played = load_script(script, case)
-        report = asyncio.run(_judge(loaded, validator, _read(file), inputs, played))
+        report = asyncio.run(_judge(loaded, validator, read_text(file), inputs, played))
     if as_json:
         click.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:
@@ -61,24 +62,12 @@ def command(
 async def _judge(
     loaded: Loaded, validator: str, text: str, inputs: dict[str, Any], script: Script | None
 ) -> Report:
-    app = App.open(None)
-    try:
+    async with App.open(None) as app:
         judging, given = judging_machine(loaded, validator, text, inputs)
         active = await app.start(judging, given, script)
         state = await app.drive(active)
-    finally:
-        await app.close()
     report = state.reports.get(VERDICT_STATE)
     if report is None:
         message = state.suspended.message if state.suspended else "the validator gave no report"
         raise Stop(ERROR, f"error: {message}")
     return report
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Stop(USAGE, f"error: `{path}` can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise Stop(USAGE, f"error: `{path}` is not UTF-8 text") from error

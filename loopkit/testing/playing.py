@@ -74,11 +74,8 @@ class Stage:
             clock = PlayedClock()
             journal = MemoryJournal(clock.now)
             engines = self.suite.machines.engines
-            app = App(journal, folder=folder, clock=clock, engines=engines)
-            try:
+            async with App(journal, folder=folder, clock=clock, engines=engines) as app:
                 self.run = await self._play(app)
-            finally:
-                await app.close()
 
     async def _play(self, app: App) -> Run:
         resolved = _complete(self.suite.written.resolved(self.case), self.suite)

@@ -9,7 +9,7 @@ from loopkit.engine.events import Artifact, HumanAnswer, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language import HumanState
-from loopkit.language.datatypes import conform, facts_of, parse_record
+from loopkit.language.datatypes import DataType, conform, facts_of, parse_record
 from loopkit.language.json_schema import NotJudged
 
 
@@ -19,21 +19,25 @@ class AnswerRefused(Exception):
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
     """The completed work of the active human state; raises AnswerRefused."""
-    answer = check_answer(engine, run, state, answer)
+    _refuse_choice(engine, run, state, answer)
+    form_type = parse_record(state.form)
+    form = _complete(answer.form, form_type)
+    facts = {**facts_of(form, form_type), "choice": answer.choice}
+    if closed := engine.leads_to_closed_edge(run, facts):
+        raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
+    if answer.edit is not None and state.edit is None:
+        raise AnswerRefused("this question offers nothing to edit")
     return Worked(
         state=run.state,
         visit=run.visit,
         outcome="done",
-        facts=_facts(state, answer.form, answer.choice),
+        facts=facts,
         artifact=_edited(run, state, answer),
-        answer=answer,
+        answer=answer.replace(form=form),
     )
 
 
-def check_answer(
-    engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
-) -> HumanAnswer:
-    """The answer with its form complete; raises AnswerRefused."""
+def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> None:
     choice = next((c for c in engine.closed_choices(run) if c.name == answer.choice), None)
     if choice is None:
         raise AnswerRefused(_unknown_choice(answer.choice, state.choices))
@@ -41,17 +45,6 @@ def check_answer(
         raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}")
     if choice.needs_comment and not answer.comment.strip():
         raise AnswerRefused(f"`{choice.name}` needs a comment, which becomes the feedback")
-    form = _form(state, answer)
-    if closed := engine.leads_to_closed_edge(run, _facts(state, form, answer.choice)):
-        raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
-    if answer.edit is not None and state.edit is None:
-        raise AnswerRefused("this question offers nothing to edit")
-    return answer.replace(form=form)
-
-
-def _facts(state: HumanState, form: Mapping[str, object], choice: str) -> dict[str, object]:
-    """What an answer leaves for guards."""
-    return {**facts_of(form, parse_record(state.form)), "choice": choice}
 
 
 def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
@@ -60,9 +53,10 @@ def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
     return f"there is no choice `{choice}`: {hint}"
 
 
-def _form(state: HumanState, answer: HumanAnswer) -> dict[str, object]:
+def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, object]:
+    """The form with its defaults."""
     try:
-        form, faults = conform(answer.form, parse_record(state.form))
+        form, faults = conform(given, form_type)
     except NotJudged as error:
         raise AnswerRefused(f"the form could not be held against its type: {error}") from error
     if faults:

@@ -30,4 +30,4 @@ def misses(run: Trace, expect: Expect) -> Iterator[Miss]:
         yield from judge(run, expect)
 
 
-__all__ = ["Miss", "missed"]
+__all__ = ["Miss", "misses"]

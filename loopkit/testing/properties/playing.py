@@ -53,11 +53,8 @@ class Theatre:
             clock = PlayedClock()
             journal = MemoryJournal(clock.now)
             engines = {self.loaded.digest: self.engine}
-            app = App(journal, folder=folder, clock=clock, engines=engines)
-            try:
+            async with App(journal, folder=folder, clock=clock, engines=engines) as app:
                 return await self._driven(app, inputs, company, cut)
-            finally:
-                await app.close()
 
     async def _driven(
         self, app: App, inputs: Mapping[str, Any], company: Company, cut: Cut
