@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -58,8 +57,7 @@ class CommandAgentPort:
         self._refuse_errors(result)
         read = self._read(result.stdout)
         is_cut = _is_too_much(read.said, request.role)
-        reply = replace(
-            read,
+        reply = read.replace(
             # Of others than judges the reply alone counts.
             said=() if is_cut or request.role != "judge" else read.said,
             cut_off=is_cut,
@@ -67,7 +65,7 @@ class CommandAgentPort:
             stderr=_tail(result.stderr),
         )
         priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
-        return replace(reply, cost_usd=priced)
+        return reply.replace(cost_usd=priced)
 
     def _argv(self, request: Request) -> Sequence[str]:
         resumed = self._definition.resume if request.session else ()

@@ -46,16 +46,15 @@ class FunctionAgentPort:
             is_transient = isinstance(error, ConnectionError | TimeoutError)
             message = f"agent `{self._name}` raised {type(error).__name__}: {error}"
             raise AgentError("transient" if is_transient else "fatal", message) from error
-        return Reply(self._text(said), cost_usd=self._price)
+        text = said if isinstance(said, str) else self._as_json(said)
+        return Reply(text, cost_usd=self._price)
 
     async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
         # It may wait for a server, and other runs go on meanwhile.
         said = await asyncio.to_thread(self._function, prompt, messages)
         return await said if inspect.isawaitable(said) else said
 
-    def _text(self, said: object) -> str:
-        if isinstance(said, str):
-            return said
+    def _as_json(self, said: object) -> str:
         try:
             return json.dumps(said, ensure_ascii=False)
         except (TypeError, ValueError) as error:

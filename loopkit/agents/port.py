@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from loopkit.engine.events import HumanAnswer, Role, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.records import Value
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
 
@@ -61,8 +62,7 @@ class Request:
     """How many of them never came back, because the process died: they were in doubt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Value, frozen=True):
     """What came back."""
 
     text: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Protocol
@@ -104,12 +103,12 @@ class ScriptedAgent:
 
     def _reply(self, played: Played) -> Reply:
         broken = BROKEN.get(played.fault or "")
-        said = replace(broken, text=played.message or broken.text) if broken else None
+        said = broken.replace(text=played.message or broken.text) if broken else None
         said = said or Reply(played.text, said=played.said, cut_off=played.cut_off)
         session = self._name if played.session else None
         tokens = played.usage.tokens
-        said = replace(said, session=session, tokens=tokens, cost_usd=played.cost_usd)
-        return replace(said, played=not played.recorded, workspace=played.workspace)
+        said = said.replace(session=session, tokens=tokens, cost_usd=played.cost_usd)
+        return said.replace(played=not played.recorded, workspace=played.workspace)
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)

@@ -7,25 +7,24 @@ that may have been made is in doubt, and its policy decides.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
-from loopkit.drive.limits import LimitReached, refuse_beyond, time_left
+from loopkit.drive.limits import LimitReached, room_for
 from loopkit.drive.retries import CallFailed, TryFailed, seconds_to_next_try
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
+from loopkit.engine.records import Value
 from loopkit.engine.state import Exchange, Task
 from loopkit.language import Retry
 from loopkit.text import or_empty
 from loopkit.validators.answer import storable
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Value, frozen=True):
     """What an attempt left in its output file."""
 
     text: str | None = None
@@ -42,8 +41,7 @@ async def no_files() -> str:
     return ""
 
 
-@dataclass(slots=True)
-class CallSeries:
+class CallSeries(Value, frozen=True):
     """What all calls for one piece of work have in common."""
 
     task: str
@@ -200,15 +198,13 @@ def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
         reserved = work.quote(request)
     except AgentError as error:
         raise CallFailed(error.error_class, error.message) from error
-    limits, committed = active.limits, run.committed
     try:
-        refuse_beyond(limits, committed, reserved)
+        left = room_for(active.limits, run.committed, reserved)
     except LimitReached as reached:
         reached.call = RefusedCall(
             agent=work.agent, place=work.place, task=work.task, reserved=reserved
         )
         raise
-    left = time_left(limits, committed)
     request.deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
     request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}"
     return Intended(

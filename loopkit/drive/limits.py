@@ -30,17 +30,21 @@ class LimitReached(Exception):
         super().__init__(told)
 
 
-def refuse_beyond(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> None:
-    """Raise LimitReached where a call's maximum does not fit into what is left."""
+def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> float | None:
+    """Seconds of work that are left for a call, or none for no limit.
+
+    Raises LimitReached where its maximum does not fit into what is left.
+    """
     for name in COUNTED:
-        limit = limits.get(name)
+        if (limit := limits.get(name)) is None:
+            continue
         spent, asked = getattr(committed, name), getattr(reservation, name)
-        if limit is None or asked == 0:
+        if asked == 0:
             continue
         # An unknown cost is never free: it can't be shown to fit.
         if spent is None or asked is None or spent + asked > limit + 1e-9:
             raise LimitReached(name, limit, spent or 0, asked)
-    time_left(limits, committed)
+    return time_left(limits, committed)
 
 
 def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:

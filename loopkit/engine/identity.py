@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
+from loopkit.engine.records import Value
 from loopkit.text import composed
 
 _LINE = re.compile(
@@ -23,8 +23,7 @@ OF_ARTIFACT = "artifact"
 """Stands for the validator of what is wrong with an artifact, whoever looks at it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Defect:
+class Defect(Value, frozen=True):
     """What tells one defect of a validator from another."""
 
     rule: str

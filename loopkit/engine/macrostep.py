@@ -230,6 +230,8 @@ class Engine:
 
     def _recorded(self, facts: Facts, work: Worked) -> Facts:
         """What the work left, and what the guards of its edges could read of the rest."""
+        if not self.program.sources_read[work.state]:
+            return facts
         read = self.program.names_read.get((work.state, work.outcome), frozenset())
         return {
             name: value

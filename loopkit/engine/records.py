@@ -1,4 +1,4 @@
-"""Records: plain, frozen data that is stored as JSON.
+"""Values, which are plain, frozen data, and records, which are those that are stored as JSON.
 
 Making one checks nothing, because only loopkit makes them; what comes from outside is checked
 when it is read. A record may have keys that this version does not know: they are left out.
@@ -12,15 +12,19 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Value(msgspec.Struct, frozen=True):
+    """What all values have in common. A step makes many, and making one costs next to nothing."""
+
+    def replace(self, **changes: object) -> Self:
+        """The same with other values in some fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Record(Value, frozen=True, kw_only=True, gc=False):
     """What all records have in common.
 
     They hold data and each other, but never themselves, so that Python need not look for circles.
     """
-
-    def replace(self, **changes: object) -> Self:
-        """The same record with other values in some keys."""
-        return msgspec.structs.replace(self, **changes)
 
     def plain(self) -> dict[str, Any]:
         """The record as JSON data."""

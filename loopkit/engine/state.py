@@ -30,14 +30,13 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
-from loopkit.engine.records import Record
+from loopkit.engine.records import Record, Value
 from loopkit.engine.rounds import Earlier, Round, Rounds
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Value, frozen=True):
     """A prompt and its reply, both committed."""
 
     prompt: str
@@ -172,7 +171,8 @@ class RunState:
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
-        return "\n\n".join([feedback.text for feedback in self.pending.get(state, ())])
+        waiting = self.pending.get(state)
+        return "\n\n".join([feedback.text for feedback in waiting]) if waiting else ""
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -211,16 +211,17 @@ def _enter(state: RunState, event: Entered) -> None:
 
 
 def _intend(state: RunState, event: Intended) -> None:
-    task = state.tasks.get(event.task) or _new_task(state, event)
-    state.tasks[event.task] = task.replace(sent=task.sent + 1)
+    task = state.tasks.get(event.task)
+    state.tasks[event.task] = task.replace(sent=task.sent + 1) if task else _task(state, event)
     state.open_calls[event.key] = event
 
 
-def _new_task(state: RunState, event: Intended) -> Task:
+def _task(state: RunState, event: Intended) -> Task:
+    """The piece of work whose first call this is."""
     index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
     place_index = state.asked_at.get(here, 0)
     state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
-    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index)
+    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index, sent=1)
 
 
 def _reply(state: RunState, event: Replied) -> None:
@@ -232,7 +233,7 @@ def _reply(state: RunState, event: Replied) -> None:
         exchanges=(*task.exchanges, exchange),
     )  # fmt: skip
     if intent.role == "author":
-        told = state.conversations.get(intent.state, Log())
+        told = state.conversations.get(intent.state) or Log()
         state.conversations[intent.state] = told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
 
@@ -276,7 +277,8 @@ def _keep_baseline(state: RunState, event: Baselined) -> None:
 
 
 def _work(state: RunState, event: Worked) -> None:
-    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+    if event.time_s:
+        state.usage = state.usage.plus(Usage(time_s=event.time_s))
     state.artifacts.update(event.restored)
     if event.artifact is not None:
         state.artifacts[event.artifact.name] = event.artifact

@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.language import (
-    CommandRule,
-    FixedRule,
-    JudgeRule,
-    Machine,
-    Rule,
-    ValidateState,
-    rules_of,
-)
+from loopkit.language import AgentState, CommandRule, Machine, Rule, ValidateState
 from loopkit.language import guard as guards
 from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
 from loopkit.language.facts import rows_named
-from loopkit.language.severities import Severities
+from loopkit.machine.asked import (
+    AgentAsked,
+    RulesAsked,
+    agent_asked,
+    rules_asked,
+    validators_of,
+)
 from loopkit.machine.graph import Edge, EdgeEvent, Graph
 
 Predicate = Callable[[Mapping[str, object]], bool]
 DEFAULT_FEEDBACK = "{% for finding in findings %}\n- {{ finding.message }}\n{% endfor %}\n"
-
-
-@dataclass(frozen=True, slots=True)
-class RulesAsked:
-    """The rules by which a validate state judges."""
-
-    state: ValidateState
-    fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
-    """Those of each validator that need no model, where it has some."""
-    judges: tuple[tuple[str, int, JudgeRule], ...]
-    """Each judge: its validator, its place among the rules of that, and its rule."""
-    levels: Severities
-    """The levels of findings, and from which on they block there."""
-    are_guarded: bool
-    """Whether some are asked under a guard only."""
-    starting: frozenset[str]
-    """The validators with rules that start programs."""
 
 
 class Program:
@@ -118,7 +98,14 @@ class Program:
     @cached_property
     def rules_asked(self) -> dict[str, RulesAsked]:
         """For each validate state, the rules by which it judges."""
-        return {name: self._rules_asked(state) for name, state in self.graph.judges.items()}
+        judging = self.graph.judges.items()
+        return {name: rules_asked(self.machine, state) for name, state in judging}
+
+    @cached_property
+    def agents_asked(self) -> dict[str, AgentAsked]:
+        """For each agent state, the agent that is asked there."""
+        writing = self.machine.states_of(AgentState).items()
+        return {name: agent_asked(self.machine, name, state) for name, state in writing}
 
     @cached_property
     def has_baselines(self) -> bool:
@@ -126,25 +113,6 @@ class Program:
         asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
         rules = (rule for _, rules in asked for rule in rules)
         return any(isinstance(rule, CommandRule) and rule.baseline for rule in rules)
-
-    def _rules_asked(self, state: ValidateState) -> RulesAsked:
-        asked = self.validators_of(state).items()
-        fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked}
-        return RulesAsked(
-            state=state,
-            fixed=tuple((name, rules) for name, rules in fixed.items() if rules),
-            judges=tuple(
-                (name, index, rule)
-                for name, rules in asked
-                for index, rule in enumerate(rules)
-                if isinstance(rule, JudgeRule)
-            ),
-            levels=self.machine.levels.counted_from(state.block),
-            are_guarded=any(rule.guard for _, rules in asked for rule in rules),
-            starting=frozenset(
-                n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)
-            ),
-        )
 
     @cached_property
     def names_told(self) -> dict[str, frozenset[str]]:
@@ -198,16 +166,6 @@ class Program:
 
     def validators_of(self, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
         return validators_of(self.machine, state)
-
-
-def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
-    """The validators that a state asks, in order, by name; inline rules by their position."""
-    return {
-        item if isinstance(item, str) else f"by[{index}]": rules_of(
-            machine.validators[item] if isinstance(item, str) else item
-        )
-        for index, item in enumerate(state.by)
-    }
 
 
 def flat_facts(facts: Mapping[str, Any], prefix: str = "") -> dict[str, object]:

@@ -15,8 +15,8 @@ from loopkit.language import (
     Rule,
     ValidateState,
 )
+from loopkit.machine.asked import validators_of
 from loopkit.machine.graph import Edge, Graph
-from loopkit.machine.program import validators_of
 
 
 @dataclass(frozen=True)

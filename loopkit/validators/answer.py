@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from loopkit.engine.findings import Answer, Finding, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
@@ -74,18 +73,15 @@ def findings_of(
     """
     name = rule.code or place
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
-    ids = [
-        # One artifact that no rule can be tried on is one defect, whoever tries.
-        finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
-        for fault, identity in zip(faults, finding_ids(validator, defects), strict=True)
-    ]
-    levels = [_level(rule, fault, severities) for fault in faults]
     findings = []
-    for identity, fault, level in zip(ids, faults, levels, strict=True):
+    for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
+        level = _level(rule, fault, severities)
         message = _message(rule, place, fault, names)
-        told = replace(fault, message=message, severity=level, code=rule.code or fault.code)
+        told = fault.replace(message=message, severity=level, code=rule.code or fault.code)
+        # One artifact that no rule can be tried on is one defect, whoever tries.
+        known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         blocking = severities.blocks(level) and not fault.is_known
-        findings.append(finding_of(validator, name, identity, told, blocking=blocking))
+        findings.append(finding_of(validator, name, known, told, blocking=blocking))
     return findings
 
 

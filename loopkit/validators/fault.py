@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopkit.engine.findings import ErrorClass
+from loopkit.engine.records import Value
 
 MAX_FAULTS = 50
 """How many faults one rule names; a text that is wrong everywhere needs no longer list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Value, frozen=True):
     """One defect, before it has a severity and an id."""
 
     message: str
@@ -42,8 +41,7 @@ class Fault:
     """What it has to share with one of a baseline to be known, where `steady` says too little."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Value, frozen=True):
     """The defects that a check found, and what else has to be told of how it judged."""
 
     faults: Sequence[Fault]

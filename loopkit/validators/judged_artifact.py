@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from loopkit.engine.records import Value
 from loopkit.machine.known import over
 from loopkit.text.markdown import with_line_feeds
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedArtifact:
+class JudgedArtifact(Value, frozen=True):
     """The version of an artifact that is judged."""
 
     artifact: str

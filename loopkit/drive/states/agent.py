@@ -16,25 +16,20 @@ from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.state import Exchange
 from loopkit.engine.template_values import previous, render, template_names
-from loopkit.language import (
-    Agent,
-    AgentState,
-    KeepTurns,
-    Output,
-)
-from loopkit.language.datatypes import facts_of, parse_fields
-from loopkit.machine.graph import output_of
+from loopkit.language import Agent, AgentState, KeepTurns
+from loopkit.language.datatypes import facts_of
+from loopkit.machine.asked import AgentAsked
 from loopkit.text import or_empty
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
-    agent = active.program.machine.agents[state.agent]
-    output = output_of(state, name)
+    asked = active.program.agents_asked[name]
+    agent, output = asked.agent, asked.output
     attempt = active.state.attempts.get(name, 0) + 1
     patterns = active.program.machine.patterns
     try:
-        reply = await _reply(active, name, state, agent, output)
+        reply = await _reply(active, name, state, asked)
         artifact = make_artifact(reply, agent, output, name, attempt, patterns)
     except CallFailed as failed:
         if failed.error_class != "content":
@@ -43,7 +38,7 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
         artifact = faulty(output, name, attempt, "refused", failed.message)
     error = artifact.fault or _undecided(active, name, artifact)
     is_caught = error and active.program.graph.on(name, "content")
-    datatype = active.program.type_from(name)
+    datatype = asked.datatype
     return Worked(
         state=name,
         visit=active.state.visit,
@@ -68,10 +63,9 @@ def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-async def _reply(
-    active: ActiveRun, name: str, state: AgentState, agent: Agent, output: Output
-) -> Replied:
-    folder = workspace(active, state.workspace or agent.workspace)
+async def _reply(active: ActiveRun, name: str, state: AgentState, asked: AgentAsked) -> Replied:
+    agent, output = asked.agent, asked.output
+    folder = workspace(active, asked.workspace)
     port = active.agents[state.agent]
     model = model_for(active, agent, name)
     is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
@@ -100,8 +94,8 @@ async def _reply(
         role="author",
         messages=conversation(agent.system_prompt, told, prompt),
         prompt=prompt,
-        names=_names(active, agent),
-        schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
+        names=_names(active, asked),
+        schema=asked.schema,
         model=model,
         folder=folder,
         session=told[-1].reply.session if told else None,
@@ -131,7 +125,7 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     feedback = run.feedback_for(name)
     entered = program.graph.by_id.get(run.entered_by or "")
     # A kept session knows its own last version, but not what a person has made of it.
-    is_known = kept and not _is_edited(active, name, state)
+    is_known = kept and not _is_edited(active, name)
     if kept and feedback and entered is not None and entered.back:
         before = "" if is_known else _printed_previous(active)
         return "\n\n".join(part for part in (before, feedback) if part)
@@ -161,17 +155,14 @@ def _printed_previous(active: ActiveRun) -> str:
     return or_empty(printed) if is_there else printed
 
 
-def _is_edited(active: ActiveRun, name: str, state: AgentState) -> bool:
-    artifact = active.state.artifacts.get(output_of(state, name).name)
+def _is_edited(active: ActiveRun, name: str) -> bool:
+    artifact = active.state.artifacts.get(active.program.agents_asked[name].output.name)
     return artifact is not None and artifact.edited
 
 
-def _names(active: ActiveRun, agent: Agent) -> dict[str, object]:
-    """What the templates of an agent see."""
+def _names(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
+    """What the templates of an agent see; what goes on with a conversation sees its id alone."""
     names: dict[str, object] = {}
-    for path, text in agent.templates:
-        template = active.program.template(text)
-        # What goes on with a conversation sees its id alone.
-        if template.names and path[0] != "resume":
-            names |= template_names(active.program, active.state, template)
+    for template in asked.templates:
+        names |= template_names(active.program, active.state, template)
     return names

@@ -18,7 +18,7 @@ from loopkit.engine.identity import OF_ARTIFACT, finding_id
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, attempt_of
 from loopkit.language import ValidateState
-from loopkit.machine.program import RulesAsked
+from loopkit.machine.asked import RulesAsked
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from loopkit.engine.findings import Answer, ErrorClass, Finding, Verdict, with_findings
 from loopkit.engine.findings import verdict_of as verdict_of_findings
+from loopkit.engine.records import Value
 from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
 from loopkit.language.severities import Severities
@@ -15,8 +15,7 @@ WORST_CLASS: tuple[ErrorClass, ...] = ("fatal", "content", "transient")
 MISSING = ("error", "unparsed")
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Value, frozen=True):
     """Everything that was answered about one attempt."""
 
     fixed: tuple[Answer, ...]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from loopkit.engine.events import Artifact
+from loopkit.engine.records import Value
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
 from loopkit.text import composed
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Value, frozen=True):
     """What an attempt brought."""
 
     digest: str

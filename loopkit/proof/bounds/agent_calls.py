@@ -8,8 +8,8 @@ from typing import Literal
 
 from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.facts import VERDICT
+from loopkit.machine.asked import validators_of
 from loopkit.machine.graph import EdgeEvent
-from loopkit.machine.program import validators_of
 from loopkit.proof.outcomes import Analysis, Panel, Row
 from loopkit.proof.outcomes.faults import is_given_up
 from loopkit.proof.outcomes.severity import levels_at, may_block

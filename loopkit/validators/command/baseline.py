@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from loopkit.engine.identity import Defect, finding_ids
 from loopkit.language import CommandRule
@@ -38,7 +37,7 @@ def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> 
 
 def _as_known(fault: Fault, advisory: str) -> Fault:
     message = f"{fault.message} (was there before)"
-    return replace(fault, message=message, severity=advisory, is_known=True)
+    return fault.replace(message=message, severity=advisory, is_known=True)
 
 
 def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:

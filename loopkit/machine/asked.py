@@ -1,0 +1,98 @@
+"""Who is asked in a state, and all of it that stays the same while the machine lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.language import (
+    Agent,
+    AgentState,
+    FixedRule,
+    JudgeRule,
+    Machine,
+    Output,
+    Rule,
+    ValidateState,
+    Workspace,
+    rules_of,
+)
+from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.severities import Severities
+from loopkit.language.template import Template, parse
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAsked:
+    """The agent of a state, and the artifact that it writes there."""
+
+    agent: Agent
+    output: Output
+    workspace: Workspace | None
+    """The folder in which it works there, where that is not the machine's."""
+    datatype: DataType | None
+    """The type of its data; none for texts."""
+    schema: Mapping[str, Any] | None
+    """The same as the JSON Schema that it is sent."""
+    templates: tuple[Template, ...]
+    """What is filled in with names of the run for each call, but for how a program is resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAsked:
+    """The rules by which a validate state judges."""
+
+    state: ValidateState
+    fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
+    """Those of each validator that need no model, where it has some."""
+    judges: tuple[tuple[str, int, JudgeRule], ...]
+    """Each judge: its validator, its place among the rules of that, and its rule."""
+    levels: Severities
+    """The levels of findings, and from which on they block there."""
+    are_guarded: bool
+    """Whether some are asked under a guard only."""
+    starting: frozenset[str]
+    """The validators with rules that start programs."""
+
+
+def agent_asked(machine: Machine, name: str, state: AgentState) -> AgentAsked:
+    agent = machine.agents[state.agent]
+    datatype = machine.data_type(name)
+    written = [parse(text) for path, text in agent.templates if path[0] != "resume"]
+    return AgentAsked(
+        agent=agent,
+        output=state.output_at(name),
+        workspace=state.workspace or agent.workspace,
+        datatype=datatype,
+        schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
+        templates=tuple(template for template in written if template.names),
+    )
+
+
+def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
+    asked = validators_of(machine, state).items()
+    fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked}
+    return RulesAsked(
+        state=state,
+        fixed=tuple((name, rules) for name, rules in fixed.items() if rules),
+        judges=tuple(
+            (name, index, rule)
+            for name, rules in asked
+            for index, rule in enumerate(rules)
+            if isinstance(rule, JudgeRule)
+        ),
+        levels=machine.levels.counted_from(state.block),
+        are_guarded=any(rule.guard for _, rules in asked for rule in rules),
+        starting=frozenset(n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)),
+    )
+
+
+def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
+    """The validators that a state asks, in order, by name; inline rules by their position."""
+    return {
+        item if isinstance(item, str) else f"by[{index}]": rules_of(
+            machine.validators[item] if isinstance(item, str) else item
+        )
+        for index, item in enumerate(state.by)
+    }
