@@ -19,8 +19,8 @@ MEANINGS = {
 def check_baselines(subject: Subject) -> Iterator[Problem]:
     """The templates of rules with `baseline`, and the workspaces in which they run."""
     places: dict[DocPath, str] = {}
-    for placed in subject.rules:
-        if isinstance(placed.rule, CommandRule) and placed.rule.baseline:
+    for placed in subject.rules_of(CommandRule):
+        if placed.rule.baseline:
             places.update(((*placed.path, *at), text) for at, text in placed.rule.templates)
             for name in placed.judged_at:
                 places.update(workspace_of(subject, name))

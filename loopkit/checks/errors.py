@@ -14,11 +14,5 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
     for name, state in subject.machine.states_of(WorkingState).items():
         if state.on_error is not None and not state.faults:
             path = ("states", name, "on_error")
-            yield subject.source.problem(
-                path,
-                "no-effect",
-                f"{state.doing} cannot fail, so this edge is never taken",
-                help="delete it",
-                severity="warning",
-                key=True,
-            )
+            message = f"{state.doing} cannot fail, so this edge is never taken"
+            yield subject.no_effect(path, message)

@@ -74,5 +74,5 @@ def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StateP
         subject.graph,
         edge.target,
         lambda name: name == edge.source,
-        lambda way: state_paths.is_forward(way) and way.target != author,
+        lambda way: way.forward and way.target != author,
     )

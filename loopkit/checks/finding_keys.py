@@ -57,7 +57,7 @@ def _has_key(subject: Subject, written: str) -> bool:
     return "key" in pattern.groupindex
 
 
-def _needed(subject: Subject, name: str, placed: PlacedRule) -> str:
+def _needed(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
     """What a state needs a key of this rule's findings for; empty where it needs none."""
     state = subject.judges[name]
     if state.merge is not None and isinstance(placed.rule, JudgeRule):

@@ -33,7 +33,7 @@ def check_named(subject: Subject) -> Iterator[Problem]:
     """The guards under `guards:` by themselves: their words, and that they go in no circle."""
     for name, parsed in subject.guards.named.items():
         if isinstance(parsed, GuardProblem) and not _told_elsewhere(subject, name):
-            yield _placed(subject, ("guards", name), parsed)
+            yield place_fault(subject, ("guards", name), parsed)
 
 
 def _told_elsewhere(subject: Subject, name: str) -> bool:
@@ -51,7 +51,7 @@ def check_guards(subject: Subject) -> Iterator[Problem]:
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
-            yield _placed(subject, use.path, fault)
+            yield place_fault(subject, use.path, fault)
         elif whole := subject.guards.whole(use.text):
             yield from _mistyped(subject, use, check(whole, use.types))
 
@@ -80,10 +80,10 @@ def _mistyped(subject: Subject, use: Use, faults: list[GuardProblem]) -> Iterato
         for fault in check(guard, types):
             if (fault.code, fault.message) in told:
                 found = True
-                problem = _placed(subject, path, _with_remedy(subject, use, guard, fault))
-                yield problem if path == use.path else _used_at(subject, problem, use)
+                problem = place_fault(subject, path, _with_remedy(subject, use, guard, fault))
+                yield problem if path == use.path else subject.used_at(problem, use.path)
     if not found:
-        yield from (_placed(subject, use.path, fault) for fault in faults)
+        yield from (place_fault(subject, use.path, fault) for fault in faults)
 
 
 def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
@@ -105,12 +105,8 @@ def _with_remedy(subject: Subject, use: Use, guard: Guard, fault: GuardProblem) 
     return replace(fault, help=remedy) if remedy else fault
 
 
-def _used_at(subject: Subject, problem: Problem, use: Use) -> Problem:
-    place = subject.source.document.span(use.path)
-    return replace(problem, also=(*problem.also, ("used here", place)))
-
-
-def _placed(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:
+def place_fault(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:
+    """The fault of a guard, or of another text in its language, that is written at a path."""
     return subject.source.problem_inside(
         path,
         fault.code,

@@ -31,8 +31,8 @@ MOST_SHOWN = 12
 
 def check_lookups(subject: Subject) -> Iterator[Problem]:
     """The files, inputs and artifacts of `lookup:` rules, at each state that judges by them."""
-    for placed in subject.rules:
-        if not isinstance(placed.rule, LookupRule) or not _has_paths(placed.rule.lookup):
+    for placed in subject.rules_of(LookupRule):
+        if not _has_paths(placed.rule.lookup):
             continue
         lookup, path = placed.rule.lookup, (*placed.path, "lookup")
         if isinstance(lookup.in_, DataFile):

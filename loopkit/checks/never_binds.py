@@ -131,8 +131,7 @@ def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     limits = subject.machine.limits
     if limits.tool_calls is not None:
         yield ("limits", "tool_calls"), "this version has no tools that an agent could call"
-    judges = any(isinstance(placed.rule, JudgeRule) for placed in subject.rules)
-    if not judges and not subject.machine.authoring:
+    if not any(subject.rules_of(JudgeRule)) and not subject.machine.authoring:
         for name in OF_CALLS:
             if getattr(limits, name) is not None:
                 yield ("limits", name), "no state asks an agent or a judge"

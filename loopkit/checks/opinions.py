@@ -13,16 +13,13 @@ from loopkit.proof.outcomes.severity import levels_at, may_block
 
 def check_opinions(subject: Subject) -> Iterator[Problem]:
     """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule):
-            for key, message in _idle(subject, placed, placed.rule):
-                path = (*placed.path, key)
-                yield subject.source.problem(
-                    path, "no-effect", message, help="delete it", key=True, severity="warning"
-                )
+    for placed in subject.rules_of(JudgeRule):
+        for key, message in _idle(subject, placed):
+            yield subject.no_effect((*placed.path, key), message)
 
 
-def _idle(subject: Subject, placed: PlacedRule, rule: JudgeRule) -> Iterator[tuple[str, str]]:
+def _idle(subject: Subject, placed: PlacedRule[JudgeRule]) -> Iterator[tuple[str, str]]:
+    rule = placed.rule
     never_fails = bool(placed.judged_at) and not _may_fail(subject, placed)
     if rule.confirm is not None and never_fails:
         yield "confirm", "this judge never fails: with its `severity` it only advises"
@@ -32,6 +29,6 @@ def _idle(subject: Subject, placed: PlacedRule, rule: JudgeRule) -> Iterator[tup
         yield "combine", "there is one sample, so there is nothing to combine"
 
 
-def _may_fail(subject: Subject, placed: PlacedRule) -> bool:
+def _may_fail(subject: Subject, placed: PlacedRule[JudgeRule]) -> bool:
     levels = (levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at)
     return any(may_block(placed.rule, at) for at in levels)

@@ -22,7 +22,4 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
         for key, instead in OF_TEXTS.items():
             if getattr(output, key):
                 message = f"the answer of `{state.asks}` is data, by its `schema`: {instead}"
-                path = ("states", name, "output", key)
-                yield subject.source.problem(
-                    path, "no-effect", message, help="delete it", severity="warning", key=True
-                )
+                yield subject.no_effect(("states", name, "output", key), message)

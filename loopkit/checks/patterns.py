@@ -67,9 +67,8 @@ def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
     for name, agent in subject.machine.agents.items():
         yield ("agents", name), agent.error_rules
-    for placed in subject.rules:
-        if isinstance(placed.rule, CommandRule):
-            yield placed.path, placed.rule.errors
+    for placed in subject.rules_of(CommandRule):
+        yield placed.path, placed.rule.errors
 
 
 def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
@@ -97,11 +96,10 @@ def _misspelt(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem
 
 def check_counts(subject: Subject) -> Iterator[Problem]:
     """A range of counts has room for at least one."""
-    for placed in subject.rules:
-        if isinstance(placed.rule, MatchesRule):
-            least, most = placed.rule.count.min, placed.rule.count.max
-            if most is not None and least > most:
-                message = f"no count is at least {least} and at most {most}"
-                remedy = "swap them" if most else "what must not match is written `not_matches:`"
-                path = (*placed.path, "count")
-                yield subject.source.problem(path, "empty-range", message, help=remedy)
+    for placed in subject.rules_of(MatchesRule):
+        least, most = placed.rule.count.min, placed.rule.count.max
+        if most is not None and least > most:
+            message = f"no count is at least {least} and at most {most}"
+            remedy = "swap them" if most else "what must not match is written `not_matches:`"
+            path = (*placed.path, "count")
+            yield subject.source.problem(path, "empty-range", message, help=remedy)

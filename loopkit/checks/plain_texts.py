@@ -35,7 +35,6 @@ def check_plain_texts(subject: Subject) -> Iterator[Problem]:
 def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, agent in subject.machine.agents.items():
         yield from ((("agents", name, *at), text) for at, text in agent.plain_texts)
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule):
-            for index, criterion in enumerate(placed.rule.rubric):
-                yield (*placed.path, "rubric", index), criterion
+    for placed in subject.rules_of(JudgeRule):
+        for index, criterion in enumerate(placed.rule.rubric):
+            yield (*placed.path, "rubric", index), criterion

@@ -25,13 +25,12 @@ MEANINGS = {
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
     """The entry point of each `python:` rule, or its module and the function in that."""
-    for placed in subject.rules:
-        if isinstance(placed.rule, PythonRule):
-            path = (*placed.path, "python")
-            if placed.rule.is_entry_point:
-                yield from _unoffered(subject, path, placed.rule.python)
-            else:
-                yield from _unfound(subject, path, placed.rule)
+    for placed in subject.rules_of(PythonRule):
+        path = (*placed.path, "python")
+        if placed.rule.is_entry_point:
+            yield from _unoffered(subject, path, placed.rule.python)
+        else:
+            yield from _unfound(subject, path, placed.rule)
 
 
 def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:

@@ -27,9 +27,8 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
     """The agents of states and of judges."""
     for name, agent in subject.machine.authoring.items():
         yield from _agent(subject, agent, ("states", name, "agent"))
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule):
-            yield from _agent(subject, placed.rule.judge, (*placed.path, "judge"))
+    for placed in subject.rules_of(JudgeRule):
+        yield from _agent(subject, placed.rule.judge, (*placed.path, "judge"))
 
 
 def check_validators(subject: Subject) -> Iterator[Problem]:
@@ -42,9 +41,7 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
                 yield _unknown(subject, path, "validator", name, subject.machine.validators)
             elif name in names and judging.by.index(name) < index:
                 message = f"`{name}` is asked already"
-                yield subject.source.problem(
-                    path, "no-effect", message, help="delete it", severity="warning"
-                )
+                yield subject.no_effect(path, message)
 
 
 def check_budgets(subject: Subject) -> Iterator[Problem]:
@@ -80,9 +77,7 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
             yield subject.source.problem(path, "unknown-target", message, help=remedy)
         elif final.of is not None and final.pick != "best":
             message = "`of` says whose reports tell which was best, but the last one is picked"
-            yield subject.source.problem(
-                path, "no-effect", message, help="add `pick: best`", severity="warning", key=True
-            )
+            yield subject.no_effect(path, message, "add `pick: best`")
 
 
 def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | ErrorEdge]]:

@@ -50,8 +50,8 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
 
 def mapped_judges(subject: Subject) -> Iterator[Mapped]:
     """Every judge whose report is mapped."""
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule) and placed.rule.map is not None:
+    for placed in subject.rules_of(JudgeRule):
+        if placed.rule.map is not None:
             yield Mapped((*placed.path, "map"), placed.rule, placed.rule.map)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from loopkit.checks.guards import place_fault
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.guard import GuardError, parse_path, parse_requirement
@@ -24,12 +25,4 @@ def _unreadable(
     try:
         read(text)
     except GuardError as error:
-        fault = error.problem
-        yield subject.source.problem_inside(
-            path,
-            fault.code,
-            fault.message,
-            help=fault.help,
-            column=fault.column,
-            length=fault.length,
-        )
+        yield place_fault(subject, path, error.problem)

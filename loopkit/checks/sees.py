@@ -14,12 +14,11 @@ from loopkit.machine.graph import DocPath
 
 def check_sees(subject: Subject) -> Iterator[Problem]:
     """The paths under `sees:`, at each state that asks the judge; what may be missing may be."""
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule):
-            for index, seen in enumerate(placed.rule.sees):
-                path = (*placed.path, "sees", index)
-                for state in placed.judged_at:
-                    yield from unseen(subject, path, seen, subject.judging[state])
+    for placed in subject.rules_of(JudgeRule):
+        for index, seen in enumerate(placed.rule.sees):
+            path = (*placed.path, "sees", index)
+            for state in placed.judged_at:
+                yield from unseen(subject, path, seen, subject.judging[state])
 
 
 def unseen(

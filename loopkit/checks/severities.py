@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import JudgeRule, ReportMap, ValidateState
+from loopkit.language import JudgeRule, ValidateState
 from loopkit.language.machine import NO_FINDING
 from loopkit.machine.graph import DocPath
 from loopkit.text import plural
@@ -21,8 +21,8 @@ def check_severities(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules:
         if placed.rule.severity is not None:
             yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)
-        read = getattr(placed.rule, "map", None)
-        for word, level in read.severities.items() if isinstance(read, ReportMap) else ():
+        read = placed.rule.report_map
+        for word, level in read.severities.items() if read is not None else ():
             if level != NO_FINDING:
                 yield from _level(subject, (*placed.path, "map", "severities", word), level)
     for name, state in subject.judges.items():
@@ -36,16 +36,17 @@ def check_counting(subject: Subject) -> Iterator[Problem]:
         judges = sum(isinstance(rule, JudgeRule) for rule in subject.graph.rules_at(name))
         if state.quorum is not None and state.quorum > judges:
             message = f"{plural(state.quorum, 'judge')} have to answer, and {_asked(judges)}"
-            yield _problem(subject, name, "quorum", "too-large-quorum", message, "lower it")
+            path = ("states", name, "quorum")
+            yield subject.source.problem(path, "too-large-quorum", message, help="lower it")
         if state.combine == "majority" and judges < 3:
             message = f"nobody can be outvoted: {_asked(judges)}"
-            yield _idle(subject, name, "combine", message)
+            yield subject.no_effect(("states", name, "combine"), message)
         if state.merge is not None and judges < 2:
             message = f"there is nothing to merge: {_asked(judges)}"
-            yield _idle(subject, name, "merge", message)
+            yield subject.no_effect(("states", name, "merge"), message)
         if state.settle_after is not None and not _settles(subject, state):
             message = "only the worst severity blocks here, and that blocks after any round"
-            yield _idle(subject, name, "settle_after", message)
+            yield subject.no_effect(("states", name, "settle_after"), message)
 
 
 def _settles(subject: Subject, state: ValidateState) -> bool:
@@ -63,16 +64,3 @@ def _level(subject: Subject, path: DocPath, level: str) -> Iterator[Problem]:
         remedy = did_you_mean(level, known) or f"one of {', '.join(known)}"
         message = f"there is no severity `{level}`"
         yield subject.source.problem(path, "unknown-severity", message, help=remedy)
-
-
-def _problem(
-    subject: Subject, state: str, key: str, code: str, message: str, remedy: str
-) -> Problem:
-    return subject.source.problem(("states", state, key), code, message, help=remedy)
-
-
-def _idle(subject: Subject, state: str, key: str, message: str) -> Problem:
-    path = ("states", state, key)
-    return subject.source.problem(
-        path, "no-effect", message, help="delete it", key=True, severity="warning"
-    )

@@ -43,8 +43,3 @@ def _way_to(name: str, before: Mapping[str, str | None]) -> StatePath:
     while (earlier := before[way[-1]]) is not None:
         way.append(earlier)
     return tuple(reversed(way))
-
-
-def is_forward(edge: Edge) -> bool:
-    """Whether an edge counts for the order of states: not back, and not taken at a limit."""
-    return edge.forward

@@ -1,11 +1,15 @@
-"""The subject of every check: the machine, its graph, its source, and the names known where."""
+"""The subject of every check: the machine, its graph, its source, and the names known where.
+
+`no-effect`, which several checks give, is made here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template import Shape
 from loopkit.machine.graph import DocPath, Edge, Graph
@@ -47,6 +51,17 @@ class Subject(Analysis):
         """Whether every edge leads to a state, and the run starts at one that is no end."""
         start, machine = self.machine.start, self.machine
         return not self.dangling and start in machine.states and start not in machine.finals
+
+    def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
+        """A warning at a key that does nothing where it stands."""
+        return self.source.problem(
+            path, "no-effect", message, help=remedy, severity="warning", key=True
+        )
+
+    def used_at(self, problem: Problem, path: DocPath) -> Problem:
+        """The problem of something that is written elsewhere than it is used."""
+        used_here = ("used here", self.source.document.span(path))
+        return replace(problem, also=(*problem.also, used_here))
 
 
 def target_path(edge: Edge) -> DocPath:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.language import FixedRule, JudgeRule, Workspace
+from loopkit.language import FixedRule, JudgeRule, Rule, Workspace
 from loopkit.language.template import Anything, Scalar, Shape
 from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
@@ -52,10 +52,9 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
         if state.works_outside:
             for path, text in workspace_of(subject, name):
                 yield Use(path, text, subject.entering[name], name)
-    judges = ((p.judged_at, p.rule.judge) for p in subject.rules if isinstance(p.rule, JudgeRule))
-    for judged_at, judge in judges:
-        for path, text in _workspace(subject, judge):
-            yield from (Use(path, text, subject.entering[name], name) for name in judged_at)
+    for placed in subject.rules_of(JudgeRule):
+        for path, text in _workspace(subject, placed.rule.judge):
+            yield from (Use(path, text, subject.entering[name], name) for name in placed.judged_at)
 
 
 def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
@@ -106,7 +105,7 @@ def _of_rules(subject: Subject) -> Iterator[Use]:
                 yield Use(path, text, names, state, used_at)
 
 
-def _texts_of_rule(placed: PlacedRule) -> Iterator[tuple[DocPath, str, Names]]:
+def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
     """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
     if isinstance(rule, FixedRule) and rule.message is not None:
@@ -130,7 +129,7 @@ def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[U
     for name in (name for name, asked in subject.machine.authoring.items() if asked == agent):
         names = over(OF_COMMANDS, subject.entering[name])
         yield Use(path, text, names, name, ("states", name, "agent"))
-    for placed in subject.rules:
-        if isinstance(placed.rule, JudgeRule) and placed.rule.judge == agent:
+    for placed in subject.rules_of(JudgeRule):
+        if placed.rule.judge == agent:
             # A judge's command is filled with its request alone.
             yield Use(path, text, OF_COMMANDS, None, (*placed.path, "judge"))

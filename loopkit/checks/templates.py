@@ -26,7 +26,8 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
             continue
         if use.names is not None:
             for fault in check(template, use.names):
-                yield _used_at(subject, use, _placed(subject, use, _explained(subject, use, fault)))
+                problem = _placed(subject, use, _explained(subject, use, fault))
+                yield problem if use.used_at is None else subject.used_at(problem, use.used_at)
 
 
 def _placed(subject: Subject, use: Use, error: TemplateError) -> Problem:
@@ -39,13 +40,6 @@ def _placed(subject: Subject, use: Use, error: TemplateError) -> Problem:
         column=error.column,
         length=error.length,
     )
-
-
-def _used_at(subject: Subject, use: Use, problem: Problem) -> Problem:
-    if use.used_at is None:
-        return problem
-    place = subject.source.document.span(use.used_at)
-    return replace(problem, also=(*problem.also, ("used here", place)))
 
 
 def _explained(subject: Subject, use: Use, error: TemplateError) -> TemplateError:

@@ -44,7 +44,7 @@ def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[Probl
 
 def _forward(subject: Subject, state: str) -> list[Edge]:
     ways_out = subject.graph.outgoing.get(state, ())
-    return [e for e in ways_out if state_paths.is_forward(e) and e.target in subject.machine.states]
+    return [e for e in ways_out if e.forward and e.target in subject.machine.states]
 
 
 def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
@@ -73,11 +73,10 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
 
 
 def _leads_to(subject: Subject, start: str, goal: str) -> bool:
-    return bool(
-        state_paths.shortest_path(
-            subject.graph, start, lambda name: name == goal, state_paths.is_forward
-        )
+    way = state_paths.shortest_path(
+        subject.graph, start, lambda name: name == goal, lambda edge: edge.forward
     )
+    return way is not None
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
@@ -96,9 +95,7 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
         elif not edge.resets and set(resets) <= subject.machine.states.keys():
             names = " or ".join(f"`{name}`" for name in resets)
             message = f"no other edge revises {names}, so there is nothing to reset"
-            yield subject.source.problem(
-                path, "no-effect", message, help="delete it", severity="warning", key=True
-            )
+            yield subject.no_effect(path, message)
 
 
 def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:

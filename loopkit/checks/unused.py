@@ -60,8 +60,7 @@ def _unused(
 
 
 def _agents(subject: Subject) -> set[object]:
-    rules = (placed.rule for placed in subject.rules)
-    judges = {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
+    judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     return {*subject.machine.authoring.values(), *judges}
 
 

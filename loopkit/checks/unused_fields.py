@@ -54,8 +54,7 @@ def _declared(notation: Mapping[str, Any] | None) -> list[str]:
 
 def _authors(subject: Subject) -> list[str]:
     """The agents that write and do not judge, whose reports would be read whole."""
-    rules = (placed.rule for placed in subject.rules)
-    judging = {rule.judge for rule in rules if isinstance(rule, JudgeRule)}
+    judging = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     asked = dict.fromkeys(subject.machine.authoring.values())
     return [name for name in asked if name in subject.machine.agents and name not in judging]
 

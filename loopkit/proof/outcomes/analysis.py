@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.guard import GuardType
+from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.graph import DocPath, Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.guard_texts import GuardTexts
 
+Kind = TypeVar("Kind", bound=RuleBase)
+
 
 @dataclass(frozen=True, slots=True)
-class PlacedRule:
+class PlacedRule(Generic[Kind]):
     """One rule of a validator, where it stands and which states judge by it."""
 
     path: DocPath
-    rule: Rule
+    rule: Kind
     judged_at: tuple[str, ...]
 
 
@@ -47,9 +51,15 @@ class Analysis:
         return self.graph.judges
 
     @cached_property
-    def rules(self) -> tuple[PlacedRule, ...]:
+    def rules(self) -> tuple[PlacedRule[Rule], ...]:
         """Every rule of the machine: those under `validators:`, then those written inline."""
         return tuple(_rules(self.machine, self.judges))
+
+    def rules_of(self, noun: type[Kind]) -> Iterator[PlacedRule[Kind]]:
+        """Those of one kind."""
+        for placed in self.rules:
+            if isinstance(placed.rule, noun):
+                yield PlacedRule(placed.path, placed.rule, placed.judged_at)
 
     @cached_property
     def rules_at(self) -> Mapping[str, tuple[Rule, ...]]:
@@ -71,7 +81,7 @@ class Analysis:
         return {name: self.scope.guard_names(name) for name in self.machine.states}
 
 
-def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[PlacedRule]:
+def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[PlacedRule[Rule]]:
     by: dict[str, dict[str, None]] = {name: {} for name in machine.validators}
     for name, state in judges.items():
         for item in state.by:
