@@ -17,13 +17,13 @@ from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, Bounds, explore
 from loopkit.testing.playbill import Playbill
+from loopkit.testing.played_parts import PlayedParts
 from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.lines import MOST_USD, Draw, Lines
 from loopkit.testing.properties.playing import Performance, Theatre
 from loopkit.testing.properties.resumed import ends_the_same
-from loopkit.testing.properties.said import Said
 from loopkit.testing.properties.values import value_of
 from loopkit.testing.properties.within import (
     Broken,
@@ -112,7 +112,7 @@ class Behaviour:
         Nothing real is asked, and pauses pass at once.
         """
         stage = self._stage
-        company = Company(stage.lines, self._draw, Said())
+        company = Company(stage.lines, self._draw, PlayedParts())
         whole = self._played(company, Cut())
         said = deepcopy(company.said)
         self._refuse(self._of_one(whole), said)
@@ -156,7 +156,7 @@ class Behaviour:
         filled, _ = conform(dict(self._inputs), parse_record(self._stage.loaded.machine.input))
         return filled if isinstance(filled, dict) else {}
 
-    def _refuse(self, broken: Iterator[Broken], said: Said) -> None:
+    def _refuse(self, broken: Iterator[Broken], said: PlayedParts) -> None:
         for name, what in broken:
             file = self._stage.loaded.source.document.file
             raise BrokenProperty(
@@ -164,9 +164,9 @@ class Behaviour:
                 f"has to come of it:\n\n{self._case(said)}"
             )
 
-    def _case(self, said: Said) -> str:
+    def _case(self, said: PlayedParts) -> str:
         given = {"input": dict(self._inputs)} if self._inputs else {}
-        case = {**given, **said.parts(self._stage.bill)}
+        case = {**given, **said.written(self._stage.bill)}
         return f"{to_yaml({'made up': case}, 2)}    expect:\n"
 
 

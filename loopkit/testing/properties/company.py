@@ -15,9 +15,9 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
 from loopkit.scenario import Played, PlayedAnswer, PlayedCommand, call_at
+from loopkit.testing.played_parts import Call, PlayedParts
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.lines import Draw, Lines
-from loopkit.testing.properties.said import Call, Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Company:
 
     lines: Lines
     draw: Draw
-    said: Said
+    said: PlayedParts
     answers: dict[tuple[str, int], Call | None] = field(default_factory=dict)
     """By state and visit, from 0."""
 

@@ -24,9 +24,9 @@ from loopkit.language.datatypes import parse_fields, parse_record
 from loopkit.language.severities import Severities
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
+from loopkit.testing.played_parts import Call
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.reports import Found, report
-from loopkit.testing.properties.said import Call
 from loopkit.testing.properties.texts import Texts, named_in
 from loopkit.testing.properties.values import TEXT, value_of
 from loopkit.validators.judges.forms import report_form_of

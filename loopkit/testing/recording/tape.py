@@ -30,11 +30,10 @@ from loopkit.language import (
     JudgeRule,
 )
 from loopkit.machine.program import Program
+from loopkit.testing.played_parts import Call
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
 from loopkit.validators.judges.known_findings import KNOWN
-
-Call = dict[str, Any]
 
 
 @dataclass

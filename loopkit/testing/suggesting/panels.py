@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from loopkit.language import CommandRule, JudgeRule, Rule
 from loopkit.machine.program import Program
 from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
+from loopkit.testing.played_parts import Call
 from loopkit.testing.suggesting.causes import asked_rules, cause_of_report
 from loopkit.testing.suggesting.ways import Step
 from loopkit.testing.suggesting.wording import (
@@ -22,15 +22,18 @@ from loopkit.testing.suggesting.wording import (
 )
 from loopkit.validators.judges.forms import report_form_of
 
-Call = dict[str, Any]
-LOST: Mapping[str, Call] = {
+AGENT_FAULTS: Mapping[str, Call] = {
     "transient": {"fault": "rate_limit"},
-    "content": {"reply": "I have nothing to say."},
+    "content": {"fault": "cut_off"},
     "fatal": {"fault": "authentication"},
+}
+COMMAND_FAULTS: Mapping[str, Call] = {
+    "transient": {"fault": "timeout"},
+    "fatal": {"fault": "not_found"},
 }
 PASS: Call = {"data": {"verdict": "pass", "findings": []}}
 """The one report in our form that accepts."""
-ENDS: Mapping[str, Call] = {"transient": {"fault": "timeout"}, "fatal": {"fault": "not_found"}}
+NO_REPORT: Call = {"reply": "I have nothing to say."}
 
 
 class Panel:
@@ -116,7 +119,7 @@ class Panel:
         is_meant, event = self._is_meant(place, "command"), self._step.move.event
         verdict = (self.cause.verdict or "incomplete") if is_meant else "pass"
         if verdict == "incomplete":
-            lost = ENDS.get(event, ENDS["fatal"])
+            lost = COMMAND_FAULTS.get(event, COMMAND_FAULTS["fatal"])
             tries = rule.retry.attempts if event == "transient" else 1
             return {**lost, "earlier": [lost] * (tries - 1)} if tries > 1 else lost
         code = rule.fail_codes[0] if verdict == "fail" and rule.fail_codes else 0
@@ -173,9 +176,10 @@ class Panel:
     def _lost(self, rule: JudgeRule) -> list[Call]:
         event = self._step.move.event
         if event == "content":
-            return [LOST[event]] * (1 + rule.reask)
-        attempts = self._program.machine.agents[rule.judge].retry.attempts
-        return [LOST["transient"]] * attempts if event == "transient" else [LOST["fatal"]]
+            return [NO_REPORT] * (1 + rule.reask)
+        if event != "transient":
+            return [AGENT_FAULTS["fatal"]]
+        return [AGENT_FAULTS[event]] * self._program.machine.agents[rule.judge].retry.attempts
 
     def _is_meant(self, place: str, by: str) -> bool:
         return self.cause.by == by and self.cause.place in ("", place)

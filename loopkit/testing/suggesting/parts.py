@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,9 +20,10 @@ from loopkit.machine.program import Program
 from loopkit.proof.outcomes import OTHER_TEXT, Row
 from loopkit.scenario import SUSPENDED
 from loopkit.testing.playbill import Playbill
+from loopkit.testing.played_parts import Call, PlayedParts
 from loopkit.testing.suggesting.causes import plainest
 from loopkit.testing.suggesting.inputs import Inputs
-from loopkit.testing.suggesting.panels import Panel, baselines
+from loopkit.testing.suggesting.panels import AGENT_FAULTS, COMMAND_FAULTS, Panel, baselines
 from loopkit.testing.suggesting.ways import Step, Way
 from loopkit.testing.suggesting.wording import (
     facts_in_words,
@@ -31,17 +32,6 @@ from loopkit.testing.suggesting.wording import (
     schema_in_words,
     todo,
 )
-
-Call = dict[str, Any]
-FAULTS: Mapping[str, Call] = {
-    "transient": {"fault": "rate_limit"},
-    "content": {"fault": "cut_off"},
-    "fatal": {"fault": "authentication"},
-}
-COMMAND_FAULTS: Mapping[str, Call] = {
-    "transient": {"fault": "timeout"},
-    "fatal": {"fault": "not_found"},
-}
 
 
 class Parts:
@@ -52,13 +42,12 @@ class Parts:
         self._inputs, self._way = inputs, way
         self._program: Program = inputs.program
         self._visits: Counter[str] = Counter()
-        self._replies: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        self._commands: dict[str, dict[int, Call]] = defaultdict(dict)
-        self._answers: dict[str, list[Any]] = defaultdict(list)
+        self._played = PlayedParts()
+        self._asked: Counter[tuple[str, str]] = Counter()
         self._judged: dict[str, list[str]] = {}
         self._limits: dict[str, Any] = {}
         for place, result in baselines(self._program):
-            self._commands[place][0] = result
+            self._result(place, 0, result)
         self._panels = dict(self._judging())
         self._causes = [
             self._panels[index].cause if index in self._panels else plainest(step)
@@ -76,17 +65,10 @@ class Parts:
         parts = {
             "input": self._inputs.written(self._way.inputs, self._judged),
             "limits": self._limits,
-            "agents": {agent: self._role(agent) for agent in self._replies},
-            "commands": {place: _filled(each) for place, each in self._commands.items()},
-            "answers": dict(self._answers),
+            **self._played.written(Playbill(self._program.graph)),
         }
         kept = {key: value for key, value in parts.items() if value}
         return {**kept, "expect": {**ended, "path": self._way.path}}
-
-    def _role(self, agent: str) -> Any:
-        places = self._replies[agent]
-        bill = Playbill(self._program.graph)
-        return dict(places) if len(bill.places(agent)) > 1 else next(iter(places.values()))
 
     # -- what has to come of it ------------------------------------------------------------
 
@@ -126,12 +108,12 @@ class Parts:
         name, cause = step.source, self._causes[index]
         match self._program.machine.states[name]:
             case AgentState() as state:
-                calls = self._of_agent(index, step, state)
-                self._replies[state.agent][name].append(calls[0] if len(calls) == 1 else calls)
+                self._replied(state.agent, name, self._of_agent(index, step, state))
             case CommandState() as state:
                 self._of_command(index, step, state)
             case HumanState() as state:
-                self._answers[name].append(self._answer(step, state, cause.row))
+                answers = self._played.answers.setdefault(name, [])
+                answers.append(self._answer(step, state, cause.row))
             case RenderState() as state:
                 self._of_template(index, state)
             case ValidateState():
@@ -145,12 +127,14 @@ class Parts:
             return [self._refused()]
         if event == "transient":
             tries = self._program.machine.agents[state.agent].retry.attempts
-            return [FAULTS[event]] * tries
+            return [AGENT_FAULTS[event]] * tries
         is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
         if event == "content" or is_faulty:
             file = state.output_at(step.source).file
-            return [FAULTS["content"] if file is None else {"reply": f"Nothing is in {file}."}]
-        return [FAULTS[event]] if event != "done" else [self._authored(index, step, state)]
+            return [
+                AGENT_FAULTS["content"] if file is None else {"reply": f"Nothing is in {file}."}
+            ]
+        return [AGENT_FAULTS[event]] if event != "done" else [self._authored(index, step, state)]
 
     def _authored(self, index: int, step: Step, state: AgentState) -> Call:
         schema = self._program.machine.agents[state.agent].schema_
@@ -158,7 +142,7 @@ class Parts:
         return todo(self._head(step, state, form), self._wanted(index, schema))
 
     def _of_command(self, index: int, step: Step, state: CommandState) -> None:
-        event, results = step.move.event, self._commands[step.source]
+        event = step.move.event
         if event == "limit":
             self._limits = {"time": "0s"}
             return
@@ -171,7 +155,7 @@ class Parts:
             wanted = list(self._wanted(index, None))
             if wanted or state.output_at(step.source).file is not None:
                 ended = todo(self._head(step, state, "stdout"), wanted, **ended)
-        results[len(results)] = ended
+        self._result(step.source, len(self._played.results.get(step.source, ())), ended)
 
     def _of_template(self, index: int, state: RenderState) -> None:
         name = self._read_by(state)
@@ -183,9 +167,16 @@ class Parts:
     def _of_panel(self, step: Step, panel: Panel) -> None:
         for place, result in panel.results():
             index = self._visits[step.source] - 1 + panel.has_baseline(place)
-            self._commands[place][index] = result
+            self._result(place, index, result)
         for agent, place, calls in panel.replies(self._refused):
-            self._replies[agent][place].append(calls[0] if len(calls) == 1 else calls)
+            self._replied(agent, place, calls)
+
+    def _result(self, place: str, index: int, result: Call) -> None:
+        self._played.results.setdefault(place, {})[index] = result
+
+    def _replied(self, agent: str, place: str, calls: list[Call]) -> None:
+        self._played.replies[agent, place, self._asked[agent, place]] = calls
+        self._asked[agent, place] += 1
 
     def _refused(self) -> Call:
         """A call that can take more than one of the limits leaves."""
@@ -193,8 +184,7 @@ class Parts:
         for name in ("cost_usd", "tokens"):
             if limits.get(name) is not None:
                 return {"reserved": {name: limits[name] + 1}}
-        calls = (c for each in self._replies.values() for some in each.values() for c in some)
-        made = [call for some in calls for call in (some if isinstance(some, list) else [some])]
+        made = [call for calls in self._played.replies.values() for call in calls]
         self._limits = {"agent_calls": sum("reserved" not in call for call in made)}
         return {"reserved": {}}
 
@@ -237,7 +227,7 @@ class Parts:
             yield from panel.facts
         yield from rules_in_words(f"keep these rules of `{panel.name}`", panel.kept, patterns)
 
-    def _answer(self, step: Step, state: HumanState, row: Row) -> Any:
+    def _answer(self, step: Step, state: HumanState, row: Row) -> Call:
         choice = str(row.get("choice", state.choices[0]))
         fields = parse_record(state.form).fields or {}
         form = {n: v for n, v in row.items() if n in fields and v != OTHER_TEXT and v is not None}
@@ -247,16 +237,9 @@ class Parts:
         if step.move.edge is not None and self._takes_comment(step):
             lines.append("`comment:`, which the feedback passes on")
         said = {"choice": choice, **({"form": form} if form else {})}
-        if lines:
-            return todo("Add to it", lines, **said)
-        return said if form else choice
+        return todo("Add to it", lines, **said) if lines else said
 
     def _takes_comment(self, step: Step) -> bool:
         edge = step.move.edge
         template = edge and self._program.template(self._program.feedback_of(edge))
         return bool(edge and edge.back and template and "comment" in template.names)
-
-
-def _filled(results: Mapping[int, Call]) -> list[Call]:
-    """The results in order, with plain successes where none is asked for."""
-    return [results.get(index, {}) for index in range(max(results, default=-1) + 1)]

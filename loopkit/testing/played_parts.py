@@ -1,4 +1,4 @@
-"""A record of all answers of a play, and the case that gives them again."""
+"""The played parts of a case: what agents, commands and people say in it, as a file has them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Call = dict[str, Any]
 
 
 @dataclass
-class Said:
-    """Everything that agents, commands and people said, in order."""
+class PlayedParts:
+    """Everything that agents, commands and people say, in order."""
 
     replies: dict[tuple[str, str, int], list[Call]] = field(default_factory=dict)
     """By agent, place and how often it was asked there before: its calls."""
@@ -23,7 +23,7 @@ class Said:
     answers: dict[str, list[Call]] = field(default_factory=dict)
     """By the state that asks."""
 
-    def parts(self, bill: Playbill) -> dict[str, Any]:
+    def written(self, bill: Playbill) -> dict[str, Any]:
         """The `agents`, `commands` and `answers` of a case; what is empty is left out."""
         parts = {
             "agents": {agent: self._role(agent, bill) for agent in self._agents()},
