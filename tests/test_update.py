@@ -354,3 +354,43 @@ def test_a_text_reads_back_as_it_was_put_there_whatever_quotes_it_had(
     assert changed["last"] == 2
     # Line breaks at the end of an expected text do not count, so a block keeps its own.
     assert str(changed["key"]).rstrip("\n") == value.rstrip("\n")
+
+
+PANEL = """
+loopkit: 1
+agents: {writer: {model: some/model}, one: {model: some/one}, two: {model: some/two}}
+validators:
+  safe: {judge: one, rubric: [It is safe.]}
+  fast: {judge: two, rubric: [It is fast.]}
+states:
+  draft: {agent: writer, prompt: Write., output: plan, next: check}
+  check: {validate: plan, by: [safe, fast], merge: key, next: done}
+  done: {final: success, result: plan}
+"""
+MERGED = """
+scenario: 1
+machine: panel.yaml
+cases:
+  both say it:
+    agents:
+      writer: [a plan]
+      one: [FOUND]
+      two: [FOUND]
+    expect:
+      outcome: done
+      path: [draft, check, done]
+      findings: [{validator: fast, message: the loop is slowest}]
+""".replace(
+    "FOUND",
+    "{data: {verdict: fail, findings: [{key: loop, severity: error, message: the loop is slow}]}}",
+)
+
+
+def test_a_finding_that_several_named_is_found_again_by_each_of_them(
+    project: Desk, loopkit: Shell
+) -> None:
+    project.write("panel.yaml", PANEL)
+    project.write("b.scenario.yaml", MERGED)
+    assert loopkit("test", "--update", "b.scenario.yaml").exit_code == 0
+    written = (project.folder / "b.scenario.yaml").read_text()
+    assert written == MERGED.replace("the loop is slowest", "the loop is slow")

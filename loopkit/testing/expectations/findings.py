@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.engine.findings import Finding
 from loopkit.scenario import Expect, ExpectedFinding
+from loopkit.testing.expectations.matching import is_like, matching_reports
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Judged, Trace
 from loopkit.text import one_line, plural
@@ -14,7 +15,7 @@ from loopkit.text import one_line, plural
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
     """Each kind of finding that is expected, as often as it is expected."""
     for index, wanted in enumerate(expect.findings or ()):
-        reports = [judged for judged in run.judged if _is_meant(judged, wanted)]
+        reports = matching_reports(run, wanted)
         found = [f for judged in reports for f in judged.report.findings if _fits(f, wanted)]
         is_right = bool(found) if wanted.count is None else len(found) == wanted.count
         if not reports:
@@ -23,16 +24,8 @@ def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss(("findings", index), _told(wanted, len(found)), _listed(reports))
 
 
-def _is_meant(judged: Judged, wanted: ExpectedFinding) -> bool:
-    is_state = wanted.state is None or judged.state == wanted.state
-    return is_state and (wanted.attempt is None or judged.attempt == wanted.attempt)
-
-
 def _fits(finding: Finding, wanted: ExpectedFinding) -> bool:
-    exact = ("code", "severity", "status")
-    same = all(getattr(wanted, key) in (None, getattr(finding, key)) for key in exact)
-    same = same and wanted.validator in (None, *finding.named_by)
-    return same and (wanted.message is None or wanted.message.rstrip("\n") in finding.message)
+    return is_like(finding, wanted) and (wanted.message or "").rstrip("\n") in finding.message
 
 
 def _unjudged(run: Trace, wanted: ExpectedFinding) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from loopkit.language.load import DocPath
 from loopkit.scenario import Expect, ExpectedArtifact, ExpectedFeedback, ExpectedPrompt
+from loopkit.testing.expectations.matching import (
+    as_json,
+    as_text,
+    matching_feedback,
+    matching_prompts,
+)
 from loopkit.testing.expectations.miss import Miss
-from loopkit.testing.trace import Asked, FeedbackGiven, Trace
+from loopkit.testing.trace import Trace
 from loopkit.text import composed, one_line
 
 SHOWN_LINES = 30
@@ -22,7 +26,7 @@ def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
     """What states were told that had to work again."""
     for index, wanted in enumerate(expect.feedback or ()):
         at: DocPath = ("feedback", index)
-        meant = [told for told in run.told if _is_told(told, wanted)]
+        meant = matching_feedback(run, wanted)
         if not meant:
             yield Miss(at, f"no feedback was given{_to(wanted)}", _all_told(run))
         for told in meant:
@@ -34,7 +38,7 @@ def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
     """What agents were sent."""
     for index, wanted in enumerate(expect.prompts or ()):
         at: DocPath = ("prompts", index)
-        meant = [asked for asked in run.asked if _is_asked(asked, wanted)]
+        meant = matching_prompts(run, wanted)
         if not meant:
             yield Miss(at, f"no such call was made{_by(wanted)}", _all_asked(run))
         for asked in meant:
@@ -50,23 +54,12 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
         if not is_there:
             yield Miss(at, f"the run ended without `{name}`")
             continue
-        text = value if isinstance(value, str) else _json(value)
+        text = as_text(value)
         yield from _quoted(at, wanted, text, f"`{name}`")
         yield from _equal(at, wanted, name, text)
-        if "data" in wanted.model_fields_set and _json(value) != _json(wanted.data):
-            shown = _lines_of_diff(_json(wanted.data), _json(value))
+        if "data" in wanted.model_fields_set and as_json(value) != as_json(wanted.data):
+            shown = _lines_of_diff(as_json(wanted.data), as_json(value))
             yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
-
-
-def _is_told(told: FeedbackGiven, wanted: ExpectedFeedback) -> bool:
-    is_state = wanted.to is None or told.to == wanted.to
-    return is_state and (wanted.attempt is None or told.attempt == wanted.attempt)
-
-
-def _is_asked(asked: Asked, wanted: ExpectedPrompt) -> bool:
-    keys = ("agent", "state", "attempt", "call")
-    same = all(getattr(wanted, key) in (None, getattr(asked, key)) for key in keys)
-    return same and wanted.validator in (None, asked.place)
 
 
 def _to(wanted: ExpectedFeedback) -> str:
@@ -113,10 +106,6 @@ def _equal(at: DocPath, wanted: ExpectedArtifact, name: str, text: str) -> Itera
 def _plain(text: str) -> str:
     lines = composed(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip(" \t") for line in lines).strip("\n")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
 
 
 def _lines_of_diff(expected: str, made: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -12,6 +11,13 @@ from loopkit.engine.findings import Finding
 from loopkit.language.load import DocPath
 from loopkit.scenario import GAP, Expect, ExpectedFeedback, ExpectedFinding, ExpectedPrompt
 from loopkit.testing.expectations import misses
+from loopkit.testing.expectations.matching import (
+    as_text,
+    is_like,
+    matching_feedback,
+    matching_prompts,
+    matching_reports,
+)
 from loopkit.testing.recording.expecting import upwards
 from loopkit.testing.sequences import lined_up
 from loopkit.testing.trace import Trace
@@ -84,12 +90,8 @@ def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 def _findings(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
     wanted = (expect.findings or ())[int(at[1])]
-    reports = [
-        judged.report
-        for judged in run.judged
-        if wanted.state in (None, judged.state) and wanted.attempt in (None, judged.attempt)
-    ]
-    found = [finding for report in reports for finding in report.findings]
+    reports = matching_reports(run, wanted)
+    found = [finding for judged in reports for finding in judged.report.findings]
     same = sum(_is_like(finding, wanted, exactly=True) for finding in found)
     alike = [finding for finding in found if _is_like(finding, wanted, exactly=False)]
     if alike and not same and wanted.count != 0:
@@ -103,8 +105,7 @@ def _findings(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
 
 
 def _is_like(finding: Finding, wanted: ExpectedFinding, *, exactly: bool) -> bool:
-    keys = ("code", "validator", "severity", "status") if exactly else ("code", "validator")
-    same = all(getattr(wanted, key) in (None, getattr(finding, key)) for key in keys)
+    same = is_like(finding, wanted) if exactly else is_like(finding, wanted, ("code",))
     message = (wanted.message or "").rstrip("\n")
     is_there = message in finding.message
     return same and (is_there or (not exactly and _nearest(message, finding.message) is not None))
@@ -121,28 +122,12 @@ def _finding(wanted: ExpectedFinding, finding: Finding) -> Iterator[tuple[str, A
 
 def _feedback(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
     wanted = (expect.feedback or ())[int(at[1])]
-    keys = ("to", "attempt")
-    texts = [
-        t.text for t in run.told if all(getattr(wanted, k) in (None, getattr(t, k)) for k in keys)
-    ]
-    yield from _contained(at, wanted, texts)
+    yield from _contained(at, wanted, [told.text for told in matching_feedback(run, wanted)])
 
 
 def _prompts(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
     wanted = (expect.prompts or ())[int(at[1])]
-    keys = {
-        "agent": "agent",
-        "state": "state",
-        "validator": "place",
-        "attempt": "attempt",
-        "call": "call",
-    }
-    texts = [
-        asked.text
-        for asked in run.asked
-        if all(getattr(wanted, key) in (None, getattr(asked, its)) for key, its in keys.items())
-    ]
-    yield from _contained(at, wanted, texts)
+    yield from _contained(at, wanted, [asked.text for asked in matching_prompts(run, wanted)])
 
 
 def _contained(
@@ -158,7 +143,7 @@ def _artifacts(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
     value, is_there = run.version(str(at[1]))
     if not is_there or len(at) < 3:
         return
-    text = value if isinstance(value, str) else _json(value)
+    text = as_text(value)
     wanted = (expect.artifacts or {})[str(at[1])]
     match at[2:]:
         case ("equals",):
@@ -167,10 +152,6 @@ def _artifacts(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
             yield at, value
         case ("contains", int() as index):
             yield from _piece(at, wanted.contains[index], text)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
 
 
 def _revisions(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
