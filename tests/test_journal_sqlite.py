@@ -228,6 +228,40 @@ async def test_runs_of_one_turn_share_a_commit_and_a_failing_one_touches_no_othe
     assert seen == ["before", "before", "after", "after"]
 
 
+async def test_appends_of_several_runs_in_one_turn_are_one_commit(folder: Path) -> None:
+    seen: list[str] = []
+    with watched(lambda moment, _: seen.append(moment)):
+        async with opened(folder) as journal:
+            claims = [await created(journal, run) for run in ("one", "two", "three")]
+            seen.clear()
+            await asyncio.gather(*(claim.append([worked()]) for claim in claims))
+            assert seen == ["before"] * 3 + ["after"] * 3
+
+
+async def test_a_run_alone_waits_for_no_turn_of_the_event_loop_and_yet_lets_it_go_on(
+    folder: Path,
+) -> None:
+    turns: list[int] = []
+
+    async def take_turns() -> None:
+        while True:
+            turns.append(len(turns))
+            await asyncio.sleep(0)
+
+    async with opened(folder) as journal:
+        claim = await created(journal)
+        others = asyncio.ensure_future(take_turns())
+        during: list[int] = []
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            before = len(turns)
+            await claim.append([worked()])
+            during.append(len(turns) - before)
+        others.cancel()
+    assert 0 in during
+    assert sum(during) > 5
+
+
 async def test_while_another_process_writes_the_event_loop_goes_on(folder: Path) -> None:
     turns = 0
     async with opened(folder) as journal:
@@ -246,7 +280,8 @@ async def test_while_another_process_writes_the_event_loop_goes_on(folder: Path)
 
 async def test_an_append_that_was_cancelled_after_it_began_is_written(folder: Path) -> None:
     async with opened(folder) as journal:
-        claim = await created(journal)
+        # Alone it would be written before anybody could cancel it.
+        claim, _other = await created(journal), await created(journal, "other")
         task = asyncio.create_task(claim.append([worked()]))
         await asyncio.sleep(0)
         task.cancel()
@@ -258,6 +293,7 @@ async def test_an_append_that_was_cancelled_after_it_began_is_written(folder: Pa
 
 async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(folder: Path) -> None:
     async with opened(folder) as journal:
+        _others = [await created(journal, "one"), await created(journal, "two")]
         for request in (created(journal), journal.claim("r"), journal.claim("r")):
             task = asyncio.ensure_future(request)
             await asyncio.sleep(0)

@@ -54,7 +54,7 @@ ON CONFLICT (run) DO NOTHING
 SELECT id, owner FROM runs WHERE run = :run
 
 -- name: head
-SELECT seq, epoch, at FROM records WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1
+SELECT seq, epoch, at FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
 
 -- name: newest_claim
 SELECT at, data FROM records

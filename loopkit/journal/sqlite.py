@@ -42,6 +42,7 @@ class SqliteClaim:
         self._seq = seq
         self._append_lock = asyncio.Lock()
         self._released = False
+        writer.claims += 1
 
     @property
     def run(self) -> str:
@@ -77,7 +78,8 @@ class SqliteClaim:
             try:
                 await outcome
             finally:
-                self._released = _succeeded(outcome)
+                if _succeeded(outcome):
+                    self._let_go()
 
     async def _append(
         self, records: Sequence[NewRecord], consumes: Sequence[str], releases: bool
@@ -93,8 +95,14 @@ class SqliteClaim:
         finally:
             # Also for a caller who was cancelled: what is written is written.
             if _succeeded(outcome):
-                self._seq, self._released = outcome.result(), releases
+                self._seq = outcome.result()
+                if releases:
+                    self._let_go()
         return self._seq
+
+    def _let_go(self) -> None:
+        self._released = True
+        self._writer.claims -= 1
 
 
 class SqliteJournal:

@@ -35,11 +35,11 @@ def refuse_time(what: str, at: float) -> None:
 
 def refuse_records(records: Iterable[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
-    for number, record in enumerate(records, 1):
-        type_, at, data = record
+    for number, (type_, at, data) in enumerate(records, 1):
         # A step of a run stores several: of one that is as usual no message is made.
-        is_usual = type_.isascii() and data.isascii() and len(type_) + len(data) <= MAX_TEXT_BYTES
-        if not is_usual or "\0" in data or "\0" in type_ or not -_MAX_TIME_S < at < _MAX_TIME_S:
+        text = type_ + data
+        is_usual = text.isascii() and "\0" not in text and len(text) <= MAX_TEXT_BYTES
+        if not (is_usual and -_MAX_TIME_S < at < _MAX_TIME_S):
             refuse_text(f"the type of record {number}", type_)
             refuse_text(f"the data of record {number} ({type_})", data)
             refuse_time(f"record {number} ({type_})", at)

@@ -238,7 +238,7 @@ def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
 
 
 def _head(db: sqlite3.Connection, run_id: int, run: str) -> Head:
-    row = db.execute(SQL["head"], {"run_id": run_id}).fetchone()
+    row = db.execute(SQL["head"], (run_id,)).fetchone()
     if row is None:
         raise RunDamaged(run, "it has no records")
     return _sound(run, Head(*row))

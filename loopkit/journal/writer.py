@@ -2,6 +2,7 @@
 
 A commit costs one wait for the disk, however many runs share it. Each job runs
 in a savepoint of its own, so a conflict of one run undoes nothing of another's.
+Where nobody else could join, a job is done at once and not in the next turn.
 Where another process writes just now, the jobs wait, and the event loop does not.
 """
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 _LONGEST_WAIT_S = 10.0
 """How long another process may keep the file locked; its own commits take milliseconds."""
 _LOOK_AGAIN_S = 0.005
+_LONGEST_TURN_S = 0.01
+"""How long one run may go on before the event loop has its turn, for timers and signals."""
 
 
 class Outcome(asyncio.Future[T]):
@@ -59,6 +62,9 @@ class Writer:
         self._fault = fault
         self._jobs: list[Job[Any]] = []
         self._locked_since: float | None = None
+        self._turn_began = 0.0
+        self.claims = 0
+        """How many runs are written to now."""
         self.closed = False
         # Whoever waits for another process's commit waits in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")
@@ -92,14 +98,23 @@ class Writer:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
         job = Job(work, Outcome[T](), writes)
-        # A loop that was closed too early serves nothing any more; what it left is done as well.
-        if not self._jobs or self._jobs[-1].outcome.get_loop() is not job.outcome.get_loop():
-            job.outcome.get_loop().call_soon(self._serve)
+        loop, waiting = job.outcome.get_loop(), self._jobs[-1:]
         self._jobs.append(job)
+        # A loop that was closed too early serves nothing any more; what it left is done as well.
+        if waiting and waiting[0].outcome.get_loop() is loop:
+            return job.outcome
+        if self.claims <= 1 and time.monotonic() - self._turn_began < _LONGEST_TURN_S:
+            self._serve()
+        else:
+            loop.call_soon(self._take_turn)
         return job.outcome
 
+    def _take_turn(self) -> None:
+        self._turn_began = time.monotonic()
+        self._serve()
+
     def _serve(self) -> None:
-        """Do what was asked for since the last turn of the loop; what can't be done now waits."""
+        """Do what was asked for; what can't be done now waits."""
         jobs, self._jobs = self._jobs, []
         waiting: list[Job[Any]] = []
         reads = [job for job in jobs if not job.writes]
