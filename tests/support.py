@@ -151,6 +151,18 @@ class QuickClock:
         await asyncio.sleep(0)
 
 
+def previous(text: str, *, edited: bool = False) -> str:
+    """How a prompt that does not name it shows the version before."""
+    by = ", as a reviewer has changed it" if edited else ""
+    return f"Your previous version{by}:\n\n```\n{text}\n```"
+
+
+def listed(prompt: str) -> str:
+    """The findings in a prompt whose feedback nobody worded."""
+    findings = prompt.partition("Revision ")[2].partition(":\n\n")[2]
+    return findings.rpartition("\n\nReply with")[0]
+
+
 @dataclass
 class Desk:
     """A folder with machine files, and runs of them that outlive an app."""

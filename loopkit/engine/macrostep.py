@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopkit.engine.default_feedback import default_feedback
 from loopkit.engine.events import (
     Artifact,
     Choice,
@@ -23,6 +24,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
+from loopkit.engine.revisions import cap_of, revision_of
 from loopkit.engine.state import RunState, apply
 from loopkit.engine.template_values import (
     attempt_of,
@@ -36,8 +38,8 @@ from loopkit.language.datatypes import facts_of, parse_record, single_values
 from loopkit.language.guard.kleene import truth
 from loopkit.language.template import Anything, Scalar, Shape, check
 from loopkit.machine.compiler import Decider, NoEdge
-from loopkit.machine.graph import TOTAL, Edge, cap_value
-from loopkit.machine.program import DEFAULT_FEEDBACK, Program, flat_facts
+from loopkit.machine.graph import TOTAL, Edge
+from loopkit.machine.program import Program, flat_facts
 
 Facts = dict[str, object]
 COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
@@ -200,9 +202,7 @@ class Engine:
         return f"all {cap} revisions{of_run} are used up"
 
     def _cap(self, run: RunState, counter: str) -> int:
-        if counter == TOTAL and isinstance(raised := run.limits.get("total_revisions"), int):
-            return raised
-        return cap_value(self.program.graph.caps[counter], run.input)
+        return cap_of(self.program, run, counter)
 
     def _may_revise(self, run: RunState, edge: Edge) -> bool:
         if edge.event != "done" or edge.source not in self.program.graph.judges:
@@ -254,24 +254,28 @@ class Engine:
         )
 
     def _feedback(self, run: RunState, work: Worked, edge: Edge) -> tuple[Feedback, ...]:
-        counter = edge.counters[0]
-        reset = 0 if counter in edge.resets else run.counters.get(counter, 0)
-        revision, cap = reset + 1, self._cap(run, counter)
+        spent = {**run.counters, **dict.fromkeys(edge.resets, 0)}
+        spent |= {counter: spent.get(counter, 0) + 1 for counter in edge.counters}
+        revision, most = revision_of(self.program, run, edge, spent)
         answer = plain_answer(self.program, edge.source, work.answer) if work.answer else {}
         extra = {
             **answer,
             "revision": revision,
-            "max_revisions": cap,
+            "max_revisions": most,
             "attempt": self._attempt(run),
         }
-        text = render(self.program, run, self.program.feedback_of(edge), **extra)
-        text = text if text.strip() else self._never_empty(run, work)
         to = self.addressee(run, edge)
-        return (Feedback(to=to, text=text.strip("\n"), revision=revision, max_revisions=cap),)
+        text = render(self.program, run, self.program.feedback_of(edge), **extra)
+        if not text.strip():
+            text = self._default_feedback(run, work, to, (revision, most))
+        return (Feedback(to=to, text=text.strip("\n"), revision=revision, max_revisions=most),)
 
-    def _never_empty(self, run: RunState, work: Worked) -> str:
-        if listed := render(self.program, run, DEFAULT_FEEDBACK).strip():
-            return listed
+    def _default_feedback(
+        self, run: RunState, work: Worked, to: str, revision: tuple[int, int]
+    ) -> str:
+        report = run.last_report
+        if report and (told := default_feedback(self.program, report, to, revision)):
+            return told
         if work.answer is not None:
             return f"The reviewer chose `{work.answer.choice}` without a comment."
         return work.error or "Please revise."

@@ -41,6 +41,8 @@ class Exchange(Value, frozen=True):
 
     prompt: str
     reply: Replied
+    opening: Exchange | None = None
+    """Where it was a revision: the newest one before it that said what the task is."""
 
 
 class Task(Record, frozen=True, kw_only=True):
@@ -80,6 +82,8 @@ class RunState:
     state: str = ""
     visit: int = 0
     entered_by: str | None = None
+    is_revision: bool = False
+    """Whether that was a revise edge."""
     visits: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     """How often each state has completed its work, content faults included."""
@@ -226,14 +230,15 @@ def _task(state: RunState, event: Intended) -> Task:
 
 def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
-    exchange = Exchange(intent.prompt, event)
+    told = (intent.role == "author" and state.conversations.get(intent.state)) or Log()
+    before = told[-1] if told and state.is_revision else None
+    exchange = Exchange(intent.prompt, event, before and (before.opening or before))
     task = state.tasks[intent.task]
     state.tasks[intent.task] = task.replace(
         tries=0, retry_at=None, failed=None, settled=task.settled + 1,
         exchanges=(*task.exchanges, exchange),
     )  # fmt: skip
     if intent.role == "author":
-        told = state.conversations.get(intent.state) or Log()
         state.conversations[intent.state] = told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
 
@@ -314,6 +319,7 @@ def _decide(state: RunState, event: Decided) -> None:
         state.counters[counter] = state.counters.get(counter, 0) + 1
     for feedback in event.feedback:
         state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
+    state.is_revision = bool(event.spends)
     state.route = state.route.plus(event.edge)
     state.then_used = state.then_used or event.edge.endswith(".limit")
 

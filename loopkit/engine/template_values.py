@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from loopkit.engine.events import Artifact, HumanAnswer
 from loopkit.engine.findings import Finding, Report
+from loopkit.engine.revisions import revision_of
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.template import FieldedText, Record, Template
-from loopkit.machine.graph import artifact_of, cap_value
+from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 
 PLAIN_FINDING = (
@@ -159,8 +160,7 @@ def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
     edge = program.graph.by_id.get(run.entered_by or "")
     if edge is None or not edge.back:
         return 0, 0
-    counter = edge.counters[0]
-    return run.counters.get(counter, 0), cap_value(program.graph.caps[counter], run.input)
+    return revision_of(program, run, edge, run.counters)
 
 
 def attempt_of(program: Program, run: RunState) -> int:

@@ -21,7 +21,6 @@ from loopkit.machine.asked import (
 from loopkit.machine.graph import Edge, EdgeEvent, Graph
 
 Predicate = Callable[[Mapping[str, object]], bool]
-DEFAULT_FEEDBACK = "{% for finding in findings %}\n- {{ finding.message }}\n{% endfor %}\n"
 
 
 class Program:
@@ -152,9 +151,9 @@ class Program:
         return facts
 
     def feedback_of(self, edge: Edge) -> str:
-        """The template of the feedback that an edge carries."""
+        """The template of the feedback that an edge carries; empty where it words none."""
         if edge.feedback is None:
-            return DEFAULT_FEEDBACK
+            return ""
         return self.machine.feedback.get(edge.feedback, edge.feedback)
 
     template = staticmethod(templates.parse)

@@ -41,6 +41,13 @@ def with_line_feeds(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def fenced(text: str) -> str:
+    """The text as a code block, between fences longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
 def without_code(text: str) -> str:
     """The text with each line of fenced or indented code emptied; lines keep their numbers.
 

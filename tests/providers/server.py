@@ -34,8 +34,13 @@ class Received:
     @property
     def prompt(self) -> str:
         """The text that was sent last."""
-        content = self.body["messages"][-1]["content"]
-        return content if isinstance(content, str) else "".join(part["text"] for part in content)
+        return self.texts[-1]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each message."""
+        contents = (message["content"] for message in self.body["messages"])
+        return [c if isinstance(c, str) else "".join(part["text"] for part in c) for c in contents]
 
 
 class ModelServer(Protocol):

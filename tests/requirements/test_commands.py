@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Failed, Replied
-from tests.support import Desk, Played, scenario
+from tests.support import (
+    Desk,
+    Played,
+    listed,
+    scenario,
+)
 
 RUN = """
 loopkit: 1
@@ -349,7 +354,7 @@ def test_a_program_can_be_the_judge(desk: Desk) -> None:
     desk.write("critic.sh", CRITIC)
     played = desk.play(JUDGES, scenario(agents={"author": ["a bad plan", "a good plan"]}))
     assert played.outcome == "accepted"
-    assert played.prompts("author")[1].endswith("- Bad.")
+    assert listed(played.prompts("author")[1]) == "- Bad."
 
 
 def test_a_program_that_judges_is_asked_again_with_the_whole_question(desk: Desk) -> None:

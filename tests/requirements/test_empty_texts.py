@@ -10,7 +10,13 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
-from tests.support import PASS, Desk, fails, scenario
+from tests.support import (
+    PASS,
+    Desk,
+    fails,
+    listed,
+    scenario,
+)
 from tests.warm import ran_loopkit
 
 MACHINE = """
@@ -41,12 +47,15 @@ def test_a_judge_is_told_that_what_it_judges_is_empty(desk: Desk) -> None:
     assert "(empty)" not in asked[1]
 
 
+EMPTY = "- plan: the answer is empty (code `empty`)"
+
+
 def test_an_author_is_told_that_its_last_version_was_empty(desk: Desk) -> None:
     played = desk.play(MACHINE.replace("SESSION", "fresh"), scenario(agents=AGENTS))
-    assert played.prompts("author") == [
-        "Write.",
-        "Write.\n\n(empty)\n\n- plan: the answer is empty",
-    ]
+    first, second = played.prompts("author")
+    assert first == "Write."
+    assert second.startswith("Write.\n\nYour previous version was empty.\n\n")
+    assert listed(second) == EMPTY
 
 
 def test_in_a_conversation_nobody_says_nothing(desk: Desk) -> None:
@@ -55,9 +64,9 @@ def test_in_a_conversation_nobody_says_nothing(desk: Desk) -> None:
         "command: [none], session: SESSION", "model: some/model, session: keep"
     )
     asked = desk.play(machine, scenario(agents=AGENTS)).asked("author")
-    assert [(m.role, m.content) for m in asked[1].messages] == [
-        ("user", "Write."), ("assistant", "(empty)"), ("user", "- plan: the answer is empty"),
-    ]  # fmt: skip
+    *before, newest = [(m.role, m.content) for m in asked[1].messages]
+    assert before == [("user", "Write."), ("assistant", "(empty)")]
+    assert (newest[0], listed(newest[1])) == ("user", EMPTY)
 
 
 @pytest.mark.parametrize("rule", ["{judge: critic}", "{judge: critic, verdict: {}}"])

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided, Emitted, Feedback
-from tests.support import PASS, Desk, Played, fails, scenario, warns
+from tests.support import (
+    PASS,
+    Desk,
+    Played,
+    fails,
+    listed,
+    previous,
+    scenario,
+    warns,
+)
 
 HEAD = """
 loopkit: 1
@@ -46,9 +55,9 @@ def test_every_attempt_gets_the_findings_and_the_number_of_its_own_revision(desk
     played = desk.play(machine(DRAFT), script(fails("A"), fails("B", "C"), fails("D"), PASS))
     assert played.prompts("author") == [
         "Write.",
-        "Write.\n\nplan 1\n\nRound 1: A",
-        "Write.\n\nplan 2\n\nRound 2: B",
-        "Write.\n\nplan 3\n\nRound 3: D",
+        f"Write.\n\n{previous('plan 1')}\n\nRound 1: A",
+        f"Write.\n\n{previous('plan 2')}\n\nRound 2: B",
+        f"Write.\n\n{previous('plan 3')}\n\nRound 3: D",
     ]
 
 
@@ -67,7 +76,9 @@ states:
 def test_feedback_to_a_command_waits_for_the_author_behind_it(desk: Desk) -> None:
     played = desk.play(machine(THROUGH_RUN, target="collect"), script(fails("A"), PASS))
     assert played.route == ["collect", "draft", "judge", "collect", "draft", "judge", "accepted"]
-    assert played.prompts("author")[1] == "Write with context\n\nplan 1\n\nRound 1: A"
+    assert (
+        played.prompts("author")[1] == f"Write with context\n\n{previous('plan 1')}\n\nRound 1: A"
+    )
     assert [f.to for event in played.of(Decided) for f in event.feedback] == ["draft"]
 
 
@@ -100,7 +111,7 @@ states:
 @pytest.mark.parametrize(
     ("session", "told"),
     [
-        ("fresh", "Write.\n\nplan 1\n\nRound 1: A\n\nBe quicker."),
+        ("fresh", f"Write.\n\n{previous('plan 1')}\n\nRound 1: A\n\nBe quicker."),
         ("keep", "Round 1: A\n\nBe quicker."),
     ],
 )
@@ -128,11 +139,13 @@ B_AND_A_WISH = {
 }
 
 
-def test_feedback_names_neither_warnings_nor_what_was_mended(desk: Desk) -> None:
-    """Where no feedback is written, it is the list of the open findings."""
-    listed = machine(DRAFT, "keep").replace(OWN, "emit: revising")
-    played = desk.play(listed, script(fails("A", "B"), B_AND_A_WISH, PASS))
-    assert played.prompts("author")[1:] == ["- A\n- B", "- B"]
+def test_feedback_names_no_warnings_and_what_was_mended_apart(desk: Desk) -> None:
+    """Where no feedback is written, the open findings are to be fixed."""
+    without = machine(DRAFT, "keep").replace(OWN, "emit: revising")
+    played = desk.play(without, script(fails("A", "B"), B_AND_A_WISH, PASS))
+    second, third = played.prompts("author")[1:]
+    assert listed(second) == "- A\n- B"
+    assert listed(third) == "- B (not fixed yet)\n\nFixed since the version before:\n\n- A"
 
 
 def test_feedback_can_name_the_warnings_and_what_was_mended(desk: Desk) -> None:
@@ -141,7 +154,8 @@ def test_feedback_can_name_the_warnings_and_what_was_mended(desk: Desk) -> None:
     played = desk.play(
         machine(DRAFT, "keep").replace(OWN, told), script(fails("A", "B"), B_AND_A_WISH, PASS)
     )
-    assert played.prompts("author")[1:] == ["- A\n- B", "resolved A;warnings W;"]
+    second, third = played.prompts("author")[1:]
+    assert (listed(second), third) == ("- A\n- B", "resolved A;warnings W;")
 
 
 def test_feedback_is_never_empty(desk: Desk) -> None:
@@ -149,14 +163,15 @@ def test_feedback_is_never_empty(desk: Desk) -> None:
         OWN, 'feedback: "{% if revision > 1 %}Again.{% endif %}"'
     )
     played = desk.play(empty, script(fails("A"), fails("B"), PASS))
-    assert played.prompts("author")[1:] == ["- A", "Again."]
+    second, third = played.prompts("author")[1:]
+    assert (listed(second), third) == ("- A", "Again.")
 
 
 def test_a_finding_is_text_and_not_a_template(desk: Desk) -> None:
     """Braces in what a judge says are inert."""
     nasty = "{{ input }} {% for x in range(9) %} {# gone #}"
     played = desk.play(machine(DRAFT), script(fails(nasty), PASS))
-    assert played.prompts("author")[1] == f"Write.\n\nplan 1\n\nRound 1: {nasty}"
+    assert played.prompts("author")[1] == f"Write.\n\n{previous('plan 1')}\n\nRound 1: {nasty}"
 
 
 def test_what_is_delivered_is_what_the_decision_recorded(desk: Desk) -> None:
@@ -184,7 +199,7 @@ def test_a_persons_comment_is_the_feedback(desk: Desk) -> None:
     text = machine(GATE).replace("{guard: valid, target: accepted}", "{guard: valid, target: gate}")
     bad = {"choice": "bad", "comment": "Shorter, please."}
     played = desk.play(text, script(PASS, PASS, answers={"gate": [bad, "good"]}))
-    assert played.prompts("author")[1] == "Write.\n\nplan 1\n\nShorter, please. (1)"
+    assert played.prompts("author")[1] == f"Write.\n\n{previous('plan 1')}\n\nShorter, please. (1)"
 
 
 def test_a_judges_feedback_and_a_persons_are_told_apart_by_round(desk: Desk) -> None:

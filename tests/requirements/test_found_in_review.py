@@ -29,7 +29,13 @@ from loopkit.journal import Journal
 from loopkit.journal.memory import MemoryJournal
 from loopkit.language.load import load, load_text
 from loopkit.scenario import load_scenario
-from tests.support import Desk, QuickClock, scenario
+from tests.support import (
+    Desk,
+    QuickClock,
+    listed,
+    previous,
+    scenario,
+)
 
 DATA = """
 loopkit: 1
@@ -54,8 +60,8 @@ def test_a_fresh_author_of_data_is_sent_its_previous_data_and_the_feedback(desk:
     assert played.result == {"entry": drafts[1]}
     second = played.prompts("author")[1]
     assert second.startswith("Name it.\n\n")
-    assert json.loads(second.split("\n\n")[1]) == drafts[0]
-    assert second.endswith("\n\n- Two tags are needed.")
+    assert json.loads(second.split("```")[1]) == drafts[0]
+    assert listed(second) == "- Two tags are needed."
 
 
 REFUSING = """
@@ -177,7 +183,7 @@ states:
 
 def test_what_a_command_says_on_stderr_can_be_fed_back(desk: Desk) -> None:
     played = desk.play(LOUD, scenario(agents={"author": ["one", "two"]}))
-    assert played.prompts("author")[1] == "Write. The tests say: two failures\n\none"
+    assert played.prompts("author")[1] == f"Write. The tests say: two failures\n\n{previous('one')}"
 
 
 EDITING = """
@@ -204,7 +210,7 @@ states:
 def test_an_author_with_a_kept_session_is_sent_what_a_person_edited(durable: Desk) -> None:
     asked = durable.play(EDITING, scenario(agents={"author": ["my words", "new words"]}))
     edited = durable.answer(asked.state.run, "change", form={"stars": 2}, edit="our words")
-    assert edited.prompts("author")[1] == "our words\n\nGo on from here"
+    assert edited.prompts("author")[1] == f"{previous('our words', edited=True)}\n\nGo on from here"
 
 
 def test_a_comment_behind_a_condition_may_be_left_out_and_the_question_tells_its_form(

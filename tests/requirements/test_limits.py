@@ -132,7 +132,7 @@ def test_the_total_closes_edges_that_were_reset(desk: Desk) -> None:
     outcome, told = shared(
         desk, first, [fails("F")], budget="max: 1", resets=", resets: [draft]", total=4
     )
-    assert told == ["form 1 of 2", "form 2 of 2", "meaning 1 of 1", "form 1 of 2"]
+    assert told == ["form 1 of 2", "form 2 of 2", "meaning 1 of 1", "form 1 of 1"]
     assert outcome == "form_failed"
 
 

@@ -9,7 +9,12 @@ import pytest
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.states.human import AnswerRefused
-from tests.support import Desk, Played, scenario
+from tests.support import (
+    Desk,
+    Played,
+    previous,
+    scenario,
+)
 
 GATE = """
 loopkit: 1
@@ -194,7 +199,10 @@ def test_an_edited_artifact_is_the_current_one(durable: Desk) -> None:
 def test_an_edited_artifact_is_what_the_author_sees_as_previous(durable: Desk) -> None:
     run = waiting(durable, "edit: plan").state.run
     played = durable.answer(run, "bad", comment="Like this.", edit="my own plan")
-    assert played.prompts("author")[1] == "Write.\n\nmy own plan\n\nLike this."
+    assert (
+        played.prompts("author")[1]
+        == f"Write.\n\n{previous('my own plan', edited=True)}\n\nLike this."
+    )
 
 
 def test_only_what_is_offered_can_be_edited(durable: Desk) -> None:
@@ -262,4 +270,4 @@ def test_the_best_is_not_taken_when_the_run_goes_back(durable: Desk) -> None:
     script = scenario(agents={"author": ["x", "ab", "a", "later"]})
     asked = durable.play(BEST.replace("ENDING", "ask"), script)
     played = durable.answer(asked.state.run, "again")
-    assert played.prompts("author")[3] == "Write.\n\na\n\nOnce more."
+    assert played.prompts("author")[3] == f"Write.\n\n{previous('a')}\n\nOnce more."

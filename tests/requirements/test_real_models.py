@@ -268,11 +268,15 @@ def test_a_kept_session_sends_all_turns_and_a_fresh_one_does_not_grow(
     assert lengths[0] == lengths[1] == lengths[2]
 
 
-def test_the_last_turns_of_a_kept_session_are_whole(desk: Desk, server: HostileServer) -> None:
+def test_the_task_and_the_last_turns_of_a_kept_session_are_whole(
+    desk: Desk, server: HostileServer
+) -> None:
     server.queue(SHORT, SHORT, SHORT, GOOD)
     desk.play(machine(server, author="system: S\n    session: {keep: 1}"))
     assert sent(server, 3) == [
         ("system", "S"),
+        ("user", "Write a plan."),
+        ("assistant", "Short."),
         ("user", "Revision 2: Too short"),
         ("assistant", "Short."),
         ("user", "Revision 3: Too short"),

@@ -12,7 +12,17 @@ from loopkit.drive.standalone import VERDICT_STATE, judging_machine
 from loopkit.engine.findings import Report
 from loopkit.language.load import load
 from loopkit.scenario import load_scenario
-from tests.support import PASS, PLAN_REVIEW, Desk, Played, fails, plan, scenario, warns
+from tests.support import (
+    PASS,
+    PLAN_REVIEW,
+    Desk,
+    Played,
+    fails,
+    listed,
+    plan,
+    scenario,
+    warns,
+)
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
 JUDGED = """
@@ -182,7 +192,7 @@ def test_how_far_a_check_falls_back_is_its_own_choice(
     played = desk.play(CHAIN.replace("OR_TITLE", or_title), script)
     assert played.route == route
     if len(route) > 3:
-        assert played.prompts("author")[1].endswith("- No goal but Limit exports.")
+        assert listed(played.prompts("author")[1]) == "- No goal but Limit exports."
 
 
 def test_a_check_is_strict_unless_it_says_otherwise(desk: Desk) -> None:

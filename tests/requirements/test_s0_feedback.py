@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
+from tests.support import (
+    PASS,
+    PLAN_REVIEW,
+    Desk,
+    fails,
+    plan,
+    previous,
+    scenario,
+)
 
+PREVIOUS = previous("plan 1")
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
 LOOP = """
 loopkit: 1
@@ -64,7 +73,7 @@ def test_the_feedback_is_exactly_the_text_of_the_machine(desk: Desk) -> None:
     issues = fails('No "### Task N:" headers found.', "The goal is missing.")
     first, second = prompts(desk, [issues, PASS])
     assert first == "Write a plan."
-    assert second == f"Write a plan.\n\nplan 1\n\n{REVISION}"
+    assert second == f"Write a plan.\n\n{PREVIOUS}\n\n{REVISION}"
 
 
 def test_there_is_no_feedback_while_nothing_is_invalid(desk: Desk) -> None:
@@ -94,9 +103,9 @@ def test_feedback_says_which_attempt_of_how_many(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("prompt", "second"),
     [
-        ("Write.", f"Write.\n\nplan 1\n\n{REVISION}"),
+        ("Write.", f"Write.\n\n{PREVIOUS}\n\n{REVISION}"),
         ("Write. Before: <{{ previous }}>", f"Write. Before: <plan 1>\n\n{REVISION}"),
-        ("Write. <{{ feedback }}>", f"Write. <{REVISION}>\n\nplan 1"),
+        ("Write. <{{ feedback }}>", f"Write. <{REVISION}>\n\n{PREVIOUS}"),
         ("<{{ feedback }}|{{ previous }}>", f"<{REVISION}|plan 1>"),
     ],
     ids=["names-neither", "names-previous", "names-feedback", "names-both"],
@@ -170,8 +179,10 @@ def test_a_kept_session_passes_on_the_id_of_the_turn_before(
     # The program got what the request says, and a kept one is told what is new alone.
     resumed = f"--resume {passed[3]}" if passed[3] else ""
     assert played.result == {"plan": f"turn 4: {resumed}"}
-    again = "Write.\n\nturn 1: \n\n- Go on." if session == "fresh" else "- Go on."
-    assert played.prompts("author")[:2] == ["Write.", again]
+    first, second = played.prompts("author")[:2]
+    assert first == "Write."
+    assert second.startswith("Write.\n\n" if session == "fresh" else "Revision 1 of 3")
+    assert "\n- Go on." in second
 
 
 SPOKEN = """
@@ -182,7 +193,7 @@ states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}
   judge:
     validate: plan
-    by: [{matches: plan 4, message: Go on.}]
+    by: [{matches: plan 5, message: Go on.}]
     transitions: [{guard: valid, target: done}, {revise: draft}, {target: done}]
   done: {final: success, result: plan}
 """
@@ -190,22 +201,27 @@ states:
 
 @pytest.mark.parametrize(
     ("session", "turns"),
-    [("keep", [0, 1, 2, 3]), ("{keep: 2}", [0, 1, 2, 2]), ("{keep: 1}", [0, 1, 1, 1]),
-     ("fresh", [0, 0, 0, 0])],
-)  # fmt: skip
+    [
+        ("keep", [[], [1], [1, 2], [1, 2, 3], [1, 2, 3, 4]]),
+        ("{keep: 2}", [[], [1], [1, 2], [1, 2, 3], [1, 3, 4]]),
+        ("{keep: 1}", [[], [1], [1, 2], [1, 3], [1, 4]]),
+        ("fresh", [[], [], [], [], []]),
+    ],
+)
 def test_a_session_is_as_long_as_its_agent_says(
-    durable: Desk, session: str, turns: list[int]
+    durable: Desk, session: str, turns: list[list[int]]
 ) -> None:
-    """S0.38: all turns, the last few or none; the newest message is the feedback, or everything."""
-    script = scenario(agents={"author": [f"plan {number}" for number in range(1, 5)]})
+    """S0.38: all turns, the one with the task and the last few, or none."""
+    script = scenario(agents={"author": [f"plan {number}" for number in range(1, 6)]})
     asked = durable.play(SPOKEN.replace("SESSION", session), script).asked("author")
     for number, (request, kept) in enumerate(zip(asked, turns, strict=True), 1):
         answers = [m.content for m in request.messages if m.role == "assistant"]
-        assert answers == [f"plan {earlier}" for earlier in range(number - kept, number)]
-        assert [m.role for m in request.messages] == ["user", "assistant"] * kept + ["user"]
+        assert answers == [f"plan {earlier}" for earlier in kept]
+        assert [m.role for m in request.messages] == ["user", "assistant"] * len(kept) + ["user"]
         newest = request.messages[-1].content
         is_whole = number == 1 or session == "fresh"
-        assert newest.startswith("Write." if is_whole else "- Go on.")
+        assert newest.startswith("Write." if is_whole else "Revision ")
+        assert request.messages[0].content.startswith("Write.")
 
 
 def test_feedback_names_at_most_twenty_findings_the_worst_first(desk: Desk) -> None:

@@ -13,7 +13,15 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
-from tests.support import PASS, Desk, Played, fails, scenario, warns
+from tests.support import (
+    PASS,
+    Desk,
+    Played,
+    fails,
+    listed,
+    scenario,
+    warns,
+)
 
 MACHINE = """
 loopkit: 1
@@ -52,8 +60,8 @@ def messages(report: Report) -> list[str]:
 
 
 def told(played: Played) -> str:
-    """The feedback in the author's second prompt."""
-    return played.prompts("author")[1].partition("plan 1\n\n")[2]
+    """The findings in the author's second prompt."""
+    return listed(played.prompts("author")[1])
 
 
 def said(**report: Any) -> dict[str, Any]:
@@ -155,7 +163,7 @@ def test_what_passes_never_goes_to_the_author(desk: Desk, met: str, filler: str)
     """S1.19: also where a fail names nothing, so that its own words have to do."""
     text = f"{filler}{met}\nIt is not good.\n{met}\n\nVerdict: FAIL"
     played = play(desk, text, "Verdict: PASS", rule=IN_TEXT)
-    assert told(played).endswith("It is not good.\n\n\nVerdict: FAIL")
+    assert told(played).endswith("It is not good.\n\n\n  Verdict: FAIL")
     assert "PASS" not in told(played).upper()
     assert "to the point" not in told(played)
 
@@ -168,7 +176,7 @@ def test_what_a_pattern_of_ones_own_calls_passed_does_not_go_to_the_author_eithe
         "{words: {OK: pass, BAD: fail}, findings: '^(?P<severity>OK|BAD) (?P<message>.+)$'}}"
     )
     played = play(desk, "OK the goal\nHm.\nVerdict: BAD", "Verdict: OK", rule=rule)
-    assert told(played) == "- Hm.\nVerdict: BAD"
+    assert told(played) == "- Hm.\n  Verdict: BAD"
 
 
 def test_a_program_that_prints_what_passes_tells_the_author_only_the_rest(desk: Desk) -> None:

@@ -19,7 +19,7 @@ from loopkit.engine.template_values import previous, render, template_names
 from loopkit.language import Agent, AgentState, KeepTurns
 from loopkit.language.datatypes import facts_of
 from loopkit.machine.asked import AgentAsked
-from loopkit.text import or_empty
+from loopkit.text.markdown import fenced
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
@@ -114,9 +114,16 @@ def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange
         case "fresh":
             return ()
         case KeepTurns(keep=turns):
-            return told[-turns:]
+            return _newest(told, turns)
         case _:
             return told
+
+
+def _newest(told: Sequence[Exchange], turns: int) -> Sequence[Exchange]:
+    """The last turns, after the newest one that says what the task is."""
+    kept = told[-turns:]
+    opening = kept[0].opening if kept else None
+    return kept if opening is None or opening is not kept[-1].opening else [opening, *kept]
 
 
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
@@ -124,10 +131,11 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     run, program = active.state, active.program
     feedback = run.feedback_for(name)
     entered = program.graph.by_id.get(run.entered_by or "")
+    is_edited = _is_edited(active, name)
     # A kept session knows its own last version, but not what a person has made of it.
-    is_known = kept and not _is_edited(active, name)
+    is_known = kept and not is_edited
     if kept and feedback and entered is not None and entered.back:
-        before = "" if is_known else _printed_previous(active)
+        before = "" if is_known else _previous_version(active, is_edited=is_edited)
         return "\n\n".join(part for part in (before, feedback) if part)
     prompt = render(program, run, state.prompt)
     if not feedback:
@@ -135,24 +143,27 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     named = program.template(state.prompt).names
     parts = [prompt.rstrip("\n")]
     if "previous" not in named and not is_known:
-        parts.append(_printed_previous(active))
+        parts.append(_previous_version(active, is_edited=is_edited))
     if "feedback" not in named:
         parts.append(feedback)
     return "\n\n".join([part for part in parts if part])
 
 
-def _printed_previous(active: ActiveRun) -> str:
-    """The version before this one; empty where there is none, or too much of it."""
+def _previous_version(active: ActiveRun, *, is_edited: bool) -> str:
+    """The version before this one, named and fenced; empty where there is none."""
     version = previous(active.program, active.state)
     if not isinstance(version, str):
         printed = active.program.template("{{ previous }}").render({"previous": version})
     elif is_answer(version):
         printed = str(version)
     else:
-        return f"The version before has {len(version):,} characters, too many to be shown here."
+        return f"Your previous version has {len(version):,} characters, too many to be shown here."
     printed = printed.strip("\n")
+    if printed.strip():
+        by = ", as a reviewer has changed it" if is_edited else ""
+        return f"Your previous version{by}:\n\n{fenced(printed)}"
     is_there = active.state.attempts.get(active.state.state, 0) > 0
-    return or_empty(printed) if is_there else printed
+    return "Your previous version was empty." if is_there else ""
 
 
 def _is_edited(active: ActiveRun, name: str) -> bool:

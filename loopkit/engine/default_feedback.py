@@ -1,0 +1,73 @@
+"""The feedback of an edge that words none: what has to be fixed, what is fixed, what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import indent
+
+from loopkit.engine.findings import Finding, Report
+from loopkit.language import AuthorState
+from loopkit.machine.program import Program
+
+WHOLE_VERSION = "Reply with the complete new version, not only with what changed."
+IN_THE_FILES = "Fix this in the files, and leave everything else in them as it is."
+_MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
+
+
+def default_feedback(program: Program, report: Report, to: str, revision: tuple[int, int]) -> str:
+    """A whole message for the state `to` about a report; empty where nothing in it blocks.
+
+    `revision` is this revision's number and the most that there can be.
+    """
+    blocking = report.blocking
+    if not blocking:
+        return ""
+    most = program.machine.limits.feedback_items
+    parts = [_heading(len(blocking), *revision), _listed(blocking, most)]
+    if report.resolved:
+        parts.append(f"Fixed since the version before:\n\n{_listed(report.resolved, most)}")
+    parts.append(_request(program, to))
+    return "\n\n".join([part for part in parts if part])
+
+
+def _heading(count: int, revision: int, most: int) -> str:
+    last = ", the last one" if revision == most else ""
+    these = "this problem" if count == 1 else f"these {count} problems, the most severe first"
+    return f"Revision {revision} of {most}{last}. Fix {these}:"
+
+
+def _listed(findings: Sequence[Finding], most: int) -> str:
+    lines = [_item(finding) for finding in findings[:most]]
+    if len(findings) > most:
+        lines.append(f"- … and {len(findings) - most} more")
+    return "\n".join(lines)
+
+
+def _item(finding: Finding) -> str:
+    marks = ", ".join(_marks(finding))
+    message = indent(finding.message.strip(), "  ").strip()
+    return f"- {message} ({marks})" if marks else f"- {message}"
+
+
+def _marks(finding: Finding) -> Iterator[str]:
+    """Its place, its code and how long it has been known."""
+    if finding.location:
+        yield f"at `{finding.location}`"
+    if finding.line is not None:
+        yield f"line {finding.line}"
+    if finding.code:
+        yield f"code `{finding.code}`"
+    if finding.status in _MARKS:
+        yield _MARKS[finding.status]
+
+
+def _request(program: Program, to: str) -> str:
+    """What is wanted of an agent; nothing of a state that only fills in a template."""
+    agent = program.machine.agent_at(to)
+    if agent is None:
+        return ""
+    machine = program.machine
+    author = machine.states_of(AuthorState)[to]
+    files = author.output_at(to).file or author.own_workspace or agent.workspace
+    is_in_files = agent.works_on_files and (files or machine.workspace)
+    return IN_THE_FILES if is_in_files else WHOLE_VERSION

@@ -1,0 +1,29 @@
+"""Caps of counters where a run stands, and how many revisions are left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopkit.engine.state import RunState
+from loopkit.machine.graph import TOTAL, Edge, cap_value
+from loopkit.machine.program import Program
+
+
+def cap_of(program: Program, run: RunState, counter: str) -> int:
+    """The cap of a counter in this run, whose total may have been raised."""
+    if counter == TOTAL and isinstance(raised := run.limits.get("total_revisions"), int):
+        return raised
+    return cap_value(program.graph.caps[counter], run.input)
+
+
+def revision_of(
+    program: Program, run: RunState, edge: Edge, spent: Mapping[str, int]
+) -> tuple[int, int]:
+    """The number of the revision by which a revise edge led on, and the most that there can be.
+
+    `spent` counts it already. The most is what all counters of the edge leave: a total that is
+    nearly used up leaves fewer than the edge's own cap.
+    """
+    revision = spent.get(edge.counters[0], 0)
+    left = min(cap_of(program, run, counter) - spent.get(counter, 0) for counter in edge.counters)
+    return revision, revision + max(left, 0)
