@@ -27,6 +27,7 @@ OF_RUNS = frozenset({"template-data", "missing-value"})
 """Faults of filling a template, which needs its data."""
 MADERS = {
     "Problem",
+    "mistake",
     "GuardProblem",
     "TemplateError",
     "Refusal",

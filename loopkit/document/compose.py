@@ -28,14 +28,22 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.scanner import Scanner, ScannerError
 
-from loopkit.document import mistakes, slips
+from loopkit.document import slips
 from loopkit.document.document import Document, Entry, Node, Style
 from loopkit.document.failure import TOO_DEEP, Failure
 from loopkit.document.fields import fields_of, kind_of
+from loopkit.document.mistakes import (
+    MAX_LEVELS,
+    MAX_PROBLEMS,
+    MAX_VALUES,
+    mistake,
+    short,
+    unknown_alias,
+)
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.scalars import Scalar, UnusableNumber, resolve
 from loopkit.document.syntax import explain
-from loopkit.document.text import SourceText
+from loopkit.document.text import SourceText, describe
 
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
@@ -84,7 +92,7 @@ class _Scanner(Scanner):
     """
 
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
-        if self.flow_level >= mistakes.MAX_LEVELS:
+        if self.flow_level >= MAX_LEVELS:
             raise ScannerError(None, None, TOO_DEEP, self.reader.get_mark())
         super().fetch_flow_collection_start(TokenClass, to_push)
 
@@ -152,11 +160,11 @@ class _Builder:
         following = next(self._events)
         if isinstance(following, DocumentStartEvent):
             place = self._source.span(*_offsets(following))
-            self.problems.append(mistakes.several_documents(place))
+            self.problems.append(mistake("several-documents", place))
         if root.value is None and not root.raw:
             return self._empty()
         if not isinstance(root.value, Mapping):
-            self.problems.append(mistakes.not_a_mapping(root.span, kind_of(root)))
+            self.problems.append(mistake("not-a-mapping", root.span, kind=kind_of(root)))
         return root
 
     def failure(self, error: Exception) -> Failure:
@@ -176,7 +184,7 @@ class _Builder:
 
     def _empty(self) -> Node:
         place = self._source.span(0, 0)
-        self.problems.append(mistakes.empty_file(place))
+        self.problems.append(mistake("empty-file", place))
         return Node(place, None, None, "plain")
 
     def _node(self, event: AliasEvent | _ValueEvent, level: int) -> Node:
@@ -187,7 +195,7 @@ class _Builder:
         if isinstance(event, AliasEvent):
             return self._alias(event.anchor, start, end, level)
         if event.ctag is not None:
-            self.problems.append(mistakes.tag(self._source.span(start, start + 1)))
+            self.problems.append(mistake("tag", self._source.span(start, start + 1)))
         if event.ctag is not None or event.anchor is not None:
             start = self._behind_properties(event, start)
         if event.anchor is None:
@@ -220,9 +228,9 @@ class _Builder:
             self._descend(level + target.levels - 1, start)
             return replace(target.node, used_at=place)
         if target is None:
-            self.problems.append(mistakes.unknown_alias(place, name, self._anchors))
+            self.problems.append(unknown_alias(place, name, self._anchors))
         else:
-            self.problems.append(mistakes.recursive_alias(place, name))
+            self.problems.append(mistake("recursive-alias", place, name=short(name)))
         return Node(place, MappingProxyType({}), None, "flow")
 
     def _content(self, event: _ValueEvent, start: int, level: int) -> Node:
@@ -253,7 +261,9 @@ class _Builder:
         try:
             return resolve(text)
         except UnusableNumber as error:
-            self.problems.append(mistakes.unusable_number(span, text, str(error)))
+            self.problems.append(
+                mistake("unusable-number", span, raw=short(text), reason=str(error))
+            )
             return text
 
     def _unescaped(self, text: str, span: Span) -> str:
@@ -261,7 +271,9 @@ class _Builder:
         joined = _PAIR.sub(_character_of, text)
         found = _UNUSABLE.search(joined)
         if found:
-            self.problems.append(mistakes.escaped_character(span, found.group()))
+            self.problems.append(
+                mistake("forbidden-character", span, character=describe(found.group()))
+            )
         return joined
 
     def _sequence(self, event: SequenceStartEvent, start: int, level: int) -> Node:
@@ -304,22 +316,22 @@ class _Builder:
 
     def _count(self, values: int, start: int, end: int) -> None:
         self._values += values
-        if self._values > mistakes.MAX_VALUES:
+        if self._values > MAX_VALUES:
             place = self._source.span(start, end)
-            raise self._refused(mistakes.too_many_values(place))
+            raise self._refused(mistake("too-many-values", place))
 
     def _descend(self, level: int, start: int) -> None:
         self._deepest = max(self._deepest, level)
-        if level > mistakes.MAX_LEVELS:
+        if level > MAX_LEVELS:
             place = self._source.span(start, start + 1)
-            raise self._refused(mistakes.too_deep(place))
+            raise self._refused(mistake("too-deep", place))
 
     def _refuse_more(self, problems: list[Problem]) -> None:
         """Stop where so much is wrong that the rest of the file tells nothing new."""
-        if len(problems) > mistakes.MAX_PROBLEMS:
+        if len(problems) > MAX_PROBLEMS:
             place = self._source.span(self.end, self.end + 1)
-            told = problems[: mistakes.MAX_PROBLEMS]
-            raise ProblemsFound([*told, mistakes.too_many_problems(place)])
+            told = problems[:MAX_PROBLEMS]
+            raise ProblemsFound([*told, mistake("too-many-problems", place)])
 
     def _refused(self, problem: Problem) -> ProblemsFound:
         return ProblemsFound([*self.problems, problem])
@@ -330,7 +342,7 @@ def _is_stage(count: int) -> bool:
 
     So looking costs no more than a second reading, however long the collection is.
     """
-    return count >= mistakes.MAX_PROBLEMS and count & (count - 1) == 0
+    return count >= MAX_PROBLEMS and count & (count - 1) == 0
 
 
 def _slips(event: CollectionStartEvent, items: list[Node]) -> Iterable[Problem]:

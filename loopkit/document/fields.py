@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from loopkit.document import mistakes
 from loopkit.document.document import Entry, Node
+from loopkit.document.mistakes import duplicate_key, key_not_text, mistake, odd_blank
 from loopkit.document.problems import Problem
 
 # Stands for the key `<<`; no text of a file can be equal to it.
@@ -37,9 +37,9 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
         place = key.used_at or key.span
         name = _MERGE if key.style == "plain" and key.raw == "<<" else key.value
         if not isinstance(name, str):
-            problems.append(mistakes.key_not_text(place, key.raw, kind_of(key)))
+            problems.append(key_not_text(place, key.raw, kind_of(key)))
         elif name in own:
-            problems.append(mistakes.duplicate_key(key.raw, place, own[name].key))
+            problems.append(duplicate_key(key.raw, place, own[name].key))
         else:
             own[name] = Entry(place, value)
         problems += _odd_blanks(key)
@@ -50,7 +50,7 @@ def _odd_blanks(key: Node) -> Iterator[Problem]:
     """Yield the no-break spaces and their like at the ends of a key, where nobody sees them."""
     outer = key.raw.replace(key.raw.strip(), "", 1) if key.style == "plain" else ""
     if outer:
-        yield mistakes.odd_blank(key.span, outer[0])
+        yield odd_blank(key.span, outer[0])
 
 
 def _merged(merged: Node) -> Iterator[tuple[str, Entry]]:
@@ -65,7 +65,7 @@ def _merged(merged: Node) -> Iterator[tuple[str, Entry]]:
 def _unmergeable(merged: Node) -> Iterator[Problem]:
     for node in _sources(merged):
         if not isinstance(node.value, Mapping):
-            yield mistakes.merge_of(node.used_at or node.span, kind_of(node))
+            yield mistake("merge-not-mapping", node.used_at or node.span, kind=kind_of(node))
 
 
 def _sources(merged: Node) -> tuple[Node, ...]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-from loopkit.document import mistakes, slips
+from loopkit.document import slips
 from loopkit.document.failure import Failure
+from loopkit.document.mistakes import mistake, odd_blank
 from loopkit.document.problems import Problem
 
 _REFERENCE = re.compile(r"(?:^|[\s,\[{])([*&][^\s,\[\]{}]*)[ \t]*$")
@@ -24,7 +25,7 @@ def blank(failure: Failure) -> Problem | None:
     if not found.isspace() or found in " \r\n":
         return None
     if found != "\t":
-        return mistakes.odd_blank(failure.span(failure.at), found)
+        return odd_blank(failure.span(failure.at), found)
     start, line = failure.source.line_around(failure.at)
     if line[: failure.at - start].strip():
         message, remedy = "a tab outside quotes", "replace it by a space, or quote the text"
@@ -118,7 +119,7 @@ def reference(failure: Failure) -> Problem | None:
 def tag(failure: Failure) -> Problem | None:
     if failure.opened is None or "tag" not in f"{failure.context} {failure.reason}":
         return None
-    return mistakes.tag(failure.span(failure.opened))
+    return mistake("tag", failure.span(failure.opened))
 
 
 def reserved(failure: Failure) -> Problem | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from loopkit.document import mistakes
 from loopkit.document.compose import compose
 from loopkit.document.document import Document
-from loopkit.document.mistakes import MAX_BYTES
-from loopkit.document.problems import ProblemsFound, Span
+from loopkit.document.mistakes import MAX_BYTES, mistake
+from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.text import SourceText, obstacles
 
 
@@ -21,7 +20,7 @@ def read(text: str, file: str) -> Document:
     directives and several documents do not. Raises `ProblemsFound`.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise ProblemsFound([mistakes.too_large(_start_of(file))])
+        raise ProblemsFound([mistake("too-large", _start_of(file))])
     source = SourceText.of(text.removeprefix("\ufeff"), file)
     found = obstacles(source)
     if found:
@@ -41,14 +40,14 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except IsADirectoryError as error:
-        problem = mistakes.unreadable(_start_of(file), "it is a folder", "name a file in it")
+        problem = _unreadable(file, "it is a folder", "name a file in it")
         raise ProblemsFound([problem]) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        problem = mistakes.unreadable(_start_of(file), reason, "check its name and permissions")
+        problem = _unreadable(file, reason, "check its name and permissions")
         raise ProblemsFound([problem]) from error
     if len(content) > MAX_BYTES:
-        raise ProblemsFound([mistakes.too_large(_start_of(file))])
+        raise ProblemsFound([mistake("too-large", _start_of(file))])
     return read(decode(content, file), file)
 
 
@@ -61,7 +60,11 @@ def decode(content: bytes, file: str) -> str:
         reason = "it looks like UTF-16" if utf_16 else f"byte 0x{content[error.start]:02x}"
         before = SourceText.of(content[: error.start].decode("utf-8").removeprefix("\ufeff"), file)
         end = len(before.text)
-        raise ProblemsFound([mistakes.not_utf8(before.span(end, end), reason)]) from error
+        raise ProblemsFound([mistake("not-utf-8", before.span(end, end), reason=reason)]) from error
+
+
+def _unreadable(file: str, reason: str, remedy: str) -> Problem:
+    return mistake("unreadable-file", _start_of(file), reason=reason, remedy=remedy)
 
 
 def _start_of(file: str) -> Span:

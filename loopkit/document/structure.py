@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-from loopkit.document import mistakes, slips
+from loopkit.document import slips
 from loopkit.document.failure import TOO_DEEP, Failure
+from loopkit.document.mistakes import mistake
 from loopkit.document.problems import Problem
 from loopkit.document.text import conflict
 
@@ -20,7 +21,7 @@ _CLOSERS = {"{": "}", "[": "]"}
 
 
 def too_deep(failure: Failure) -> Problem | None:
-    return mistakes.too_deep(failure.span(failure.at)) if failure.reason == TOO_DEEP else None
+    return mistake("too-deep", failure.span(failure.at)) if failure.reason == TOO_DEEP else None
 
 
 def conflict_separator(failure: Failure) -> Problem | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.engine.findings import Finding
 from loopkit.scenario import Expect, ExpectedFinding
-from loopkit.testing.expectations.matching import is_like, matching_reports
+from loopkit.testing.expectations.matching import is_expected, matching_reports
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Judged, Trace
 from loopkit.text import one_line, plural
@@ -25,7 +25,7 @@ def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def _fits(finding: Finding, wanted: ExpectedFinding) -> bool:
-    return is_like(finding, wanted) and (wanted.message or "").rstrip("\n") in finding.message
+    return is_expected(finding, wanted) and (wanted.message or "").rstrip("\n") in finding.message
 
 
 def _unjudged(run: Trace, wanted: ExpectedFinding) -> str:

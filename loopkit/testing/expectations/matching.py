@@ -16,7 +16,7 @@ def matching_reports(run: Trace, wanted: ExpectedFinding) -> list[Judged]:
     return [judged for judged in run.judged if _agree(wanted, judged, ("state", "attempt"))]
 
 
-def is_like(
+def is_expected(
     finding: Finding,
     wanted: ExpectedFinding,
     keys: Iterable[str] = ("code", "severity", "status"),

@@ -13,7 +13,7 @@ from loopkit.scenario import GAP, Expect, ExpectedFeedback, ExpectedFinding, Exp
 from loopkit.testing.expectations import misses
 from loopkit.testing.expectations.matching import (
     as_text,
-    is_like,
+    is_expected,
     matching_feedback,
     matching_prompts,
     matching_reports,
@@ -105,7 +105,7 @@ def _findings(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
 
 
 def _is_like(finding: Finding, wanted: ExpectedFinding, *, exactly: bool) -> bool:
-    same = is_like(finding, wanted) if exactly else is_like(finding, wanted, ("code",))
+    same = is_expected(finding, wanted) if exactly else is_expected(finding, wanted, ("code",))
     message = (wanted.message or "").rstrip("\n")
     is_there = message in finding.message
     return same and (is_there or (not exactly and _nearest(message, finding.message) is not None))
