@@ -8,7 +8,6 @@ from loopkit.checks.artifacts import check_judged, check_shown
 from loopkit.checks.baselines import check_baselines
 from loopkit.checks.collisions import check_fields, check_ids, check_named_guards
 from loopkit.checks.content import check_content
-from loopkit.checks.errors import check_errors
 from loopkit.checks.exits import check_exits
 from loopkit.checks.explored import confirm_by_exploring
 from loopkit.checks.feedback import check_feedback
@@ -21,8 +20,7 @@ from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.lookups import check_lookups
 from loopkit.checks.models import check_models
 from loopkit.checks.never_binds import check_never_binds
-from loopkit.checks.opinions import check_opinions
-from loopkit.checks.outputs import check_outputs
+from loopkit.checks.no_effect import check_errors, check_opinions, check_outputs
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.plugins import check_plugins

@@ -17,8 +17,7 @@ from loopkit.testing.coverage import (
     goals_of,
 )
 from loopkit.testing.coverage import data as coverage_data
-from loopkit.testing.files import scenario_files
-from loopkit.testing.goals import Goal
+from loopkit.testing.coverage.goals import Goal
 from loopkit.testing.judging import judge, run_case
 from loopkit.testing.junit import junit_xml
 from loopkit.testing.playing import Run, play
@@ -27,7 +26,7 @@ from loopkit.testing.recording import target as recording_target
 from loopkit.testing.results import CaseResult, Failure
 from loopkit.testing.run_comparison import Difference, difference
 from loopkit.testing.selection import NotAnExpression, Selection, selection
-from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite
+from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite, scenario_files
 from loopkit.testing.trace import Trace, trace
 
 __all__ = [

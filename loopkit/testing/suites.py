@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -127,3 +127,19 @@ def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
         at = ("machine",)
         raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
     return machines.machine(path)
+
+
+def scenario_files(paths: Iterable[Path]) -> list[Path]:
+    """Each file once, in order; of a folder, all below it but those in hidden folders."""
+    return list(dict.fromkeys(file for path in paths for file in _files(path)))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for file in sorted(path.rglob(f"*{SUFFIX}")):
+        hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+        # A link that leads nowhere is told as one that can't be read, or its cases would be missed.
+        if not hidden and (file.is_file() or (file.is_symlink() and not file.exists())):
+            yield file

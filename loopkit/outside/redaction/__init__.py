@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from loopkit.outside.redaction.forms import SHORTEST, forms_of, squeezed
 from loopkit.outside.redaction.occurrences import Occurrences
-from loopkit.outside.redaction.secret_names import SECRET_NAME
-from loopkit.outside.redaction.secret_values import credentials_in, key_in
+from loopkit.outside.redaction.secrets import SECRET_NAME, credentials_in, key_in
 
 __all__ = [
     "SECRET_NAME",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +82,11 @@ class Asking:
         if (asked := machine.states[name].asks) is not None:
             return (self._work(asked, name, machine.agents[asked].retry.attempts),)
         return tuple(judge.work for judge in self._judges.get(name, ()))
+
+    def unpriced(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """(agent, place) of each call of these states that has no known price."""
+        asked = (work for name in dict.fromkeys(states) for work in self.reach(name))
+        return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.call_usd is None))
 
     def author(self, name: str) -> Spread:
         """Who is asked in a state that judges nothing."""

@@ -15,7 +15,6 @@ from loopkit.proof.bounds.prices import prices_of
 from loopkit.proof.bounds.result import Bounds, Extreme, Range
 from loopkit.proof.bounds.searching import dearest_known
 from loopkit.proof.bounds.telling import Telling
-from loopkit.proof.bounds.unpriced import unpriced
 
 MOST_SEARCHED = 50_000
 """Configurations that are looked at for each extreme."""
@@ -36,7 +35,7 @@ class Bracket:
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         """The bounds, with the extremes of some measures."""
         states = sorted(self._graph.reachable(self._start))
-        unknown = unpriced(self._plans.moves.asking, states)
+        unknown = self._plans.moves.asking.unpriced(states)
 
         def of(measure: Measure) -> Range:
             if measure not in measures:

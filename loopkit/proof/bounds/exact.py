@@ -11,7 +11,6 @@ from loopkit.proof.bounds.extremes import Aim, Measure, Path, circle, dearest, l
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck
 from loopkit.proof.bounds.telling import Telling
-from loopkit.proof.bounds.unpriced import unpriced
 
 MOST_STEPS = 4_000_000
 """Configurations that are gone through to tell how far counters come that no run uses up."""
@@ -30,7 +29,7 @@ class Exact:
         self._graph = self._variables.graph
         self._present = present
         self._telling = Telling(explored.plans, explored.found, present)
-        self._unpriced = unpriced(explored.plans.moves.asking, [name for name, _ in explored.found])
+        self._unpriced = explored.plans.moves.asking.unpriced(name for name, _ in explored.found)
         if circle(self._graph) is not None:
             self._order  # noqa: B018 - raises Endless
 

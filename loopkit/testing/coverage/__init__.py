@@ -9,8 +9,7 @@ print(coverage_text(tally.coverage()))
 """
 
 from loopkit.testing.coverage.coverage_report import coverage_text, data, percent
-from loopkit.testing.coverage.declared import goals_of
-from loopkit.testing.coverage.goal_words import goal_line, goal_text
+from loopkit.testing.coverage.goals import goal_line, goal_text, goals_of
 from loopkit.testing.coverage.measured import (
     Count,
     Coverage,

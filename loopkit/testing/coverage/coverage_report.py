@@ -9,9 +9,8 @@ from typing import Any
 
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
-from loopkit.testing.coverage.goal_words import goal_line, goal_text
+from loopkit.testing.coverage.goals import GoalKind, goal_line, goal_text
 from loopkit.testing.coverage.measured import Count, Coverage, MachineCoverage, Measured
-from loopkit.testing.goals import GoalKind
 from loopkit.text import printable
 
 KINDS: tuple[tuple[GoalKind, str], ...] = (

@@ -12,9 +12,8 @@ from typing import Literal
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Analysis, Bounds, explore
-from loopkit.testing.coverage.declared import goals_of
+from loopkit.testing.coverage.goals import Goal, GoalKind, goals_of
 from loopkit.testing.coverage.reached import reached
-from loopkit.testing.goals import Goal, GoalKind
 from loopkit.testing.playing import Run
 from loopkit.testing.suites import Suite
 from loopkit.views.diagram import Marks

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from loopkit.engine.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, apply
-from loopkit.testing.goals import Goal
+from loopkit.testing.coverage.goals import Goal
 
 OF_ROOM = (Started, Decided, Resumed)
 """Events that change caps and counters."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,15 +15,18 @@ from loopkit.document import NotWritable, replace_file
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import Stored
 from loopkit.engine.state import fold
+from loopkit.language import Machine
 from loopkit.machine.program import Program
-from loopkit.outside.redaction import Redact
+from loopkit.outside.redaction import Redact, redactor
 from loopkit.testing.playing import play
 from loopkit.testing.recording.case import NotRecordable, make_case
-from loopkit.testing.recording.secrets import recording_redactor
 from loopkit.testing.recording.target import Target
 from loopkit.testing.run_comparison import Difference, difference
 from loopkit.testing.suites import SUFFIX, load_suite
 from loopkit.text import one_line
+
+_IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
+_BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ def record(target: Target, program: Program, events: Sequence[Stored]) -> Record
 
     A replay that differs is written all the same, with a comment that says where.
     """
-    redact = recording_redactor(program.machine)
+    redact = _redactor_for(program.machine)
     state = fold(stored.event for stored in events)
     name = target.name or state.run
     case, notes = make_case(program, events, redact)
@@ -84,3 +89,13 @@ def _beside(path: Path, text: str) -> Iterator[Path]:
 
 def _plain(events: Sequence[Stored]) -> list[Any]:
     return [stored.event for stored in events]
+
+
+def _redactor_for(machine: Machine) -> Redact:
+    """A function that takes the environment's secrets, and credentials of addresses, out."""
+    redact = redactor(os.environ, machine.key_names)
+
+    def cleaned(text: str) -> str:
+        return _BEARER.sub(r"\1 [credentials]", _IN_ADDRESS.sub("[credentials]@", redact(text)))
+
+    return cleaned

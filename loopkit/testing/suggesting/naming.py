@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from loopkit.machine.graph import Edge, Graph
 from loopkit.scenario.cases import MAX_NAME
-from loopkit.testing.goals import Goal
+from loopkit.testing.coverage.goals import Goal
 
 
 def name_of(graph: Graph, goal: Goal, taken: Collection[str]) -> str:

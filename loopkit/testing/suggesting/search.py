@@ -13,7 +13,7 @@ from loopkit.machine.program import Program, flat_facts
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.scenario import Case, LoadedScenario, Scenario
 from loopkit.testing.coverage import Reached, goals_of, impossible_goals
-from loopkit.testing.goals import Goal
+from loopkit.testing.coverage.goals import Goal
 from loopkit.testing.inputs import inputs_of, shared_inputs
 from loopkit.testing.playing import play
 from loopkit.testing.suggesting.causes import NoCause

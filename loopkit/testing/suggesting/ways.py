@@ -16,7 +16,7 @@ from loopkit.proof.bounds.regions import Region, alike
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes import Analysis
 from loopkit.testing.coverage import Reached
-from loopkit.testing.goals import Goal
+from loopkit.testing.coverage.goals import Goal
 from loopkit.testing.suggesting.nearest import nearest
 
 STEP, NEW, ODD, OTHER_INPUT = 1_000, 1, 500, 6_000

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from loopkit.document.problems import render
 from loopkit.views.problems.examined import Examined
 from loopkit.views.problems.github import as_github
 from loopkit.views.problems.json_report import as_json
 from loopkit.views.problems.sarif import as_sarif
-from loopkit.views.problems.terminal import as_text
+
+
+def as_text(examined: Examined) -> str:
+    """Each problem with its place, its line and a caret, for a reader."""
+    return render(examined.problems, examined.texts).rstrip("\n")
+
 
 FORMATS: Mapping[str, Callable[[Examined], str]] = {
     "text": as_text,

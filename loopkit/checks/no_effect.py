@@ -1,4 +1,4 @@
-"""`no-effect`: `samples`, `confirm` or `combine` of a judge, where it decides nothing."""
+"""`no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges."""
 
 from __future__ import annotations
 
@@ -6,9 +6,35 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import JudgeRule
+from loopkit.language import JudgeRule, WorkingState
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
+
+OF_TEXTS = {
+    "fence": "it is found in fences anyway",
+    "fields": "its fields are those of the schema",
+}
+
+
+def check_errors(subject: Subject) -> Iterator[Problem]:
+    """A warning for `on_error` on a state whose work cannot fail."""
+    for name, state in subject.machine.states_of(WorkingState).items():
+        if state.on_error is not None and not state.faults:
+            path = ("states", name, "on_error")
+            message = f"{state.doing} cannot fail, so this edge is never taken"
+            yield subject.no_effect(path, message)
+
+
+def check_outputs(subject: Subject) -> Iterator[Problem]:
+    """A warning for `fence` and `fields` where the agent's `schema` makes the answer data."""
+    for name, state in subject.machine.states.items():
+        agent, output = subject.machine.agent_at(name), state.output_at(name)
+        if agent is None or agent.schema_ is None:
+            continue
+        for key, instead in OF_TEXTS.items():
+            if getattr(output, key):
+                message = f"the answer of `{state.asks}` is data, by its `schema`: {instead}"
+                yield subject.no_effect(("states", name, "output", key), message)
 
 
 def check_opinions(subject: Subject) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Values that look like secrets: keys of known providers, passwords in URLs."""
+"""Texts that look like secrets: names of variables, keys of providers, passwords in URLs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+_WHOLE = r"KEY|PASS|PAT|PW|SK|CREDS?|(?<=_)PWD"
+"""Words that mean a secret only by themselves: KEYBOARD, COMPASS, PATH, DESK and PWD mean none."""
+_ENDS = (
+    r"PASSWORDS?|PASSWD|PASSPHRASE|SECRETS?|CREDENTIALS?|TOKEN"
+    r"|(?:ACCESS|ACCOUNT|API|AUTH|ENCRYPTION|MASTER|PRIVATE|SECRET|SIGNING)_?KEYS?"
+    r"|(?:DB|MYSQL|PG|SMTP|SSH|USER)PASS"
+)
+"""Words that mean one also at the end of others, as in PGPASSWORD: of a MONKEY only the end is."""
+
+SECRET_NAME = re.compile(
+    rf"(?:(?:^|[_.-])(?:{_WHOLE})|(?:{_ENDS}))\d*(?:[_.-]|$)|_AUTH$", re.IGNORECASE
+)
 _KNOWN = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"

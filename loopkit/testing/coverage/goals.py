@@ -1,0 +1,99 @@
+"""Goals of coverage: states, transitions and caps, where they are declared, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from loopkit.language.load import DocPath, Loaded
+from loopkit.machine.graph import TOTAL, Edge, Graph
+from loopkit.text import one_line
+
+GoalKind = Literal["state", "transition", "cap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One thing that a run of a case reaches or does not."""
+
+    kind: GoalKind
+    name: str
+    """The state; the id of the edge; for what one declaration makes in many states, its path."""
+    at: DocPath
+    """Where the machine file declares it."""
+    edges: tuple[str, ...] = ()
+    """The edges of which any one reaches it: taken, or for a cap without room when its state
+    decides. None for a state."""
+
+
+THEN: DocPath = ("limits", "then")
+
+
+def goals_of(loaded: Loaded) -> tuple[Goal, ...]:
+    """Everything that cases of the machine can cover, in the order of its file.
+
+    `limits.then` is one goal, though every agent, run and validate state has an edge of it.
+    """
+    graph = Graph(loaded.machine)
+    return (*_states(graph), *_transitions(graph), *_caps(loaded, graph))
+
+
+def _states(graph: Graph) -> Iterator[Goal]:
+    for name in graph.states:
+        yield Goal("state", name, ("states", name))
+
+
+def _transitions(graph: Graph) -> Iterator[Goal]:
+    for edge in graph.edges:
+        if edge.event != "limit":
+            yield Goal("transition", edge.id, edge.path, (edge.id,))
+    if limits := tuple(edge.id for edge in graph.edges if edge.event == "limit"):
+        yield Goal("transition", ".".join(map(str, THEN)), THEN, limits)
+
+
+def _caps(loaded: Loaded, graph: Graph) -> Iterator[Goal]:
+    for edge in graph.edges:
+        if edge.back:
+            yield Goal("cap", edge.id, _cap_path(loaded, edge), (edge.id,))
+
+
+def _cap_path(loaded: Loaded, edge: Edge) -> DocPath:
+    """Where the edge's own bound is written, or its budget's name, or else the edge."""
+    document = loaded.source.document
+    written = ((*edge.path, key) for key in ("max", "budget"))
+    return next((path for path in written if document.node(path) is not None), edge.path)
+
+
+def goal_text(graph: Graph, goal: Goal) -> str:
+    """`state escalated`, `validate[1] → escalated (cap_reached or stalled)`, `cap of …`."""
+    if goal.kind == "state":
+        return f"state {goal.name}"
+    edge = graph.by_id[goal.edges[0]]
+    way = f"{goal.name} → {edge.target}"
+    if goal.kind == "cap":
+        return f"cap of {way} ({', '.join(_bound(graph, edge, name) for name in edge.counters)})"
+    when = _when(graph, edge)
+    return f"{way} ({when})" if when else way
+
+
+def goal_line(loaded: Loaded, goal: Goal) -> int:
+    """The line of the machine's file that declares the goal, from 1."""
+    span = loaded.source.problem(goal.at, "", "", key=True).span
+    assert span is not None
+    return span.line
+
+
+def _when(graph: Graph, edge: Edge) -> str:
+    if edge.event == "limit":
+        return "a limit is reached"
+    if edge.event != "done":
+        return f"a {edge.event} error"
+    if edge.guard is not None:
+        return one_line(edge.guard)
+    return "otherwise" if graph.on(edge.source, "done")[0] is not edge else ""
+
+
+def _bound(graph: Graph, edge: Edge, counter: str) -> str:
+    name = "max" if counter == edge.id else counter.replace(":", " ")
+    return f"{'total_revisions' if counter == TOTAL else name} {graph.caps[counter]}"
