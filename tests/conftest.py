@@ -26,6 +26,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SHARING = ("crash", "diagram_mermaid", "editors", "readme")
 """Modules whose tests share what is costly to make."""
+WITH_LITELLM = (
+    "tests/providers/",
+    "tests/requirements/test_real_models.py",
+    *(
+        f"tests/test_{name}.py"
+        for name in ("crash_http", "hostile", "models", "new_claim", "signals")
+    ),
+)
+"""Tests that share LiteLLM, which takes seconds to import, and servers that play providers."""
 
 
 # There is little garbage and much that stays: 6,000 tests, and all that is imported. To go through
@@ -48,6 +57,8 @@ class Together(LoadScopeScheduling):
     """Hands out tests one by one, but to one worker all that share what is costly to make."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(WITH_LITELLM):
+            return "with LiteLLM"
         module, _, test = nodeid.partition("::")
         if not module.startswith(tuple(f"tests/test_{name}" for name in SHARING)):
             return nodeid

@@ -28,6 +28,8 @@ class Terminal:
     columns: int = 100
     env: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
+    has_litellm: bool = False
+    """Whether its client of models is there when it starts."""
 
     def __post_init__(self) -> None:
         self._terminal, theirs = pty.openpty()
@@ -36,7 +38,9 @@ class Terminal:
         kept = {k: v for k, v in os.environ.items() if k not in gone}
         env = {**kept, "TERM": "xterm-256color", **self.env}
         argv = [*self.program, *self.argv]
-        self._process = Process(argv, [theirs] * 3, env=env, is_terminal=True)
+        self._process = Process(
+            argv, [theirs] * 3, env=env, is_terminal=True, has_litellm=self.has_litellm
+        )
         os.close(theirs)
 
     def resize(self, columns: int) -> None:

@@ -6,6 +6,7 @@ meant, run with `LOOPKIT_REWRITE_CASES=1`, and read every line of the difference
 
 import itertools
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ CASES = Path(__file__).parent / "cases"
 REWRITE = "LOOPKIT_REWRITE_CASES"
 
 
+@cache
 def problems_of(path):
     """Return the problems of a machine file, and the texts that they are in."""
     texts = {path.name: path.read_text(encoding="utf-8")}
@@ -92,8 +94,9 @@ def test_each_rule_is_total_on_machines_in_which_other_things_are_wrong():
             loaded = load_document(read_file(path, path.name), path.parent, path.stem)
         except ProblemsFound:
             continue
+        subject = Subject.of(loaded)
         for rule in RULES:
-            assert all(problem.message for problem in rule(Subject.of(loaded))), rule
+            assert all(problem.message for problem in rule(subject)), rule
 
 
 def test_one_mistake_in_a_shared_text_is_told_once():

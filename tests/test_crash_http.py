@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,8 +11,9 @@ import pytest
 from tests.crash.host import MAX_RESUMES
 from tests.providers.openai_mock import OpenAIMock
 from tests.support import ROOT
+from tests.warm import ran
 
-HOST = [sys.executable, "-m", "tests.crash.host"]
+HOST = ["-m", "tests.crash.host"]
 MACHINE = """
 loopkit: 1
 input: {n: {type: int, minimum: 0, maximum: 3}}
@@ -68,15 +67,10 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         text = MACHINE.replace("SESSION", request.param).replace("URL", url)
         machine.write_text(text, encoding="utf-8")
         scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
-        host = subprocess.run(
-            [*HOST, str(machine), str(scenario), str(folder / "work"), url],
-            cwd=ROOT,
-            env={**os.environ, "CRASH_KEY": "none"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        host = ran(
+            [*HOST, str(machine), str(scenario), str(folder / "work"), url], timeout=600,
+            cwd=ROOT, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True,
+        )  # fmt: skip
         assert host.returncode == 0, host.stderr
         return [json.loads(line) for line in host.stdout.splitlines()]
     finally:

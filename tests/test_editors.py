@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +178,21 @@ def edited(folder: Path, documents: list[dict[str, Any]]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> list[list[tuple[int, str]]]:
+def answered(folder: Path) -> dict[str, list[Any]]:
+    """What the editor says of all documents of these tests; one process reads them all."""
+    asked = {"slips": slips(), "sound": sound(), "offered": [helped()], "hovered": [hovered()]}
+    answers = iter(edited(folder, list(chain.from_iterable(asked.values()))))
+    return {name: list(islice(answers, len(documents))) for name, documents in asked.items()}
+
+
+def slips() -> list[dict[str, Any]]:
+    return [{"schema": s, "text": with_slip(text, slip)} for s, text, slip in ALL]
+
+
+@pytest.fixture(scope="module")
+def said(answered: dict[str, list[Any]]) -> list[list[tuple[int, str]]]:
     """For every slip, the lines (from 1, without the one that names the schema) and messages."""
-    documents = [{"schema": s, "text": with_slip(text, slip)} for s, text, slip in ALL]
-    found = edited(folder, documents)
+    found = answered["slips"]
     return [[(d["line"], d["message"]) for d in each["diagnostics"]] for each in found]
 
 
@@ -196,12 +208,15 @@ def test_an_editor_has_one_exact_message_for_each_mistake(
     assert line == slip.line
 
 
-def test_an_editor_has_nothing_against_what_is_sound(folder: Path) -> None:
+def sound() -> list[dict[str, Any]]:
     paths = [*MACHINES, *(ROOT / "tests/cases/ok").glob("*.yaml")]
     texts = [MACHINE, *(path.read_text(encoding="utf-8") for path in paths)]
-    documents = [{"schema": "machine", "text": text} for text in texts]
-    documents.append({"schema": "scenario", "text": SCENARIO})
-    assert [each["diagnostics"] for each in edited(folder, documents)] == [[]] * len(documents)
+    machines = [{"schema": "machine", "text": text} for text in texts]
+    return [*machines, {"schema": "scenario", "text": SCENARIO}]
+
+
+def test_an_editor_has_nothing_against_what_is_sound(answered: dict[str, list[Any]]) -> None:
+    assert [each["diagnostics"] for each in answered["sound"]] == [[]] * len(sound())
 
 
 # -- help while writing ------------------------------------------------------------------------
@@ -209,15 +224,20 @@ def test_an_editor_has_nothing_against_what_is_sound(folder: Path) -> None:
 PLACES = ("agent", "state", "kind", "rule", "transition")
 
 
-@pytest.fixture(scope="module")
-def offered(folder: Path) -> dict[str, dict[str, str]]:
-    """For each place of a machine, the keys that an editor offers, with their descriptions."""
+def helped() -> dict[str, Any]:
+    """A machine in which the editor is asked what could stand at each place."""
     lines = HELPED.splitlines()
     at = {p: next(n for n, line in enumerate(lines) if f"{{{p}}}" in line) for p in PLACES}
     text = HELPED.format(**dict.fromkeys(PLACES, ""))
     # The first line names the schema.
     places = [[at[p] + 1, lines[at[p]].index("{")] for p in PLACES]
-    (found,) = edited(folder, [{"schema": "machine", "text": text, "completions": places}])
+    return {"schema": "machine", "text": text, "completions": places}
+
+
+@pytest.fixture(scope="module")
+def offered(answered: dict[str, list[Any]]) -> dict[str, dict[str, str]]:
+    """For each place of a machine, the keys that an editor offers, with their descriptions."""
+    (found,) = answered["offered"]
     items = ({i["label"]: i["documentation"] for i in each} for each in found["completions"])
     return dict(zip(PLACES, items, strict=True))
 
@@ -249,11 +269,18 @@ def test_whatever_an_editor_offers_is_described(
     assert [key for key, text in offered[place].items() if not text] == []
 
 
-def test_an_editor_shows_the_words_of_the_definition_for_a_key(folder: Path) -> None:
+def hovered() -> dict[str, Any]:
+    """A machine in which the editor is asked what some keys mean."""
     lines = MACHINE.splitlines()
     keys = ("revisions", "prompt", "validate:", "max", "choices", "final: s")
     at = [next((n + 1, w.index(k) + 1) for n, w in enumerate(lines) if k in w) for k in keys]
-    (found,) = edited(folder, [{"schema": "machine", "text": MACHINE, "hovers": at}])
+    return {"schema": "machine", "text": MACHINE, "hovers": at}
+
+
+def test_an_editor_shows_the_words_of_the_definition_for_a_key(
+    answered: dict[str, list[Any]],
+) -> None:
+    (found,) = answered["hovered"]
     # Its Markdown escapes the marks of Markdown.
     starts = [text.partition("\n")[0].replace("\\", "") for text in found["hovers"]]
     assert starts == [

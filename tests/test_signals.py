@@ -70,11 +70,11 @@ def silent() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def begun(machine: str, shown: str, program: str = "") -> Terminal:
+def begun(machine: str, shown: str, program: str = "", *, has_litellm: bool = False) -> Terminal:
     """A run in a terminal that has come to where something is shown, begun by a program if any."""
     Path("machine.yaml").write_text(machine, encoding="utf-8")
     begins = ("-c", program) if program else ("-m", "loopkit")
-    terminal = Terminal(["run", "machine.yaml"], begins, columns=200)
+    terminal = Terminal(["run", "machine.yaml"], begins, columns=200, has_litellm=has_litellm)
     terminal.wait_for(shown)
     return terminal
 
@@ -102,7 +102,7 @@ def assert_resumable(terminal: Terminal) -> None:
 def test_a_second_signal_ends_a_process_whose_model_never_answers(
     number: int, code: int, silent: int
 ) -> None:
-    terminal = begun(MODEL.replace("PORT", str(silent)), "asks writer")
+    terminal = begun(MODEL.replace("PORT", str(silent)), "asks writer", has_litellm=True)
     assert ended(terminal, number) == code
     assert_resumable(terminal)
 

@@ -8,6 +8,7 @@ standard streams, its signals, and an end of the interpreter. What is tested of 
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import fcntl
 import gc
@@ -46,10 +47,12 @@ class Process:
         env: Mapping[str, str] | None = None,
         given: str = "",
         is_terminal: bool = False,
+        has_litellm: bool = False,
     ) -> None:
         """Reads and writes the `streams`, of which a terminal becomes the one that controls it.
 
-        Without any it reads what it is given, and what it writes is kept for `communicate`.
+        Without any it reads what it is given, and what it writes is kept for `communicate`. LiteLLM
+        is imported when it starts where it has to be, and when it is first needed otherwise.
         """
         self.args = argv
         self.returncode: int | None = None
@@ -66,7 +69,7 @@ class Process:
         }
         with theirs:
             passed = [*streams, *(file.fileno() for file in self._files)]
-            socket.send_fds(_server(), [b"."], [theirs.fileno(), *passed])
+            socket.send_fds(_server(has_litellm), [b"."], [theirs.fileno(), *passed])
         self._lines = self._told.makefile("rw", encoding="utf-8")
         print(json.dumps(wanted), file=self._lines, flush=True)
         self.pid = int(self._lines.readline())
@@ -119,12 +122,12 @@ def ran_loopkit(*argv: str, **more: Any) -> CompletedProcess[str]:
 
 
 @cache
-def _server() -> socket.socket:
-    """Where a process is asked for; one for each process that asks."""
+def _server(has_litellm: bool) -> socket.socket:
+    """Where a process is asked for; one of each kind for each process that asks."""
     ours, theirs = socket.socketpair()
     with theirs:
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm", str(theirs.fileno())],
+            [sys.executable, "-m", "tests.warm", str(theirs.fileno()), str(int(has_litellm))],
             cwd=Path(__file__).parents[1], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
         )  # fmt: skip
 
@@ -139,11 +142,13 @@ def _server() -> socket.socket:
 # -- in the process that waits -----------------------------------------------------------------
 
 
-def main(asked: socket.socket) -> None:
+def main(asked: socket.socket, has_litellm: bool) -> None:
     """Wait to be asked; returns in no process but those that are asked for."""
     for module in pkgutil.walk_packages(import_module("loopkit").__path__, "loopkit."):
         if module.name not in NOT_IMPORTED:
             import_module(module.name)
+    if has_litellm:
+        asyncio.run(import_module("loopkit.agents.model.client").ready())
     gc.collect()
     gc.freeze()
     while True:
@@ -221,5 +226,5 @@ def play() -> None:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2] == "1")
     play()
