@@ -7,7 +7,6 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +20,7 @@ from loopkit.agents.assignment import (
     refuse_unplayable,
 )
 from loopkit.agents.model import client
-from loopkit.agents.port import Person
+from loopkit.agents.port import AgentPort, Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
 from loopkit.checks.raised import stuck_under_total
 from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
@@ -34,7 +33,7 @@ from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import Claimed, HumanAnswer, Resumed, Started
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, fold
-from loopkit.journal import Claim, Journal, RunBusy, RunUnreadable, UnknownRun
+from loopkit.journal import Claim, Journal, RunBusy
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
@@ -115,6 +114,8 @@ class App:
         """By their ids, runs that were started here and may not be stored yet."""
         self._token = token
         self._redactors: dict[tuple[str, ...], Redact] = {}
+        self._agents: dict[str, dict[str, AgentPort]] = {}
+        """By the digests of definitions, who plays each agent where no scenario does."""
         self.functions = functions or {}
 
     @classmethod
@@ -168,17 +169,8 @@ class App:
         """An id that no other run has; among thousands two may well draw the same."""
         while True:
             run = f"{machine}-{self._token()}"
-            if run not in self._begun and await self._is_free(run):
+            if run not in self._begun and not await self.journal.has(run):
                 return run
-
-    async def _is_free(self, run: str) -> bool:
-        try:
-            # One that is damaged has it as well.
-            with suppress(RunUnreadable):
-                await self.journal.read(run)
-        except UnknownRun:
-            return True
-        return False
 
     async def _store(self, digest: str, text: str) -> None:
         if digest not in self._stored:
@@ -294,6 +286,16 @@ class App:
             self._engines[digest] = Engine(Program(machine, digest))
         return self._engines[digest]
 
+    def _assigned(
+        self, machine: Machine, digest: str, scenario: Scenario | None
+    ) -> dict[str, AgentPort]:
+        """Who plays each agent; what a scenario plays belongs to one run."""
+        if scenario is not None:
+            return assign_agents(machine, scenario, self.functions, self.clock.sleep)
+        if digest not in self._agents:
+            self._agents[digest] = assign_agents(machine, None, self.functions)
+        return self._agents[digest]
+
     def _redactor(self, names: tuple[str, ...]) -> Redact:
         """What takes secrets out of texts; made once, with the environment as it is then."""
         if names not in self._redactors:
@@ -309,7 +311,7 @@ class App:
         scenario: Scenario | None,
     ) -> ActiveRun:
         engine = self.engine(machine, digest)
-        agents = assign_agents(machine, scenario, self.functions, self.clock.sleep)
+        agents = self._assigned(machine, digest, scenario)
         if models_called(agents):
             client.preload()
         return ActiveRun(

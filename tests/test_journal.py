@@ -119,6 +119,15 @@ async def test_a_run_is_created_once(journal: Journal) -> None:
     assert await data_of(journal) == ['{"number": 1}']
 
 
+async def test_a_journal_has_the_runs_that_were_created_in_it(journal: Journal) -> None:
+    assert not await journal.has("r")
+    await created(journal)
+    assert await journal.has("r")
+    assert not await journal.has("s")
+    with pytest.raises(JournalError, match="half a surrogate pair"):
+        await journal.has("\ud800")
+
+
 async def test_runs_that_do_not_exist_are_named(journal: Journal) -> None:
     for request in (
         journal.claim("ghost"),

@@ -104,24 +104,23 @@ class Engine:
     def facts(self, run: RunState, work: Worked | None) -> Facts:
         """Everything that the guards of the active state read, under dotted names."""
         read = self.program.sources_read[run.state]
-        facts = self._facts_elsewhere(run, read) if read else {}
         own = flat_facts(work.facts) if work else {}
-        if run.state in read:
-            facts |= {f"{run.state}.{name}": value for name, value in own.items()}
-        facts |= own
+        facts = {**self._facts_elsewhere(run, read, own), **own} if read else own
         # An answer that is only looked at counts as given, as it will when its edge is taken.
         facts["attempt"] = self._attempt(run) + (work is None)
         self._add_revisions(run, facts)
         return facts
 
-    def _facts_elsewhere(self, run: RunState, read: frozenset[str]) -> Facts:
-        """The facts of other states, reports and inputs that guards of the active state read."""
+    def _facts_elsewhere(self, run: RunState, read: frozenset[str], own: Facts) -> Facts:
+        """The facts of states, reports and inputs that guards of the active state read."""
         known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
         if "reports" in read:
             reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
             known |= flat_facts(reports, "reports.")
         if "input" in read:
             known |= facts_of(run.input, self.program.input_type, "input.")
+        if run.state in read:
+            known |= {f"{run.state}.{name}": value for name, value in own.items()}
         return known
 
     def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
@@ -135,7 +134,7 @@ class Engine:
 
     def has_room(self, run: RunState, edge: Edge) -> bool:
         for counter in edge.counters:
-            if run.counters.get(counter, 0) >= self._cap(run, counter):
+            if run.counters.get(counter, 0) >= cap_of(self.program, run, counter):
                 return False
         return True
 
@@ -192,8 +191,10 @@ class Engine:
     def _no_room(self, run: RunState, edge: Edge) -> str:
         if not edge.back or self.has_room(run, edge):
             return ""
-        full = next(c for c in edge.counters if run.counters.get(c, 0) >= self._cap(run, c))
-        cap = self._cap(run, full)
+        full = next(
+            c for c in edge.counters if run.counters.get(c, 0) >= cap_of(self.program, run, c)
+        )
+        cap = cap_of(self.program, run, full)
         if cap == 0:
             return "no revisions are granted"
         of_run = " of the run" if full == TOTAL else ""
@@ -201,19 +202,16 @@ class Engine:
             return f"the one revision{of_run} is used up"
         return f"all {cap} revisions{of_run} are used up"
 
-    def _cap(self, run: RunState, counter: str) -> int:
-        return cap_of(self.program, run, counter)
-
     def _may_revise(self, run: RunState, edge: Edge) -> bool:
         if edge.event != "done" or edge.source not in self.program.graph.judges:
             return True
         return run.reports[edge.source].verdict == "fail"
 
     def _attempt(self, run: RunState) -> int:
-        judged = self.program.machine.states[run.state].judges
-        if judged is None:
+        judging = self.program.graph.judges.get(run.state)
+        if judging is None:
             return run.attempts.get(run.state, 0)
-        artifact = run.artifacts.get(judged)
+        artifact = run.artifacts.get(judging.validate_)
         return artifact.attempt if artifact else 0
 
     def _add_revisions(self, run: RunState, facts: Facts) -> None:
@@ -226,7 +224,7 @@ class Engine:
             counter = edges[0].counters[0]
             facts["cap_reached"] = not self.has_room(run, edges[0])
             facts["revisions"] = run.counters.get(counter, 0)
-            facts["max_revisions"] = self._cap(run, counter)
+            facts["max_revisions"] = cap_of(self.program, run, counter)
 
     def _recorded(self, facts: Facts, work: Worked) -> Facts:
         """What the work left, and what the guards of its edges could read of the rest."""

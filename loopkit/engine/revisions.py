@@ -13,7 +13,8 @@ def cap_of(program: Program, run: RunState, counter: str) -> int:
     """The cap of a counter in this run, whose total may have been raised."""
     if counter == TOTAL and isinstance(raised := run.limits.get("total_revisions"), int):
         return raised
-    return cap_value(program.graph.caps[counter], run.input)
+    bound = program.graph.caps[counter]
+    return bound if isinstance(bound, int) else cap_value(bound, run.input)
 
 
 def revision_of(

@@ -136,6 +136,11 @@ class MemoryJournal:
         run.records += (claim_record(now), *records)
         return run.claim
 
+    async def has(self, run: str) -> bool:
+        refuse_text("the name of the run", run)
+        self.refuse_closed()
+        return run in self._runs
+
     async def read(self, run: str, after: int = 0) -> list[Record]:
         return self._known(run).behind(after)
 

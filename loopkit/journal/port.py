@@ -229,6 +229,10 @@ class Journal(Protocol):
         """
         ...
 
+    async def has(self, run: str) -> bool:
+        """Whether there is a run of this name, be it damaged."""
+        ...
+
     async def read(self, run: str, after: int = 0) -> list[Record]:
         """The run's records behind `after`, in order; raises `UnknownRun`, `RunDamaged`."""
         ...

@@ -167,6 +167,10 @@ class SqliteJournal:
         me, claimed = self._presence, store.claim_record(self._clock())
         return await self._take_claim(lambda db: store.claim(db, run, me.name, me.sees, claimed))
 
+    async def has(self, run: str) -> bool:
+        refuse_text("the name of the run", run)
+        return await self._writer.read(lambda db: store.has(db, run))
+
     async def read(self, run: str, after: int = 0) -> list[Record]:
         refuse_text("the name of the run", run)
         return await self._writer.read(lambda db: store.read(db, run, after))

@@ -134,6 +134,10 @@ def release(db: sqlite3.Connection, tenure: Tenure) -> None:
     db.execute(SQL["disown"], {"run_id": tenure.run_id, "owner": tenure.owner})
 
 
+def has(db: sqlite3.Connection, run: str) -> bool:
+    return db.execute(SQL["run"], {"run": run}).fetchone() is not None
+
+
 def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
     run_id, _owner = _find(db, run)
     _refuse_gap(db, run_id, run)

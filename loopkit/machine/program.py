@@ -114,6 +114,16 @@ class Program:
         return any(isinstance(rule, CommandRule) and rule.baseline for rule in rules)
 
     @cached_property
+    def whole_authors(self) -> frozenset[str]:
+        """The states whose artifact is all of their work, which it is not where programs work."""
+        return frozenset(name for name in self.machine.states if self._is_whole(name))
+
+    def _is_whole(self, name: str) -> bool:
+        if (agent := self.machine.agent_at(name)) is not None:
+            return not agent.works_on_files
+        return self.machine.states[name].call != "run"
+
+    @cached_property
     def names_told(self) -> dict[str, frozenset[str]]:
         """For each state that writes, the names in what it is told to do."""
         return {

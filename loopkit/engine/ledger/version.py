@@ -25,11 +25,12 @@ class Version(Value, frozen=True):
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     """What is judged with an artifact: that, and what its author made it from."""
-    is_whole = _is_whole(program, artifact)
+    whole = program.whole_authors
+    is_whole = artifact.author in whole
     sources = sorted(_sources(program, run, artifact), key=lambda part: part.name)
     if not (artifact.workspace or is_whole):
         return Version("", is_whole)
-    if not all(part.workspace or _is_whole(program, part) for part in sources):
+    if not all(part.workspace or part.author in whole for part in sources):
         return Version("", is_whole)
     told = [[p.name, _digest(normalised(p)), p.workspace] for p in (artifact, *sources)]
     return Version(_digest(json.dumps(told)), is_whole)
@@ -51,12 +52,6 @@ def _squeezed(line: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _is_whole(program: Program, artifact: Artifact) -> bool:
-    if (agent := program.machine.agent_at(artifact.author)) is not None:
-        return not agent.works_on_files
-    return program.machine.states[artifact.author].call != "run"
 
 
 def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
