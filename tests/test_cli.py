@@ -276,6 +276,7 @@ def test_a_model_without_its_key_says_what_to_set(
         (["--model", "critic"], "is not of the form `agent=value`"),
         (["--model", "critik=openai/x"], "did you mean `critic`?"),
         (["--model", "critic=openai/x"], "asks `openai/x`, whose price is not known"),
+        (["--model", "critic=litellm_proxy/x"], "add `price:` to it, or `--price critic=USD`"),
         (["--model", "critic=openai/x", "--price", "critic=much"], "is not a number"),
         (["--model", "critic=openai/x", "--price", "critic=-1"], "is not a price"),
     ],

@@ -42,40 +42,6 @@ def request(*messages: tuple[str, str], model: str = MINI, schema: Any = None) -
     return Request("a", "s", "author", told[-1].content, told, model=model, schema=schema)
 
 
-def test_a_model_is_found_with_and_without_the_name_of_its_provider() -> None:
-    assert known_model("gpt-4o-mini") == known_model(MINI)
-    assert known_model(CLAUDE) == known_model("claude-sonnet-4-5")
-
-
-def test_a_model_of_one_provider_is_not_taken_for_that_of_another() -> None:
-    assert known_model("azure/claude-sonnet-4-5") is None
-    assert known_model(UNKNOWN) is None
-
-
-def test_the_dearest_rate_of_a_cache_is_the_one_that_is_reserved() -> None:
-    known = known_model(CLAUDE)
-    assert known is not None
-    assert known.dearest_input is not None
-    plain = 3e-06
-    assert known.dearest_input == 2 * plain  # written to the cache for an hour
-
-
-def test_rates_of_other_service_tiers_count_where_one_is_asked_for() -> None:
-    ordinary, any_tier = known_model(MINI), known_model(MINI, service_tier=True)
-    assert ordinary is not None
-    assert any_tier is not None
-    assert (ordinary.dearest_input or 0) < (any_tier.dearest_input or 0)
-
-
-def test_the_catalogue_is_that_of_litellm(litellm: Any) -> None:
-    known = known_model(MINI)
-    assert known is not None
-    entry = litellm.model_cost["gpt-4o-mini"]
-    assert known.dearest_input == entry["input_cost_per_token"]
-    assert known.dearest_output == entry["output_cost_per_token"]
-    assert known.max_output == entry["max_output_tokens"]
-
-
 @given(st.lists(st.text(max_size=300), min_size=1, max_size=4))
 def test_no_tokenizer_counts_more_tokens_than_are_reserved(litellm: Any, texts: list[str]) -> None:
     asked = request(*[("user", text) for text in texts])
@@ -146,10 +112,71 @@ def test_a_price_of_the_agent_goes_before_the_list_price() -> None:
 def test_cached_tokens_cost_what_the_price_of_the_agent_says() -> None:
     used = Used(input=1_000, output=100, cached=800)
     price = {"input": 10, "output": 20}
-    assert cost(agent(price={**price, "cached": 1}), used, None) == pytest.approx(
+    assert cost(agent(price={**price, "cached": 1}), MINI, used, None) == pytest.approx(
         (200 * 10 + 800 * 1 + 100 * 20) / 1e6
     )
-    assert cost(agent(price=price), used, None) == pytest.approx((1_000 * 10 + 100 * 20) / 1e6)
+    plain = cost(agent(price=price), MINI, used, None)
+    assert plain == pytest.approx((1_000 * 10 + 100 * 20) / 1e6)
+
+
+def test_tokens_put_into_a_cache_cost_what_the_price_of_the_agent_says(litellm: Any) -> None:
+    written = response()
+    written.usage = litellm.Usage(
+        prompt_tokens=1_000,
+        completion_tokens=100,
+        total_tokens=1_100,
+        cache_creation_input_tokens=500,
+        cache_read_input_tokens=300,
+    )
+    made = agent(price={"input": 10, "output": 20, "cached": 1, "cache_write": 12.5})
+    told = read_reply(made, request(), written, MOST).cost_usd
+    assert told == pytest.approx((200 * 10 + 300 * 1 + 500 * 12.5 + 100 * 20) / 1e6)
+    plain = agent(price={"input": 10, "output": 20})
+    assert read_reply(plain, request(), written, MOST).cost_usd == pytest.approx(12_000 / 1e6)
+
+
+def test_a_call_may_put_all_that_it_sends_into_a_cache() -> None:
+    price = {"input": 10, "output": 20, "cache_write": 12.5}
+    asked = agent(price=price, params={"max_tokens": 100})
+    bound = input_bound(request())
+    assert quote(asked, request()).cost_usd == pytest.approx((bound * 12.5 + 100 * 20) / 1e6)
+
+
+def test_what_litellm_lists_but_does_not_find_costs_its_list_price(litellm: Any) -> None:
+    name = "amazon_nova/nova-pro-v1"
+    entry = litellm.model_cost["amazon-nova/nova-pro-v1"]
+    listed = 1_000 * entry["input_cost_per_token"] + 100 * entry["output_cost_per_token"]
+    assert cost(agent(model=name), name, Used(1_000, 100), None) == pytest.approx(listed)
+    assert cost(agent(), UNKNOWN, Used(1_000, 100), None) is None
+
+
+LOCAL_MODELS = ["ollama/qwen9", "ollama_chat/qwen9", "lm_studio/any", "hosted_vllm/own/model"]
+
+
+@pytest.mark.parametrize("model", LOCAL_MODELS)
+def test_a_local_model_without_a_key_costs_nothing(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = f"{model.partition('/')[0].removesuffix('_chat').upper()}_API_KEY"
+    monkeypatch.delenv(variable, raising=False)
+    local = agent(model=model)
+    assert is_priced(local, model)
+    assert dearest_call(local) == 0
+    assert quote(local, request(model=model)).cost_usd == 0
+    assert cost(local, model, Used(1_000, 100), None) == 0
+    assert not is_priced(agent(model=model, api_key_env="OURS"), model)
+    monkeypatch.setenv(variable, "sk-somebody-bills")
+    assert not is_priced(local, model)
+    assert cost(local, model, Used(1_000, 100), None) is None
+
+
+def test_a_declared_price_and_a_cap_are_all_that_a_gateway_s_model_needs() -> None:
+    gateway = agent(model="litellm_proxy/ours", price=3, params={"max_tokens": 100})
+    assert is_priced(gateway, "litellm_proxy/ours")
+    bound = input_bound(request(model="litellm_proxy/ours"))
+    assert quote(gateway, request(model="litellm_proxy/ours")).cost_usd == pytest.approx(
+        (bound + 100) * 3 / 1e6
+    )
 
 
 def test_cached_tokens_cost_what_litellm_lists(litellm: Any) -> None:
@@ -169,6 +196,16 @@ def test_cached_tokens_cost_what_litellm_lists(litellm: Any) -> None:
         + 100 * entry["output_cost_per_token"]
     )
     assert listed_cost(MINI, {"response_cost": charged}) == charged
+
+
+def test_the_rate_for_long_prompts_is_reserved_for_long_prompts_alone(litellm: Any) -> None:
+    name = "gemini/gemini-2.5-pro"
+    entry, asked = litellm.model_cost[name], agent(model=name, params={"max_tokens": 10})
+    short, long = (request(("user", "x" * length), model=name) for length in (10_000, 300_000))
+    for sent, end in ((short, ""), (long, "_above_200k_tokens")):
+        into, out = (entry[f"{kind}_cost_per_token{end}"] for kind in ("input", "output"))
+        reserved = quote(asked, sent).cost_usd
+        assert reserved == pytest.approx(input_bound(sent) * into + 10 * out)
 
 
 def test_a_cost_of_zero_is_believed_of_a_free_model_only() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent, Price
 
@@ -19,6 +21,11 @@ MILLION = 1_000_000
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 ROLE_TOKENS = 16
 """Tokens that a provider adds for each message."""
+LOCAL = (
+    *("ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "vllm"),
+    *("docker_model_runner", "lemonade", "xinference", "oobabooga"),
+)
+"""Providers that are servers of one's own: where they take no key, nobody is billed."""
 SCHEMA_TOKENS = 1_024
 """Tokens that a provider adds to ask for data of a schema."""
 
@@ -28,9 +35,11 @@ class Used:
     """The tokens of one call, as its provider counts them."""
 
     input: int
-    """The cached ones included."""
+    """Those of the cache included, read and written."""
     output: int
     cached: int = 0
+    written: int = 0
+    """What the provider put into its cache."""
 
     @property
     def total(self) -> int:
@@ -98,10 +107,29 @@ def is_priced(agent: ModelAgent, model: str) -> bool:
     return _dearest(agent, model, 1, output_cap(agent, model)) is not None
 
 
+def is_rated(agent: ModelAgent, model: str) -> bool:
+    """Whether it is known what a token of a model costs."""
+    return _dearest_rates(agent, model, None) is not None
+
+
+def price_of(agent: ModelAgent, model: str) -> float | Price | None:
+    """The price that does not come from a list: the agent's own, or nothing for a local model."""
+    return 0.0 if agent.price is None and _is_local(agent, model) else agent.price
+
+
+def _is_local(agent: ModelAgent, model: str) -> bool:
+    provider = model.partition("/")[0]
+    if provider not in LOCAL or agent.api_key_env is not None:
+        return False
+    return not os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
+
+
 def _dearest(agent: ModelAgent, model: str, sent: int | None, longest: int | None) -> float | None:
     """USD for so many tokens in and out; None where a count that costs, or a rate, is unknown."""
-    rates = _dearest_rates(agent, model)
-    parts = [_part(sent, rates[0]), _part(longest, rates[1])] if rates else [None]
+    rates = _dearest_rates(agent, model, sent)
+    if rates is None:
+        return None
+    parts = [_part(sent, rates.input), _part(longest, rates.output), rates.call]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
 
@@ -112,50 +140,59 @@ def _part(tokens: int | None, rate: float) -> float | None:
     return None if tokens is None else tokens * rate
 
 
-def _dearest_rates(agent: ModelAgent, model: str) -> tuple[float, float] | None:
-    """USD for one token in and one out, at the dearest rate that can apply."""
-    match agent.price:
+def _dearest_rates(agent: ModelAgent, model: str, sent: int | None) -> Dearest | None:
+    """What a call with so many tokens in costs, at the dearest rates that can apply."""
+    match price_of(agent, model):
         case None:
-            known = known_model(model, service_tier="service_tier" in agent.params)
-            if known is None or known.dearest_input is None or known.dearest_output is None:
-                return None
-            return known.dearest_input, known.dearest_output
+            known = known_model(model)
+            return known.rates.dearest(_options(agent), sent) if known is not None else None
         case Price() as price:
-            return max(price.input, price.cached or 0.0) / MILLION, price.output / MILLION
+            dearest = max(price.input, price.cached or 0.0, price.cache_write or 0.0)
+            return Dearest(dearest / MILLION, price.output / MILLION)
         case rate:
-            return rate / MILLION, rate / MILLION
+            return Dearest(rate / MILLION, rate / MILLION)
 
 
-def cost(agent: ModelAgent, used: Used, listed: float | None) -> float | None:
+def _options(agent: ModelAgent) -> Options:
+    return Options.of(agent.params, agent.base_url)
+
+
+def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> float | None:
     """USD for the tokens of a call: by the agent's own price, else what LiteLLM makes of it.
 
-    LiteLLM says 0 where it can't tell; that is only believed of a model whose list price is 0.
+    Where LiteLLM does not find the price that it lists, the list counts, at its dearest rates.
     """
-    match agent.price:
+    match price_of(agent, model):
+        case None if listed is None:
+            return _dearest(agent, model, used.input, used.output)
         case None:
             return listed
         case Price() as price:
             cached = price.input if price.cached is None else price.cached
-            fresh = used.input - used.cached
-            total = fresh * price.input + used.cached * cached + used.output * price.output
-            return total / MILLION
+            written = price.input if price.cache_write is None else price.cache_write
+            fresh = used.input - used.cached - used.written
+            taken = fresh * price.input + used.cached * cached + used.written * written
+            return (taken + used.output * price.output) / MILLION
         case rate:
             return used.total * rate / MILLION
 
 
 def least_cost(agent: ModelAgent, model: str, used: Used) -> float:
     """USD that so many tokens cost at the cheapest list prices that can apply; 0 is unknown."""
-    known = known_model(model, service_tier="service_tier" in agent.params)
+    known = known_model(model)
     if known is None:
         return 0.0
-    fresh = (used.input - used.cached) * known.cheapest_input
-    return fresh + used.cached * known.cheapest_cached + used.output * known.cheapest_output
+    least = known.rates.cheapest(_options(agent))
+    fresh = (used.input - used.cached - used.written) * least.input
+    kept = used.cached * least.cached + used.written * least.written
+    return fresh + kept + used.output * least.output
 
 
 def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> float | None:
     """What LiteLLM says that a call cost, or None where it does not know.
 
     A server can make it say anything: what is below `least`, by the list prices, is not believed.
+    It says 0 where it can't tell, which is only believed of a model whose list price is 0.
     """
     said = hidden.get("response_cost")
     if not isinstance(said, int | float) or isinstance(said, bool) or not isfinite(said):
@@ -163,5 +200,5 @@ def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> fl
     if said > 0:
         return max(float(said), least)
     known = known_model(model)
-    is_free = known is not None and known.dearest_input == 0 and known.dearest_output == 0
-    return 0.0 if is_free else None
+    rates = known.rates.dearest() if known is not None else None
+    return 0.0 if rates is not None and rates.is_free else None

@@ -30,7 +30,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
-        tokens, usd = used.total, cost(agent, used, listed)
+        tokens, usd = used.total, cost(agent, request.model, used, listed)
     if reason := _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
@@ -69,9 +69,10 @@ def _used(usage: Any, *, is_silent: bool) -> Used | None:
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     cached = min(_count(details, "cached_tokens") or 0, sent)
+    written = min(_count(details, "cache_creation_tokens") or 0, sent - cached)
     # Some count what the model thought in the total alone.
     unnamed = (_count(usage, "total_tokens") or 0) - sent
-    return Used(input=sent, output=max(answered, unnamed), cached=cached)
+    return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
 
 def _count(record: Any, name: str) -> int | None:

@@ -21,6 +21,8 @@ class Price(Noun):
     """USD for a million tokens of output."""
     cached: Usd | None = None
     """Input tokens that the provider had in its cache; without it they cost as much as others."""
+    cache_write: Usd | None = None
+    """Input tokens that the provider puts into its cache; without it as the others."""
 
 
 class ModelAgent(AgentBase):
@@ -51,7 +53,7 @@ class ModelAgent(AgentBase):
         ]
         | None
     ) = None
-    """USD for a million tokens, in and out; 0 for a local model. Default is the list price."""
+    """USD for a million tokens, in and out; 0 for what costs nothing. Default is the list price."""
     structured: Literal["native", "text"] | None = None
     """How a `schema` is asked for: by the provider's own means, or in words.
 
