@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from loopkit.agents.assignment import Functions, NotRunnable
 from loopkit.app import STATE_FOLDER, App
 from loopkit.checks import check as problems_of
+from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.states.human import AnswerRefused
@@ -236,9 +237,7 @@ def _loaded(machine: Machine) -> Loaded:
 def _sound(machine: Machine) -> Loaded:
     """The machine, if nothing is wrong with it that would keep it from running."""
     loaded = _loaded(machine)
-    errors = [problem for problem in problems_of(loaded) if problem.severity == "error"]
-    if errors:
-        raise ProblemsFound(errors)
+    refuse_errors(loaded)
     return loaded
 
 

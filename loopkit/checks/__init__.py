@@ -46,7 +46,7 @@ from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
 from loopkit.checks.unused_fields import check_unused_fields
 from loopkit.checks.verdict_readings import check_verdict_readings
-from loopkit.document.problems import Problem, Span
+from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.language.load import Loaded
 
 Rule = Callable[[Subject], Iterator[Problem]]
@@ -125,9 +125,25 @@ def check(loaded: Loaded) -> list[Problem]:
     return sorted(confirm_by_exploring(subject, list(found.values())), key=_place)
 
 
+def refuse_errors(loaded: Loaded) -> None:
+    """Raise ProblemsFound with all errors of a machine, where it has any."""
+    errors = [problem for problem in check(loaded) if problem.severity == "error"]
+    if errors:
+        raise ProblemsFound(errors)
+
+
 def _place(problem: Problem) -> tuple[str, int, int]:
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 
 
-__all__ = ["OF_FAULTLESS", "OF_PARTS", "OF_WHOLE", "RULES", "Rule", "Subject", "check"]
+__all__ = [
+    "OF_FAULTLESS",
+    "OF_PARTS",
+    "OF_WHOLE",
+    "RULES",
+    "Rule",
+    "Subject",
+    "check",
+    "refuse_errors",
+]

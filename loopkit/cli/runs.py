@@ -17,7 +17,7 @@ from loopkit.cli.watching import event_line
 from loopkit.drive.archive import read_record
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable
-from loopkit.text import indented, one_line, or_empty
+from loopkit.text import columns, indented, one_line, or_empty
 from loopkit.views.amounts import spent
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
@@ -51,9 +51,8 @@ def ls(machine: str | None, limit: int) -> int:
         return exit_codes.OK
     faults: list[RunUnreadable] = []
     table = [("run", "status", "where", "updated"), *(_row(row, faults) for row in found)]
-    widths = [max(len(cells[i]) for cells in table) for i in range(4)]
-    for cells in table:
-        click.echo("  ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)).rstrip())
+    for line in columns(table, "<<<<"):
+        click.echo(line)
     for fault in faults:
         exit_codes.say(f"error: {fault}")
     return exit_codes.ERROR if faults else exit_codes.OK

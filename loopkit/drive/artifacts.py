@@ -9,7 +9,7 @@ from typing import Any
 from loopkit.drive.fields import body, extract
 from loopkit.engine.events import Artifact, Replied
 from loopkit.language import Agent, Output
-from loopkit.language.datatypes import conform, parse_fields, salvaged
+from loopkit.language.datatypes import conform, fault_texts, parse_fields, salvaged
 from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.text.json_text import NoJson, extract_json
 
@@ -67,8 +67,7 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
         return known.replace(infeasible=True)
     if faults:
-        told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
-        fault = f"the answer breaks its schema: {told}"
+        fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
         return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
     return plain.replace(data=data, is_data=True)
 

@@ -70,6 +70,10 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+FROM_LIST = BeforeValidator(_tuple)
+"""Lets a list of a file be the tuple of a noun."""
+
+
 def _one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
@@ -126,9 +130,9 @@ Text = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
 ]
 """A template or a plain text; `{file: PATH}` has been replaced by the file's text."""
-Argv = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_tuple)]
+Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
 """A command as a list; each element is one template and stays one argument."""
-Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Texts = Annotated[tuple[str, ...], FROM_LIST]
 Phrases = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),

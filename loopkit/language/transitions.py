@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from loopkit.language.noun import Bound, Id, Ids, Noun, Text, _tuple, fault
+from loopkit.language.noun import FROM_LIST, Bound, Id, Ids, Noun, Text, fault
 
 
 class Transition(Noun):
@@ -92,5 +92,5 @@ OnError = Annotated[
     | Annotated[ErrorTargets, Tag("<classes>")],
     Discriminator(_error_form),
 ]
-Transitions = Annotated[tuple[Transition, ...], Field(min_length=1), BeforeValidator(_tuple)]
+Transitions = Annotated[tuple[Transition, ...], Field(min_length=1), FROM_LIST]
 ErrorKind = Literal["transient", "content", "fatal"]

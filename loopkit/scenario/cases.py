@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from loopkit.language.noun import Duration, Id, Noun, fault
+from loopkit.language.noun import FROM_LIST, Duration, Id, Noun, fault
 from loopkit.scenario.expecting import Expect
 from loopkit.scenario.script import Answers, Commands, Cost, Role
 
@@ -14,10 +14,6 @@ NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
 PARTS = ("agents", "commands", "answers")
 """Parts of a case that all cases of a file may share."""
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _name(text: str) -> str:
@@ -84,7 +80,7 @@ class Case(_Parts):
     """Inputs of the run; they come before those that all cases share."""
     limits: RunLimits = RunLimits()
     """Limits of the run, instead of the machine's."""
-    resumes: Annotated[tuple[Resume, ...], BeforeValidator(_tuple)] = ()
+    resumes: Annotated[tuple[Resume, ...], FROM_LIST] = ()
     """That somebody goes on with the run each time it is suspended, in order."""
     expect: Expect | None = None
     """What has to be true of the run. A case that expects nothing fails."""

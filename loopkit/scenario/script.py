@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from loopkit.language.noun import Duration, Id, Noun, Text, fault
+from loopkit.language.noun import FROM_LIST, Duration, Id, Noun, Text, fault
 
 Fault = Literal[
     "rate_limit",
@@ -28,10 +28,6 @@ Fault = Literal[
 CRASH = "crash"
 """The fault after which the process goes on as another one would, with the call in doubt."""
 TOOL_KEYS = frozenset({"tools", "tool_calls"})
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class SpentTokens(Noun):
@@ -96,7 +92,7 @@ class Played(Unwritten):
     """USD that the call counts as; null where that is not known."""
     reserved: Reserved | None = None
     """What limits see before the call is made, instead of what it counts as."""
-    said: Annotated[tuple[Text, ...], BeforeValidator(_tuple)] = ()
+    said: Annotated[tuple[Text, ...], FROM_LIST] = ()
     """All messages of a judge's transcript, where they are more than the reply."""
     recorded: bool = False
     """A real judge said it: it has to answer for every open finding, as it had to then."""
@@ -159,7 +155,7 @@ class PlayedTry(Unwritten):
 class PlayedCommand(PlayedTry):
     """One time that a command is needed."""
 
-    earlier: Annotated[tuple[PlayedTry, ...], BeforeValidator(_tuple)] = ()
+    earlier: Annotated[tuple[PlayedTry, ...], FROM_LIST] = ()
     """The tries before, of which nothing came; a list of tries says the same."""
 
 
@@ -210,7 +206,7 @@ Attempt = Annotated[
     tuple[Played, ...], BeforeValidator(_calls, json_schema_input_type=Call | list[Call])
 ]
 """The calls of one attempt: a reply, or a list of calls (faults, then a reply)."""
-Attempts = Annotated[tuple[Attempt, ...], BeforeValidator(_tuple)]
+Attempts = Annotated[tuple[Attempt, ...], FROM_LIST]
 Role = Annotated[
     Annotated[Attempts, Tag("<attempts>")] | Annotated[dict[str, Attempts], Tag("<places>")],
     Discriminator(lambda value: "<places>" if isinstance(value, dict) else "<attempts>"),
@@ -223,7 +219,7 @@ Answers = Annotated[
         ],
         ...,
     ],
-    BeforeValidator(_tuple),
+    FROM_LIST,
 ]
 Commands = Annotated[
     tuple[
@@ -233,7 +229,7 @@ Commands = Annotated[
         ],
         ...,
     ],
-    BeforeValidator(_tuple),
+    FROM_LIST,
 ]
 
 

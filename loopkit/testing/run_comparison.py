@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from loopkit.engine.events import Event, Intended, Resumed, Started, Suspended
-from loopkit.outside.redaction import Redact
+from loopkit.outside.redaction import Redact, redacted
 from loopkit.text import one_line
 
 PROCESS = frozenset({"claimed", "held", "refused"})
@@ -116,7 +116,7 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
         del plain["exit_code"], plain["stderr"]
     if event.type == "worked":
         _unrepeated_of_work(plain)
-    return dict(_redacted(plain, redact))
+    return dict(redacted(plain, redact))
 
 
 def _unrepeated_of_work(plain: dict[str, Any]) -> None:
@@ -125,18 +125,6 @@ def _unrepeated_of_work(plain: dict[str, Any]) -> None:
     answered = plain["answer"]
     if answered is not None and answered["by"] == "script":
         answered["by"] = "person"
-
-
-def _redacted(value: Any, redact: Redact) -> Any:
-    match value:
-        case str():
-            return redact(value)
-        case dict():
-            return {key: _redacted(item, redact) for key, item in value.items()}
-        case list():
-            return [_redacted(item, redact) for item in value]
-        case _:
-            return value
 
 
 def _parted(before: Any, after: Any, at: str = "") -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from loopkit.checks import check
+from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.macrostep import Engine
 from loopkit.language.load import DocPath, Loaded, Source, load
@@ -34,9 +34,7 @@ class Machines:
         """A machine without errors; raises ProblemsFound."""
         if path not in self.loaded:
             loaded = load(path)
-            errors = [problem for problem in check(loaded) if problem.severity == "error"]
-            if errors:
-                raise ProblemsFound(errors)
+            refuse_errors(loaded)
             self.loaded[path] = loaded
         return self.loaded[path]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -48,6 +49,22 @@ def indented(text: str, by: str) -> str:
 def plural(count: int, word: str) -> str:
     """`1 finding`, `2 findings`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def columns(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
+    """Rows of a table, with two blanks between cells; `sides` has `<` or `>` for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, sides, widths, strict=True)
+        yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
+
+
+def end_of(text: str, chars: int) -> str:
+    """So much of the end of a text; from the start of a line, unless the last one is longer."""
+    if len(text) <= chars:
+        return text
+    _cut, _newline, lines = text[-chars:].partition("\n")
+    return lines or text[-chars:]
 
 
 def composed(text: str) -> str:

@@ -67,7 +67,7 @@ async def check_acyclic(
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [Fault(data.reason, "no data", is_unreadable=True)]
+        return [data.fault]
     graph = Graph()
     _add_nodes(graph, rule.acyclic, data)
     words = choices(node_id for _, node_id in graph.leads)

@@ -10,6 +10,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.language import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
 from loopkit.text.markdown import code_blocks
+from loopkit.validators.fault import Fault
 from loopkit.validators.judged_artifact import JudgedArtifact
 
 
@@ -18,6 +19,11 @@ class NoData:
     """Why the artifact holds no data, as a message for its author."""
 
     reason: str
+
+    @property
+    def fault(self) -> Fault:
+        """The finding that the artifact itself is."""
+        return Fault(self.reason, "no data", is_unreadable=True)
 
 
 def data_of(subject: JudgedArtifact, *, tolerant: bool) -> object | NoData:

@@ -30,7 +30,7 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [Fault(data.reason, "no data", is_unreadable=True)]
+        return [data.fault]
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
     known = list(values_at(lookup.at, data)) if is_own else known_values(lookup, setting)

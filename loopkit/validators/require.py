@@ -27,7 +27,7 @@ async def check_require(
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [Fault(data.reason, "no data", is_unreadable=True)]
+        return [data.fault]
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
     names = over({subject.artifact: data, "artifact": data}, setting.names)

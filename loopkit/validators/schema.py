@@ -15,7 +15,7 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
     """One fault for each part of the data that is wrong, at its location."""
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):
-        return [Fault(data.reason, "no data", is_unreadable=True)]
+        return [data.fault]
     faults = _faults(data, rule)
     return [_fault(location, message, data) for location, message in faults[:MAX_FAULTS]]
 

@@ -9,7 +9,7 @@ from loopkit.engine.events import Artifact, HumanAnswer, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language import HumanState
-from loopkit.language.datatypes import DataType, conform, facts_of, parse_record
+from loopkit.language.datatypes import DataType, conform, facts_of, fault_texts, parse_record
 from loopkit.language.json_schema import NotJudged
 
 
@@ -60,7 +60,7 @@ def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, obj
     except NotJudged as error:
         raise AnswerRefused(f"the form could not be held against its type: {error}") from error
     if faults:
-        told = "; ".join(f"{where}: {what}" if where else what for where, what in faults)
+        told = "; ".join(fault_texts(faults))
         raise AnswerRefused(f"the form is not complete or not right: {told}")
     return form if isinstance(form, dict) else {}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import AgentBase, ErrorRule
-from loopkit.language.noun import Argv, Noun, Text, Texts, Written, _tuple
+from loopkit.language.noun import FROM_LIST, Argv, Noun, Text, Texts, Written
 
 
 class JsonReply(Noun):
@@ -34,7 +34,7 @@ class CommandAgent(AgentBase):
     """Arguments that are added where a kept session has an id; they name `session`."""
     env: Texts = ()
     """Environment variables that the program may see besides the harmless ones."""
-    errors: Annotated[tuple[ErrorRule, ...], BeforeValidator(_tuple)] = ()
+    errors: Annotated[tuple[ErrorRule, ...], FROM_LIST] = ()
     """Which end of the program means which class of error; the first that fits counts."""
     price_per_run: Annotated[float, Field(ge=0)] | None = None
     """USD; what one run of the program costs at most."""

@@ -6,7 +6,7 @@ JSON Schema taken as such. Each becomes a JSON Schema plus what guards and
 templates may know about it without running anything.
 """
 
-from loopkit.language.datatypes.conformance import conform, salvaged
+from loopkit.language.datatypes.conformance import conform, fault_texts, salvaged
 from loopkit.language.datatypes.datatype import (
     DataType,
     NotationError,
@@ -30,6 +30,7 @@ __all__ = [
     "conform",
     "described",
     "facts_of",
+    "fault_texts",
     "field_place",
     "file_places",
     "is_json_schema",

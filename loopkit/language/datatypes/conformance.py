@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.language.datatypes.datatype import DataType
@@ -19,6 +19,11 @@ def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, 
     """
     unstorable = list(_unstorable(value, ""))
     return filled(value, datatype), unstorable or schema_faults(value, datatype.schema)
+
+
+def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
+    """Faults for a message, each with its location where it has one."""
+    return [f"{where}: {what}" if where else what for where, what in faults]
 
 
 def filled(value: object, datatype: DataType) -> object:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import OF_REPORTS
 from loopkit.language.guard import GuardType
-from loopkit.language.noun import Id, _tuple
+from loopkit.language.noun import FROM_LIST, Id
 from loopkit.language.states.state import Example, WorkingState
 from loopkit.language.validators import ByItem
 
@@ -20,7 +20,7 @@ class ValidateState(WorkingState):
 
     validate_: Id = Field(alias="validate")
     """The artifact that is judged; the work leaves a report."""
-    by: Annotated[tuple[ByItem, ...], Field(min_length=1), BeforeValidator(_tuple)]
+    by: Annotated[tuple[ByItem, ...], Field(min_length=1), FROM_LIST]
     """Names of validators, and rules written inline."""
     stop: Literal["first"] | None = None
     """Deterministic validators stop at the first one that blocks."""

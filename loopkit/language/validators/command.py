@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from loopkit.language.agents.agent import ErrorRule, Retry
-from loopkit.language.noun import Argv, Duration, Text, Texts, _tuple, fault
+from loopkit.language.noun import FROM_LIST, Argv, Duration, Text, Texts, fault
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.rule import Example, FixedRule, Written
 from loopkit.language.validators.verdict import VerdictReading
@@ -38,13 +38,13 @@ class CommandRule(FixedRule):
     """With `parse: report`: how the report is read, where it has another shape than ours."""
     verdict: VerdictReading | None = None
     """How a verdict is read out of what it prints; the strictest counts."""
-    fail_codes: Annotated[tuple[int, ...], BeforeValidator(_tuple)] = (1,)
+    fail_codes: Annotated[tuple[int, ...], FROM_LIST] = (1,)
     """Exit codes that mean a defect."""
     baseline: bool = False
     """It runs once before the run's first work; what it finds then does not block later."""
     retry: Retry = Retry(attempts=1)
     """What follows where it came to no verdict and another try may help."""
-    errors: Annotated[tuple[CommandError, ...], BeforeValidator(_tuple)] = ()
+    errors: Annotated[tuple[CommandError, ...], FROM_LIST] = ()
     """Which end of the program is no verdict, of which class; the first that fits counts."""
     timeout: Duration = 600.0
     """After that the program is ended, and there is no verdict."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from loopkit.outside.redaction.forms import SHORTEST, forms_of, squeezed
 from loopkit.outside.redaction.occurrences import Occurrences
@@ -13,6 +14,7 @@ __all__ = [
     "SHORTEST",
     "Redact",
     "ordinary_values",
+    "redacted",
     "redactor",
     "secret_finder",
 ]
@@ -43,6 +45,19 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
         return "".join((*parts, text[kept:])) if parts else text
 
     return redact
+
+
+def redacted(value: Any, redact: Redact) -> Any:
+    """Data with every text in it redacted."""
+    match value:
+        case str():
+            return redact(value)
+        case Mapping():
+            return {redact(str(key)): redacted(item, redact) for key, item in value.items()}
+        case list() | tuple():
+            return [redacted(item, redact) for item in value]
+        case _:
+            return value
 
 
 def ordinary_values(environment: Mapping[str, str], names: Iterable[str] = ()) -> Sequence[str]:

@@ -9,7 +9,7 @@ from itertools import count
 
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.configurations import END, Explorer
-from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path
+from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path, path_to
 from loopkit.proof.bounds.moves import Move
 
 
@@ -60,7 +60,7 @@ def cheapest(explorer: Explorer, aim: Aim, least: Mapping[str, Number], most: in
             continue
         done.add(index)
         if graph.states[explorer.state(index)].succeeds:
-            return Cheapest(reached[index], _path(index, before))
+            return Cheapest(reached[index], path_to(index, before))
         if len(done) > most:
             return Cheapest(bound)
         for move, target in explorer.arcs(index):
@@ -71,12 +71,3 @@ def cheapest(explorer: Explorer, aim: Aim, least: Mapping[str, Number], most: in
             onward = total + least.get(explorer.state(target), NEVER)
             heappush(front, (onward, steps + 1, next(serial), target))
     return Cheapest(NEVER)
-
-
-def _path(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
-    steps: list[tuple[int, Move]] = []
-    index = end
-    while index in before:
-        index, move = before[index]
-        steps.append((index, move))
-    return Path(tuple(reversed(steps)), end)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import END, Explored, Explorer, Present
-from loopkit.proof.bounds.extremes import Aim, Measure, Path, circle, dearest, last_first, paths
+from loopkit.proof.bounds.extremes import Aim, Measure, circle, dearest, last_first, path_to, paths
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck
 from loopkit.proof.bounds.telling import Telling
@@ -130,13 +130,3 @@ def found_from(explored: Explored) -> Mapping[int, tuple[int, Move]]:
             if target != END and target not in starts:
                 before.setdefault(target, (index, move))
     return before
-
-
-def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
-    """The path that led to a configuration."""
-    steps: list[tuple[int, Move]] = []
-    index = end
-    while index in before:
-        index, move = before[index]
-        steps.append((index, move))
-    return Path(tuple(reversed(steps)), end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +31,16 @@ class Path:
     steps: tuple[tuple[int, Move], ...]
     end: int
     """The last configuration."""
+
+
+def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
+    """The path that led to a configuration."""
+    steps: list[tuple[int, Move]] = []
+    index = end
+    while index in before:
+        index, move = before[index]
+        steps.append((index, move))
+    return Path(tuple(reversed(steps)), end)
 
 
 def last_first(explored: Explored) -> list[int]:

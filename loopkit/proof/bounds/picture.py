@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from loopkit.proof.bounds.configurations import Dead, Explored, Explorer, Present, TooMany
-from loopkit.proof.bounds.exact import found_from, path_to
-from loopkit.proof.bounds.extremes import Path
+from loopkit.proof.bounds.exact import found_from
+from loopkit.proof.bounds.extremes import Path, path_to
 from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Stuck

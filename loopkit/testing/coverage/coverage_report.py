@@ -11,7 +11,7 @@ from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
 from loopkit.testing.coverage.goals import GoalKind, goal_line, goal_text
 from loopkit.testing.coverage.measured import Count, Coverage, MachineCoverage, Measured
-from loopkit.text import printable
+from loopkit.text import columns, printable
 
 KINDS: tuple[tuple[GoalKind, str], ...] = (
     ("state", "states"),
@@ -29,7 +29,7 @@ def coverage_text(coverage: Coverage) -> str:
     if len(coverage.machines) > 1:
         rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
     missed = [text for machine in coverage.machines for text in _missed(machine)]
-    parts = ["\n".join(_lined_up(rows))]
+    parts = ["\n".join(columns(rows, "<>>>>"))]
     if missed:
         parts.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
     return printable("\n\n".join(parts))
@@ -53,13 +53,6 @@ def _row(name: str, machine: MachineCoverage) -> tuple[str, ...]:
     counts = [machine.count(kind) for kind, _ in KINDS]
     parts = (f"{count.covered}/{count.total}" for count in counts)
     return (name, *parts, f"{percent(machine.count().percent)} %")
-
-
-def _lined_up(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        yield "  ".join([f"{name:<{widths[0]}}", *right])
 
 
 def _missed(machine: MachineCoverage) -> Iterator[str]:

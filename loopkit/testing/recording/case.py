@@ -9,7 +9,7 @@ from loopkit.drive.active import Stored
 from loopkit.engine.state import RunState, fold
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
-from loopkit.outside.redaction import Redact
+from loopkit.outside.redaction import Redact, redacted
 from loopkit.testing.recording.calls import plain_call
 from loopkit.testing.recording.expecting import expected
 from loopkit.testing.recording.tape import Attempt, Tape, read_tape
@@ -41,7 +41,7 @@ def make_case(
         "expect": expected(done, program.machine),
     }
     kept = {key: value for key, value in case.items() if value}
-    return replaced(kept, redact), list(dict.fromkeys(tape.notes))
+    return redacted(kept, redact), list(dict.fromkeys(tape.notes))
 
 
 def refuse_unrecordable(state: RunState) -> None:
@@ -54,19 +54,6 @@ def refuse_unrecordable(state: RunState) -> None:
             raise NotRecordable(f"run `{state.run}` was interrupted; {go_on}")
     elif state.status not in ("finished", "waiting"):
         raise NotRecordable(f"run `{state.run}` is {state.status}; {go_on}")
-
-
-def replaced(value: Any, redact: Redact) -> Any:
-    """The value with every text in it redacted."""
-    match value:
-        case str():
-            return redact(value)
-        case Mapping():
-            return {redact(str(key)): replaced(item, redact) for key, item in value.items()}
-        case list() | tuple():
-            return [replaced(item, redact) for item in value]
-        case _:
-            return value
 
 
 def _input(given: Mapping[str, Any], datatype: DataType) -> dict[str, Any]:

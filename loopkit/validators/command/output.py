@@ -6,7 +6,7 @@ import re
 
 from loopkit.language import CommandRule
 from loopkit.outside.processes import CommandResult
-from loopkit.text import printable
+from loopkit.text import end_of, printable
 from loopkit.validators.fault import Fault
 
 TAIL_CHARS = 2_000
@@ -27,11 +27,7 @@ _PASSED = re.compile(
 def tail(stdout: str, stderr: str, limit: int = TAIL_CHARS) -> str:
     """The end of what was printed, stderr after stdout, without colours and control characters."""
     printed = "\n".join(part for text in (stdout, stderr) if (part := printable(text).strip()))
-    if len(printed) <= limit:
-        return printed
-    # From the start of a line, unless the last line alone is longer.
-    _cut, _newline, whole_lines = printed[-limit:].partition("\n")
-    return f"…\n{whole_lines or printed[-limit:]}"
+    return printed if len(printed) <= limit else f"…\n{end_of(printed, limit)}"
 
 
 def failure(program: str, result: CommandResult, *, but: str = "") -> Fault:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopkit.text import printable
+from loopkit.text import end_of, printable
 from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.answer import storable
@@ -48,22 +48,13 @@ def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) 
     whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
     try:
         said = _without_met(whole, form)
-        end = _end_of(said)
+        end = end_of(said, OWN_WORDS_CHARS)
         said = end if end == said else "\n".join((*_failing(said, end, form), "…", end))
     except PatternTimeout:
         # The pattern is told of in the reason; the words count as they are.
-        said = _end_of(whole)
+        said = end_of(whole, OWN_WORDS_CHARS)
     level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
     return Fault(storable(said), storable(said), severity=level, value=said, identified=False)
-
-
-def _end_of(said: str) -> str:
-    """As much of the end of a text as a finding may have."""
-    if len(said) <= OWN_WORDS_CHARS:
-        return said
-    # From the start of a line, unless the last line alone is longer.
-    _cut, _newline, lines = said[-OWN_WORDS_CHARS:].partition("\n")
-    return lines or said[-OWN_WORDS_CHARS:]
 
 
 def _without_met(said: str, form: TextForm) -> str:

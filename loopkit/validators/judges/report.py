@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.language.datatypes import fault_texts
 from loopkit.text import one_line
 from loopkit.text.json_text import NoJson, canonical, json_in
 from loopkit.validators.answer import answer_with, storable
@@ -66,9 +67,9 @@ def read_report(
 
 
 def _refuse_faults(faults: Sequence[tuple[str, str]]) -> None:
-    told = [f"{where}: {what}" if where else what for where, what in faults[:MAX_FAULTS]]
-    if told:
-        raise Doubt(f"The report breaks its schema: {'; '.join(told)}.")
+    if faults:
+        told = "; ".join(fault_texts(faults[:MAX_FAULTS]))
+        raise Doubt(f"The report breaks its schema: {told}.")
 
 
 def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:

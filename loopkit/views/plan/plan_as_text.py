@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from loopkit.language import Limits
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Range, Taken
-from loopkit.text import indented, one_line, plural, printable
+from loopkit.text import columns, indented, one_line, plural, printable
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
@@ -54,7 +54,7 @@ def _table(plan: Plan) -> Iterator[str]:
         ("cost", *_range(bounds.cost, _usd), _cost_note(plan)),
     ]
     rows += _by("agent", bounds.calls.worst.by_agent) + _by("state", bounds.calls.worst.by_state)
-    yield from aligned(rows)
+    yield from columns(rows, "<>><")
     yield (
         "without a resume, each of which renews the tries, "
         "plus one for each call that is open when the process is killed"
@@ -89,14 +89,6 @@ def _by(word: str, totals: Mapping[str, float]) -> list[tuple[str, str, str, str
     if len(totals) < 2:
         return []
     return [(f"  calls, {word} {name}", "", _count(n), "") for name, n in totals.items()]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows as columns: the first and the last to the left, those between to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    for first, *numbers, last in rows:
-        middle = "  ".join(n.rjust(w) for n, w in zip(numbers, widths[1:-1], strict=True))
-        yield f"{first.ljust(widths[0])}  {middle}  {last}".rstrip()
 
 
 def _count(number: float | None) -> str:
@@ -182,10 +174,7 @@ def _agents(plan: Plan) -> Iterator[str]:
     rows = [
         ("  " + asking.place, _agent(asking), _who(asking), _price(asking)) for asking in plan.asked
     ]
-    widths = [max(len(row[index]) for row in rows) for index in range(3)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        yield f"{'  '.join(cells)}  {row[3]}"
+    yield from columns(rows, "<<<<")
 
 
 def _agent(asking: Asking) -> str:
