@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.command import CommandAgentPort
@@ -71,15 +71,41 @@ def with_models(
     one, its address and its key.
     """
     agents, known = dict(machine.agents), _models(machine.agents)
-    for option, names in (("--model", models), ("--price", prices)):
-        for name in names:
-            if name not in known:
-                raise NotRunnable(_no_model(option, name, machine, known))
+    _refuse_no_models(machine, {"--model": models, "--price": prices})
     for name, model in models.items():
         agents[name] = _replaced(known[name], model)
     for name, price in prices.items():
         agents[name] = agents[name].model_copy(update={"price": price})
     return machine.model_copy(update={"agents": agents})
+
+
+def with_params(machine: Machine, params: Mapping[str, Mapping[str, Any]]) -> Machine:
+    """The machine with other options for some agents; None takes one away. Raises NotRunnable."""
+    agents, known = dict(machine.agents), _models(machine.agents)
+    _refuse_no_models(machine, {"--param": params})
+    for name, options in params.items():
+        changed = dict(known[name].params)
+        for dotted, value in options.items():
+            changed = _with_option(changed, dotted.split("."), value)
+        agents[name] = known[name].model_copy(update={"params": changed})
+    return machine.model_copy(update={"agents": agents})
+
+
+def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object) -> dict[str, Any]:
+    first, *rest = path
+    if rest:
+        inner = options.get(first)
+        value = _with_option(inner if isinstance(inner, Mapping) else {}, rest, value)
+    kept = {name: known for name, known in options.items() if name != first}
+    return kept if value is None else {**kept, first: value}
+
+
+def _refuse_no_models(machine: Machine, named: Mapping[str, Iterable[str]]) -> None:
+    known = _models(machine.agents)
+    for option, names in named.items():
+        for name in names:
+            if name not in known:
+                raise NotRunnable(_no_model(option, name, machine, known))
 
 
 def _models(agents: Mapping[str, Agent]) -> dict[str, ModelAgent]:

@@ -1,4 +1,4 @@
-"""A limit raised in mid-run: refused where a state would be left without a transition."""
+"""What lies ahead of a run under another total or another machine: where it could get stuck."""
 
 from __future__ import annotations
 
@@ -6,27 +6,38 @@ from loopkit.checks.exits import fact_in_words
 from loopkit.checks.explored import how_reached
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
-from loopkit.proof.bounds import Analysis, explore, present_of
+from loopkit.proof.bounds import Analysis, Stuck, explore, present_of
 
 
-def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
-    """Where a run could get stuck with another total of revisions, or nothing.
+def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | None:
+    """The first state in which a run would be stuck with a machine and a total of revisions.
 
     Everything ahead of the run is gone through, from the configuration in which it stands.
     """
-    if machine.limits.total_revisions is None:
-        # Then no edge counts a total, whatever it is.
-        return ""
-    limits = machine.limits.model_copy(update={"total_revisions": total})
-    analysis = Analysis.of_machine(machine.model_copy(update={"limits": limits}))
+    if machine.limits.total_revisions is not None:
+        # Else no edge counts a total, whatever it is.
+        limits = machine.limits.model_copy(update={"total_revisions": total})
+        machine = machine.model_copy(update={"limits": limits})
+    analysis = Analysis.of_machine(machine)
     bounds = explore(analysis, present=present_of(analysis, run), measures=())
-    found = next((stuck for stuck in bounds.stuck if stuck.is_reached), None)
+    return next((stuck for stuck in bounds.stuck if stuck.is_reached), None)
+
+
+def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
+    """Where a run could get stuck with another total of revisions, or nothing."""
+    if machine.limits.total_revisions is None:
+        return ""
+    found = stuck_ahead(machine, run, total)
     if found is None:
         return ""
-    facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
-    reason = f" when {facts}" if facts else ""
     return (
-        f"`{found.state}` would have no transition left{reason} ({how_reached(found)}); "
+        f"`{found.state}` would have no transition left{told_stuck(found)}; "
         f"choose another number, or start anew with `- {{target: STATE}}` as the last "
         f"transition of `{found.state}`"
     )
+
+
+def told_stuck(found: Stuck) -> str:
+    """With which facts, and how a run comes there."""
+    facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
+    return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"

@@ -206,7 +206,7 @@ def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
         )
         raise
     request.deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
-    request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}"
+    request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}{run.era}"
     return Intended(
         key=request.key,
         task=work.task,

@@ -138,6 +138,11 @@ class Engine:
                 return False
         return True
 
+    def question(self, run: RunState, now: float) -> Waiting | None:
+        """What a person is asked in the active state, if anybody is; raises TemplateError."""
+        state = self.program.machine.states.get(run.state)
+        return self._question(run, run.state, state, now) if isinstance(state, HumanState) else None
+
     def closed_choices(self, run: RunState) -> tuple[Choice, ...]:
         """The choices of the active human state, each with the reason where it is closed."""
         state = self.program.machine.states[run.state]
@@ -314,7 +319,7 @@ class Engine:
     def _question(self, run: RunState, name: str, state: HumanState, now: float) -> Waiting:
         return Waiting(
             state=name,
-            question=f"{name}:{run.visit}",
+            question=f"{name}:{run.visit}{run.era}",
             text=render(self.program, run, state.human).strip(),
             choices=self.closed_choices(run),
             expires_at=None if state.timeout is None else now + state.timeout,

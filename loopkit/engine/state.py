@@ -19,6 +19,7 @@ from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,
     Intended,
+    Repaired,
     Replied,
     Resumed,
     Settled,
@@ -75,6 +76,9 @@ class RunState:
     run: str = ""
     machine: str = ""
     definition: str = ""
+    """Digest of the definition that holds now."""
+    repairs: int = 0
+    """How often that became another one."""
     script: str | None = None
     folder: str = ""
     status: Status = "new"
@@ -148,6 +152,11 @@ class RunState:
         other.rounds_at = self.rounds_at.copy()
         other.pending = self.pending.copy()
         return other
+
+    @property
+    def era(self) -> str:
+        """What keeps names of calls and questions apart from those under an earlier definition."""
+        return f":{self.repairs}" if self.repairs else ""
 
     @property
     def committed(self) -> Usage:
@@ -335,6 +344,31 @@ def _suspend(state: RunState, event: Suspended) -> None:
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
 
+def _repair(state: RunState, event: Repaired) -> None:
+    state.definition = event.definition
+    state.repairs += 1
+    state.input = {**state.input, **event.input}
+    state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
+    state.route = Log([event.edges.get(edge, edge) for edge in state.route])
+    if state.entered_by is not None:
+        state.entered_by = event.edges.get(state.entered_by, state.entered_by)
+    state.counters = dict(event.counters)
+    _move_tasks(state, event.tasks)
+    if not state.state:
+        # Nothing has been done yet, so that everything is known anew.
+        state.baselines = {}
+
+
+def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
+    named = ((names.get(task, task), known) for task, known in state.tasks.items())
+    state.tasks = {name: known for name, known in named if name}
+    state.refused = frozenset(names.get(task, task) for task in state.refused)
+    state.doubts = {
+        key: intent.replace(task=names.get(intent.task, intent.task))
+        for key, intent in state.doubts.items()
+    }
+
+
 def _resume(state: RunState, event: Resumed) -> None:
     for key, task in state.tasks.items():
         renewed = _renewed(state, task)
@@ -375,6 +409,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "entered": _enter,
     "waiting": _wait,
     "suspended": _suspend,
+    "repaired": _repair,
     "resumed": _resume,
     "finished": _finish,
     "cancelled": _cancel,

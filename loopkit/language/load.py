@@ -147,8 +147,13 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
     """The same source with a machine that was changed for one run."""
-    resolved = _resolved(machine, loaded.source)
+    resolved = with_definition(loaded.resolved, machine)
     return replace(loaded, machine=machine, resolved=resolved, digest=digest_of(resolved))
+
+
+def with_definition(resolved: str, machine: Machine) -> str:
+    """A resolved definition with another machine, read from the same files."""
+    return _as_json(machine, json.loads(resolved)["files"])
 
 
 def load_resolved(resolved: str) -> Machine:
@@ -168,6 +173,10 @@ def digest_of(text: str) -> str:
 def _resolved(machine: Machine, source: Source) -> str:
     files = {included.file: included.digest for included in source.included.values()}
     files[source.document.file] = digest_of(source.document.text)
+    return _as_json(machine, files)
+
+
+def _as_json(machine: Machine, files: Mapping[str, str]) -> str:
     # Defaults are written out: another version's must not change a run that has begun.
     definition = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
     return json.dumps(
@@ -245,5 +254,6 @@ __all__ = [
     "load_resolved",
     "load_text",
     "named_file",
+    "with_definition",
     "with_machine",
 ]

@@ -13,6 +13,7 @@ from loopkit.engine.events.calls import Failed, Held, InDoubt, Intended, Replied
 from loopkit.engine.events.event import EVENT_VERSION, Event, Outcome, Policy, Role
 from loopkit.engine.events.payloads import (
     Artifact,
+    Change,
     Choice,
     Feedback,
     HumanAnswer,
@@ -25,6 +26,7 @@ from loopkit.engine.events.runs import (
     Claimed,
     Finished,
     Refused,
+    Repaired,
     Resumed,
     Started,
     Suspended,
@@ -38,7 +40,8 @@ EVENTS: dict[str, type[Event]] = {
     noun.type: noun
     for noun in (
         Started, Claimed, Baselined, Held, Intended, Replied, Failed, InDoubt, Settled, Worked,
-        Decided, Emitted, Entered, Waiting, Suspended, Resumed, Refused, Finished, Cancelled,
+        Decided, Emitted, Entered, Waiting, Suspended, Repaired, Resumed, Refused,
+        Finished, Cancelled,
     )
 }  # fmt: skip
 
@@ -97,6 +100,7 @@ __all__ = [
     "Artifact",
     "Baselined",
     "Cancelled",
+    "Change",
     "Choice",
     "Claimed",
     "Decided",
@@ -116,6 +120,7 @@ __all__ = [
     "Ran",
     "Refused",
     "RefusedCall",
+    "Repaired",
     "Replied",
     "Resumed",
     "Role",

@@ -110,3 +110,14 @@ class Choice(Record, frozen=True, kw_only=True):
     """The feedback uses a comment."""
     needs_comment: bool = False
     """It can't do without one."""
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """One difference between two definitions."""
+
+    place: str
+    """The dotted path of the value."""
+    before: str = ""
+    """What stood there, on one line and shortened; empty where nothing did."""
+    after: str = ""
+    """What stands there now; empty where nothing does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.payloads import Ran, RefusedCall
+from loopkit.engine.events.payloads import Change, Ran, RefusedCall
 
 
 class Started(Event, frozen=True, kw_only=True):
@@ -59,6 +59,26 @@ class Resumed(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "resumed"
     limits: dict[str, Any] = {}
     """Limits that were raised, by name."""
+
+
+class Repaired(Event, frozen=True, kw_only=True):
+    """The run goes on with another definition, into which what it has done so far was fitted."""
+
+    type: ClassVar[str] = "repaired"
+    definition: str
+    """Digest of the resolved definition that holds from here on."""
+    changes: tuple[Change, ...] = ()
+    """What it says otherwise than the one before."""
+    edges: dict[str, str] = {}
+    """The new ids of edges that were taken, where they have others now."""
+    counters: dict[str, int] = {}
+    """What the edges taken have spent, by the counters that they own now."""
+    tasks: dict[str, str] = {}
+    """The new names of work in hand; empty where nobody is asked for it any more."""
+    input: dict[str, Any] = {}
+    """Inputs that came with it, by their defaults."""
+    limits: tuple[str, ...] = ()
+    """Limits that were set for the run, and are those of the definition again."""
 
 
 class Refused(Event, frozen=True, kw_only=True):

@@ -1,0 +1,34 @@
+"""Baselines that another definition wants, and that can't be taken any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.engine.state import RunState
+from loopkit.language import CommandRule, JudgeRule, Machine
+from loopkit.machine.graph import DocPath, Graph
+from loopkit.machine.program import validators_of
+from loopkit.validators.fixed_rules import with_places
+
+_Place = tuple[str, str, str]
+
+
+def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath]:
+    """The place of each validator whose baseline a run that has begun does not have."""
+    # One that the old machine has as well is not taken because the input rules it out.
+    known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
+    wanted = set(_wanted(new)) - known - set(_wanted(old)) if run.state else ()
+    for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
+        if validator in new.validators:
+            yield "validators", validator
+        else:
+            yield "states", state, "by", int(validator.removeprefix("by[").removesuffix("]"))
+
+
+def _wanted(machine: Machine) -> Iterator[_Place]:
+    for name, state in Graph(machine).judges.items():
+        for validator, rules in validators_of(machine, state).items():
+            fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
+            for place, rule in with_places(fixed):
+                if isinstance(rule, CommandRule) and rule.baseline:
+                    yield name, validator, place

@@ -1,0 +1,41 @@
+"""Edges of two definitions: which of them are the same, and what a route has spent of the new ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from loopkit.machine.graph import Edge, Graph
+
+_Sort = tuple[str, str, str, str, bool]
+
+
+def same_edges(old: Graph, new: Graph) -> dict[str, str]:
+    """The id in the new graph of every edge of the old one that is still there.
+
+    An edge is known by its source, event, guard and target, wherever it stands. Of several that
+    have these in common the first one is the first one.
+    """
+    known = _numbered(new)
+    return {edge.id: known[at].id for at, edge in _numbered(old).items() if at in known}
+
+
+def _numbered(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
+    seen: Counter[_Sort] = Counter()
+    found: dict[tuple[_Sort, int], Edge] = {}
+    for edge in graph.edges:
+        sort = (edge.source, edge.event, " ".join((edge.guard or "").split()), edge.target, edge.back)
+        found[sort, seen[sort]] = edge
+        seen[sort] += 1
+    return found
+
+
+def spent_on(route: Iterable[str], graph: Graph) -> dict[str, int]:
+    """What a route has spent of each counter of a graph: what these edges own now, they spent."""
+    spent: dict[str, int] = {}
+    edges: Mapping[str, Edge] = graph.by_id
+    for edge in map(edges.__getitem__, route):
+        spent.update(dict.fromkeys(edge.resets, 0))
+        for counter in edge.counters:
+            spent[counter] = spent.get(counter, 0) + 1
+    return spent

@@ -1,0 +1,200 @@
+"""Fitting: what a run has done, in another definition; or everything that does not fit there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from loopkit.checks.raised import stuck_ahead, told_stuck
+from loopkit.engine.events import Repaired
+from loopkit.engine.state import RunState, apply
+from loopkit.language import Machine
+from loopkit.language.inputs import InvalidInput, complete_input
+from loopkit.machine.graph import TOTAL, DocPath, Graph, artifact_of, cap_value
+from loopkit.repair.baselines import new_baselines
+from loopkit.repair.differences import differences
+from loopkit.repair.edges import same_edges, spent_on
+from loopkit.repair.facts import unknown_facts
+from loopkit.repair.judges import moved_tasks
+from loopkit.repair.places import cap_path, edge_path, in_words
+from loopkit.repair.spent import overspent
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Something that a run has done and that another definition has no room for."""
+
+    path: DocPath
+    """Where in the other definition."""
+    message: str
+    help: str = ""
+
+
+class NotFitting(Exception):
+    """A definition with which a run can't go on; `misfits` are all the reasons."""
+
+    def __init__(self, misfits: list[Misfit]) -> None:
+        super().__init__("; ".join(misfit.message for misfit in misfits))
+        self.misfits = tuple(misfits)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A run, the machine that it has, and the one with which it is to go on."""
+
+    run: RunState
+    old: Machine
+    new: Machine
+    raised: Mapping[str, Any]
+    """Limits that are set for the run together with the new machine."""
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, Graph]:
+        return Graph(self.old), Graph(self.new)
+
+    @cached_property
+    def same(self) -> dict[str, str]:
+        return same_edges(*self.graphs)
+
+    @cached_property
+    def input(self) -> dict[str, Any]:
+        """The run's input with what the new machine adds; raises InvalidInput."""
+        given = {name: value for name, value in self.run.input.items() if name in self.new.input}
+        return {**self.run.input, **complete_input(self.new, given)}
+
+    @cached_property
+    def counters(self) -> dict[str, int]:
+        return spent_on((self.same[edge] for edge in self.run.route), self.graphs[1])
+
+    @cached_property
+    def released(self) -> tuple[str, ...]:
+        """Limits that were set for the run before, and of which the new machine says another."""
+        before, after = self.old.limits, self.new.limits
+        return tuple(n for n in self.run.limits if getattr(before, n) != getattr(after, n))
+
+    @cached_property
+    def limits(self) -> dict[str, Any]:
+        """The limits that would be in force."""
+        kept = {n: limit for n, limit in self.run.limits.items() if n not in self.released}
+        return {**self.new.limits.model_dump(), **kept, **self.raised}
+
+
+def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) -> Repaired:
+    """The event with which a run goes on with another machine, whose digest is still left out.
+
+    Raises NotFitting. Everything ahead of the run is gone through from where it stands then.
+    """
+    fitting = Fitting(run, old, new, raised)
+    for rules in (OF_WAY, OF_SPENDING):
+        if misfits := [misfit for rule in rules for misfit in rule(fitting)]:
+            raise NotFitting(misfits)
+    added = {n: v for n, v in fitting.input.items() if n not in run.input or run.input[n] != v}
+    repaired = Repaired(
+        definition="",
+        changes=differences(old, new),
+        edges={edge: fitting.same[edge] for edge in run.route if fitting.same[edge] != edge},
+        counters=fitting.counters,
+        tasks=moved_tasks(run, old, new),
+        input=added,
+        limits=fitting.released,
+    )
+    if misfits := list(_stuck(fitting, repaired)):
+        raise NotFitting(misfits)
+    return repaired
+
+
+def _states(fitting: Fitting) -> Iterator[Misfit]:
+    for name in fitting.run.visits:
+        state = fitting.new.states.get(name)
+        if state is None:
+            message = f"the run has been in `{name}`, which is not there any more"
+            yield Misfit(("states",), message, "keep the name of each state that a run has been in")
+        elif state.kind != (kind := fitting.old.states[name].kind):
+            message = f"the run has been in `{name}` as a state of the kind `{kind}`"
+            yield Misfit(("states", name), message, "give another state another name")
+
+
+def _agents(fitting: Fitting) -> Iterator[Misfit]:
+    for name in dict.fromkeys(task.agent for task in fitting.run.tasks.values()):
+        if name in fitting.old.agents and name not in fitting.new.agents:
+            message = f"the run has asked `{name}`, which is not there any more"
+            yield Misfit(("agents",), message, "keep its name; all that it says may change")
+
+
+def _edges(fitting: Fitting) -> Iterator[Misfit]:
+    old, new = fitting.graphs
+    for edge_id in dict.fromkeys(fitting.run.route):
+        edge = old.by_id[edge_id]
+        if edge_id not in fitting.same and edge.source in new.states:
+            message = f"the run has taken {in_words(edge)}, which is not there any more"
+            remedy = (
+                "keep its guard and its target; it may stand elsewhere, and others may go before it"
+            )
+            yield Misfit(edge_path(fitting.new, edge), message, remedy)
+
+
+def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
+    for name, times in fitting.run.attempts.items():
+        written = artifact_of(fitting.old, name)
+        if times and name in fitting.new.states and written != artifact_of(fitting.new, name):
+            message = f"the run has `{written}` from `{name}`, which writes no such artifact"
+            yield Misfit(("states", name, "output"), message, f"keep `output: {written}`")
+
+
+def _inputs(fitting: Fitting) -> Iterator[Misfit]:
+    try:
+        fitting.input  # noqa: B018 - asked for what it raises
+    except InvalidInput as error:
+        for fault in error.faults:
+            message = f"{fault.message}; the run's input stays what it was"
+            path = ("input", fault.missing) if fault.missing else ("input",)
+            yield Misfit(path, message, "give it a default")
+
+
+def _facts(fitting: Fitting) -> Iterator[Misfit]:
+    for path, name, owner, why in unknown_facts(fitting.run, fitting.graphs[1]):
+        message = f"the guard reads `{name}`, and `{owner}` left {why} in this run"
+        yield Misfit(path, message, f"read it only in `{owner}` itself, or in a new run")
+
+
+def _baselines(fitting: Fitting) -> Iterator[Misfit]:
+    for path in new_baselines(fitting.run, fitting.old, fitting.new):
+        message = "a baseline is taken before the first work, and the run has begun"
+        yield Misfit(path, message, "delete `baseline`, or start a new run")
+
+
+def _caps(fitting: Fitting) -> Iterator[Misfit]:
+    new, raised = fitting.graphs[1], fitting.limits.get("total_revisions")
+    for counter, spent in fitting.counters.items():
+        cap = raised if counter == TOTAL else cap_value(new.caps[counter], fitting.input)
+        if cap is not None and cap < spent:
+            message = f"the cap is {cap}, and the run has spent {spent} there"
+            yield Misfit(cap_path(fitting.new, counter), message, f"write {spent} or more")
+
+
+def _limits(fitting: Fitting) -> Iterator[Misfit]:
+    before = {**fitting.old.limits.model_dump(), **fitting.run.limits}
+    changed = {n: limit for n, limit in fitting.limits.items() if before.get(n) != limit}
+    for name, message in overspent(fitting.run, changed):
+        yield Misfit(("limits", name), message, "raise it")
+
+
+def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
+    run = fitting.run.copy()
+    apply(run, repaired)
+    if not run.state:
+        # What the machine was checked for holds from its start.
+        return
+    total = fitting.limits.get("total_revisions")
+    if (stuck := stuck_ahead(fitting.new, run, total)) is not None:
+        message = f"`{stuck.state}` would have no transition left{told_stuck(stuck)}"
+        path = ("states", stuck.state, "transitions")
+        yield Misfit(path, message, "add `- {target: STATE}` as the last one")
+
+
+Rule = Callable[[Fitting], Iterator[Misfit]]
+OF_WAY: tuple[Rule, ...] = (_states, _agents, _edges, _artifacts, _inputs)
+"""What has been done has to be there, so that anything else can be asked."""
+OF_SPENDING: tuple[Rule, ...] = (_facts, _baselines, _caps, _limits)

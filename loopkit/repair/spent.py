@@ -1,0 +1,26 @@
+"""Limits and caps of a run below what it has used already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopkit.engine.state import RunState
+from loopkit.machine.graph import TOTAL
+
+
+def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The name of each of these limits that a run has gone beyond, and how far it is."""
+    used = run.committed
+    spent = {
+        "agent_calls": used.agent_calls,
+        "tool_calls": used.tool_calls,
+        "tokens": used.tokens,
+        "cost_usd": used.cost_usd,
+        "time": used.time_s,
+        "total_revisions": run.counters.get(TOTAL, 0),
+    }
+    for name, limit in limits.items():
+        amount = spent.get(name)
+        if limit is not None and amount is not None and amount > limit:
+            yield name, f"`limits.{name}` can't be {limit:g} in this run: {amount:g} are used"
