@@ -25,6 +25,7 @@ from loopkit.journal import JournalError
 from loopkit.language.inputs import InvalidInput, complete_input, partial_input
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
+from loopkit.repair import Mend
 from loopkit.views.plan import Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
@@ -159,17 +160,26 @@ async def start(
 def resume(
     run: str,
     *,
+    machine: Machine | None = None,
+    models: Mapping[str, str] | None = None,
+    prices: Mapping[str, float] | None = None,
+    params: Mapping[str, Mapping[str, Any]] | None = None,
     limits: Mapping[str, Any] | None = None,
     agents: Functions | None = None,
     state: str | Path = STATE_FOLDER,
 ) -> Result:
     """Go on with a stored run in exactly the state in which it stopped, under raised `limits`.
 
-    Raises NotRunnable where it is over, and JournalError.
+    With a `machine` it goes on with that instead of the one that it has. `models` names other
+    models by agent, `prices` what a million of their tokens costs, `params` their options by
+    dotted name, None to take one away. Raises ProblemsFound where the machine is unsound or does
+    not fit what the run has done, NotRunnable where the run is over, and JournalError.
     """
+    loaded = None if machine is None else _sound(machine)
+    mend = Mend(loaded, models or {}, prices or {}, params or {})
 
     async def go_on(app: App) -> ActiveRun:
-        return await app.resume(run, limits)
+        return await app.resume(run, limits, mend)
 
     return _run_to_end(_drive(go_on, state, agents))
 

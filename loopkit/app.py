@@ -17,22 +17,23 @@ from loopkit.agents.assignment import (
     NotRunnable,
     assign_agents,
     models_called,
+    refuse_misnamed,
     refuse_unplayable,
 )
 from loopkit.agents.model import client
 from loopkit.agents.port import AgentPort, Person
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson
-from loopkit.checks.raised import stuck_under_total
+from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
-from loopkit.drive.advance import advance
+from loopkit.drive.advance import advance, doubts
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import PostedAnswer, consume
 from loopkit.drive.new_claim import NewClaim
-from loopkit.drive.questions import step_of_answer
-from loopkit.engine.events import Claimed, HumanAnswer, Resumed, Started
+from loopkit.drive.questions import asked_anew, step_of_answer
+from loopkit.engine.events import Claimed, HumanAnswer, Repaired, Resumed, Started
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState, fold
+from loopkit.engine.state import RunState, apply, fold
 from loopkit.journal import Claim, Journal, RunBusy
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
@@ -40,6 +41,9 @@ from loopkit.language import Machine
 from loopkit.language.load import Loaded, digest_of, load_resolved, named_file
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redactor
+from loopkit.repair import AS_IT_IS, Definition, Mend, repair
+from loopkit.repair.files import changed_file
+from loopkit.repair.refusals import refuse_limits, refuse_over
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text import is_broken
 
@@ -177,25 +181,74 @@ class App:
             await self.journal.store_definition(digest, text)
             self._stored.add(digest)
 
-    async def resume(self, run: str, limits: Mapping[str, Any] | None = None) -> ActiveRun:
-        """A stored run, claimed, in exactly the state in which it stopped."""
+    async def resume(
+        self, run: str, limits: Mapping[str, Any] | None = None, mend: Mend = AS_IT_IS
+    ) -> ActiveRun:
+        """A stored run, claimed, in exactly the state in which it stopped.
+
+        With `mend` it goes on with another definition. Raises NotRunnable, and ProblemsFound where
+        that does not fit what the run has done; nothing is stored then.
+        """
         before = await self.state_of(run)
         refuse_over(before)
-        machine, scenario = await self.machine_of(before), await self.scenario_of(before)
+        await self.machine_of(before)
+        scenario = await self.scenario_of(before)
         claim = await self.journal.claim(run)
-        state = await self.state_of(run)
         try:
-            # Whoever drove it until now may have brought it to its end.
-            refuse_over(state)
-            limited = {**state.limits, **(limits or {})}
-            refuse_unplayable(machine, scenario, self.functions, limited)
-            refuse_stuck(machine, state, limits or {})
-        except NotRunnable:
+            return await self._resumed(claim, run, scenario, limits or {}, mend)
+        except (NotRunnable, ProblemsFound):
             await claim.release()
             raise
+
+    async def _resumed(
+        self,
+        claim: Claim,
+        run: str,
+        scenario: Scenario | None,
+        limits: Mapping[str, Any],
+        mend: Mend,
+    ) -> ActiveRun:
+        # Whoever drove it until now may have brought it to its end.
+        state = await self.state_of(run)
+        refuse_over(state)
+        machine = await self.machine_of(state)
+        if mend.is_any:
+            stored = await definition(self.journal, run, state.definition, str)
+            wanted = mend.applied(stored)
+            repaired = repair(state, machine, wanted, limits)
+            if repaired.changes:
+                return await self._repaired(
+                    claim, state, scenario, limits, (machine, wanted), repaired
+                )
+        refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
+        refuse_limits(machine, state, limits)
         active = self._active(claim, state, machine, state.definition, scenario)
         if active.state.status == "suspended" or limits:
-            await active.append(Resumed(limits=dict(limits or {})))
+            await active.append(Resumed(limits=dict(limits)))
+        return active
+
+    async def _repaired(
+        self,
+        claim: Claim,
+        state: RunState,
+        scenario: Scenario | None,
+        limits: Mapping[str, Any],
+        machines: tuple[Machine, Definition],
+        repaired: Repaired,
+    ) -> ActiveRun:
+        """The run with another definition, and an open question asked anew."""
+        old, wanted = machines
+        ahead = state.copy()
+        apply(ahead, repaired)
+        refuse_unplayable(wanted.machine, scenario, self.functions, {**ahead.limits, **limits})
+        if scenario is not None:
+            refuse_misnamed(wanted.machine, scenario)
+        question = asked_anew(self.engine(wanted.machine, wanted.digest), ahead, self.clock.now())
+        await self._store(wanted.digest, wanted.resolved)
+        active = self._active(claim, state, wanted.machine, wanted.digest, scenario)
+        # What becomes of open calls is what the definition said under which they were made.
+        lost = doubts(old, state)
+        await active.append(Resumed(limits=dict(limits)), *lost, repaired, *question)
         return active
 
     async def post_answer(self, run: str, answer: HumanAnswer) -> bool:
@@ -262,6 +315,12 @@ class App:
         """The file that the run's machine was read from, as it was named then."""
         return await definition(self.journal, state.run, state.definition, named_file)
 
+    async def changed_file(self, run: str) -> Path | None:
+        """The run's machine file, where it says something else than the run has by now."""
+        state = await self.state_of(run)
+        stored = await definition(self.journal, run, state.definition, str)
+        return changed_file(stored, (Path(), Path(state.folder)))
+
     async def scenario_of(self, state: RunState) -> Scenario | None:
         if state.script is None:
             return None
@@ -327,21 +386,3 @@ class App:
             listeners=self.listeners,
             state=state,
         )
-
-
-def refuse_stuck(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
-    """Raise NotRunnable where a run could get stuck under new limits, from where it stands now.
-
-    Only the total decides where a run goes; what else is limited ends it wherever it is.
-    """
-    total = limits.get("total_revisions")
-    if total is not None and (stuck := stuck_under_total(machine, state, total)):
-        raise NotRunnable(f"`limits.total_revisions` can't be {total} in this run: {stuck}")
-
-
-def refuse_over(state: RunState) -> None:
-    """Raise NotRunnable where a run has ended."""
-    if state.finished is not None:
-        raise NotRunnable(f"run `{state.run}` is over: {state.finished.outcome}")
-    if state.status == "cancelled":
-        raise NotRunnable(f"run `{state.run}` was cancelled")

@@ -21,6 +21,7 @@ from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import conform, parse_fields
 from loopkit.language.load import load
+from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 
 E = TypeVar("E", bound=Event)
@@ -209,9 +210,16 @@ class Desk:
         except ProblemsFound as found:
             return list(found.problems)
 
-    def resume(self, run: str, limits: Mapping[str, Any] | None = None) -> Played:
+    def resume(
+        self, run: str, limits: Mapping[str, Any] | None = None, mend: Mend = AS_IT_IS
+    ) -> Played:
         """Go on with a stored run in a new app over the same journal, as another process would."""
-        return asyncio.run(self._resume(run, limits, None))
+        return asyncio.run(self._resume(run, limits, None, mend))
+
+    def repair(self, run: str, machine: str, limits: Mapping[str, Any] | None = None) -> Played:
+        """Go on with a stored run and another machine, which has to pass the checks."""
+        assert [p for p in self.problems(machine) if p.severity == "error"] == []
+        return self.resume(run, limits, Mend(load(self.folder / "machine.yaml")))
 
     def answer(self, run: str, choice: str, **parts: Any) -> Played:
         """Answer the open question and go on."""
@@ -250,13 +258,17 @@ class Desk:
         return Script(*load_scenario(script)) if script else None
 
     async def _resume(
-        self, run: str, limits: Mapping[str, Any] | None, answer: HumanAnswer | None
+        self,
+        run: str,
+        limits: Mapping[str, Any] | None,
+        answer: HumanAnswer | None,
+        mend: Mend = AS_IT_IS,
     ) -> Played:
         app = self._app()
         try:
             if answer is not None:
                 await app.post_answer(run, answer)
-            return await self._drive(app, await app.resume(run, limits), 0)
+            return await self._drive(app, await app.resume(run, limits, mend), 0)
         finally:
             await app.close()
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from loopkit.app import App
+from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, output_option, usd
 from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.cli.machine import load_checked
+from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.language import Limits
+from loopkit.repair import Mend
+from loopkit.text.command_lines import resume_line
 
 RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
 
@@ -19,16 +25,51 @@ RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_re
 @click.command()
 @click.argument("run")
 @click.option(
+    "--machine",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Go on with the machine as this file has it now.",
+)
+@model_options
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="AGENT.KEY=VALUE",
+    help="Another option for an agent's model; null takes it away.",
+)
+@click.option(
     "--max-cost", type=float, callback=usd, metavar="USD", help="The new limit of the whole run."
 )
 @click.option("--set", "sets", multiple=True, metavar="limits.K=V", help="Raise a limit.")
 @output_option
-def command(run: str, max_cost: float | None, sets: tuple[str, ...], output: str) -> int:
+def command(
+    run: str,
+    machine: Path | None,
+    models: tuple[str, ...],
+    prices: tuple[str, ...],
+    params: tuple[str, ...],
+    max_cost: float | None,
+    sets: tuple[str, ...],
+    output: str,
+) -> int:
     """Go on with RUN in exactly the state in which it stopped."""
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
+    with exit_codes.report_errors():
+        mend = Mend(
+            None if machine is None else load_checked(machine),
+            by_agent("--model", models),
+            amounts(prices),
+            options_by_agent(params),
+        )
 
     async def start(app: App) -> ActiveRun:
-        return await app.resume(run, limits)
+        if machine is None and (changed := await app.changed_file(run)) is not None:
+            exit_codes.say(
+                f"note: {changed} has changed since this run took it, and the run goes on without "
+                f"that; to go on with it: {resume_line(run, '--machine', str(changed))}"
+            )
+        return await app.resume(run, limits, mend)
 
     return drive(output, start)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import inf
 from pathlib import Path
 
 import click
@@ -12,9 +10,9 @@ from loopkit.agents.assignment import refuse_misnamed, with_models
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, output_option, usd
-from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
+from loopkit.cli.mending import amounts, by_agent, model_options
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.scripts import load_script
 from loopkit.cli.secrets import warn_of_secrets
@@ -27,12 +25,7 @@ from loopkit.language.load import with_machine
 @input_options
 @click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
 @click.option("--case", metavar="NAME", help="Which of its cases, where it has several.")
-@click.option(
-    "--model", "models", multiple=True, metavar="AGENT=MODEL", help="Another model for an agent."
-)
-@click.option(
-    "--price", "prices", multiple=True, metavar="AGENT=USD", help="Its price for a million tokens."
-)
+@model_options
 @click.option(
     "--max-cost", type=float, callback=usd, metavar="USD", help="Spend no more than this."
 )
@@ -56,7 +49,7 @@ def command(
     with exit_codes.report_errors():
         loaded = load_checked(machine)
         if models or prices:
-            other = with_models(loaded.machine, by_agent("--model", models), _amounts(prices))
+            other = with_models(loaded.machine, by_agent("--model", models), amounts(prices))
             loaded = with_machine(loaded, other)
         played = load_script(script, case)
         if played is not None:
@@ -74,26 +67,3 @@ def command(
     code = drive(output, start)
     recording.write()
     return code
-
-
-def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
-    """What `agent=VALUE` options say; raises Stop."""
-    said: dict[str, str] = {}
-    for text in written:
-        name, _, value = text.partition("=")
-        if not name.strip() or not value.strip():
-            raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
-        said[name] = value
-    return said
-
-
-def _amounts(prices: Iterable[str]) -> dict[str, float]:
-    amounts: dict[str, float] = {}
-    for name, text in by_agent("--price", prices).items():
-        try:
-            amounts[name] = float(text)
-        except ValueError as error:
-            raise Stop(USAGE, f"error: `--price {name}={text}` is not a number") from error
-        if not 0 <= amounts[name] < inf:
-            raise Stop(USAGE, f"error: `--price {name}={text}` is not a price")
-    return amounts

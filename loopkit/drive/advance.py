@@ -20,6 +20,7 @@ from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,
+    Intended,
     Outcome,
     Policy,
     Refused,
@@ -28,10 +29,9 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.macrostep import Macrostep, suspend
+from loopkit.engine.state import RunState
 from loopkit.journal import JournalError
-from loopkit.language import (
-    State,
-)
+from loopkit.language import Machine, State
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
@@ -60,7 +60,7 @@ async def _advance(active: ActiveRun) -> None:
         active.take(first_macrostep(active))
         if not calls_at_once(active):
             await active.append()
-    await settle_open_calls(active)
+    await active.append(*doubts(active.program.machine, active.state))
     looked_at = active.clock.monotonic()
     while active.state.status in ("running", "waiting"):
         if active.clock.monotonic() - looked_at > INBOX_SECONDS:
@@ -217,17 +217,14 @@ def _unworked(
     )
 
 
-async def settle_open_calls(active: ActiveRun) -> None:
+def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
     """What an earlier process left open is in doubt; each call's policy decides what follows."""
-    for key, intent in list(active.state.open_calls.items()):
-        policy = doubt_policy(active, intent.agent, intent.role, intent.state)
-        await active.append(InDoubt(key=key, policy=policy))
+    return [InDoubt(key=key, policy=_policy(machine, call)) for key, call in run.open_calls.items()]
 
 
-def doubt_policy(active: ActiveRun, agent_name: str, role: str, state: str) -> Policy:
+def _policy(machine: Machine, call: Intended) -> Policy:
     """What the definition says, else what fits the kind of what was called."""
-    machine = active.program.machine
-    called = machine.states[state] if role == "run" else machine.agents[agent_name]
+    called = machine.states[call.state] if call.role == "run" else machine.agents[call.agent]
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
 

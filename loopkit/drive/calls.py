@@ -78,6 +78,13 @@ def usable_reply(active: ActiveRun, work: CallSeries) -> Replied | None:
     return unused[-1].reply if unused else None
 
 
+def unused_reply(active: ActiveRun, work: CallSeries) -> Replied | None:
+    """The last reply that could not be used, so that a resume has the work asked for anew."""
+    task = active.state.tasks.get(work.task)
+    unused = task.exchanges[: task.renewed] if task else ()
+    return unused[-1].reply if unused else None
+
+
 async def call(
     active: ActiveRun, work: CallSeries, request: Request, *, hold: bool = False
 ) -> Replied:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.states.human import AnswerRefused, complete_work
 from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting
@@ -36,6 +37,17 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         raise AnswerRefused(message) from error
     except NoEdge as error:
         raise AnswerRefused(str(error)) from error
+
+
+def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
+    """The question of the active state under another definition, if it asks; raises NotRunnable."""
+    try:
+        question = engine.question(run, now)
+    except TemplateError as error:
+        raise NotRunnable(
+            f"the question of `{run.state}` could not be filled in: {error}"
+        ) from error
+    return () if question is None else (question,)
 
 
 def _settle_doubt(question: Waiting, answer: HumanAnswer) -> Settled:

@@ -1,6 +1,5 @@
 """Repairs: a run goes on with another definition, where that fits what it has done so far."""
 
-from loopkit.repair.fitting import NotFitting, fit
-from loopkit.repair.mend import AS_IT_IS, Definition, Mend
+from loopkit.repair.mend import AS_IT_IS, Definition, Mend, repair
 
-__all__ = ["AS_IT_IS", "Definition", "Mend", "NotFitting", "fit"]
+__all__ = ["AS_IT_IS", "Definition", "Mend", "repair"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from loopkit.engine.state import RunState
 from loopkit.language import CommandRule, JudgeRule, Machine
+from loopkit.machine.asked import validators_of
 from loopkit.machine.graph import DocPath, Graph
-from loopkit.machine.program import validators_of
 from loopkit.validators.fixed_rules import with_places
 
 _Place = tuple[str, str, str]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
-from os.path import commonprefix
+from itertools import zip_longest
 from typing import Any
 
 from loopkit.engine.events import Change
@@ -20,7 +19,9 @@ _BEFORE = 20
 
 def differences(old: Machine, new: Machine) -> tuple[Change, ...]:
     """What a machine says otherwise than another one, in its order."""
-    before, after = (m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new))
+    before, after = (
+        m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)
+    )
     return tuple(_between(before, after, ()))
 
 
@@ -38,22 +39,26 @@ def _between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
 
 
 def _items(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Change]:
-    """What comes between equal items, so that one more at the top is one change."""
-    texts = [[json.dumps(item, sort_keys=True) for item in items] for items in (old, new)]
-    for _, start, end, at, stop in SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
-        for index in range(max(end - start, stop - at)):
-            first = old[start + index] if start + index < end else None
-            second = new[at + index] if at + index < stop else None
-            place = at + index if second is not None else start + index
-            yield from _between(first, second, (*path, str(place)))
+    """What stands between equal items at both ends, so that one more at the top is one change."""
+    head = _alike(old, new)
+    tail = min(_alike(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
+    for index, (first, second) in enumerate(zip_longest(before, after), head):
+        yield from _between(first, second, (*path, str(index)))
+
+
+def _alike(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """How many values are equal from the beginning."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 def _told(old: Any, new: Any) -> Sequence[str]:
     """Both values on one line, from where they differ on."""
-    texts = [_text(value) for value in (old, new)]
-    alike = len(commonprefix(texts))
+    before, after = _text(old), _text(new)
+    alike = _alike(before, after)
     skipped = alike - _BEFORE if alike > WIDTH // 2 else 0
-    return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in texts]
+    return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in (before, after)]
 
 
 def _text(value: Any) -> str:

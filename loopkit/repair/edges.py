@@ -1,4 +1,4 @@
-"""Edges of two definitions: which of them are the same, and what a route has spent of the new ones."""
+"""Edges of two definitions: which of them are the same, and what a route has spent by them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ def _numbered(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
     seen: Counter[_Sort] = Counter()
     found: dict[tuple[_Sort, int], Edge] = {}
     for edge in graph.edges:
-        sort = (edge.source, edge.event, " ".join((edge.guard or "").split()), edge.target, edge.back)
+        sort = (
+            edge.source,
+            edge.event,
+            " ".join((edge.guard or "").split()),
+            edge.target,
+            edge.back,
+        )
         found[sort, seen[sort]] = edge
         seen[sort] += 1
     return found

@@ -72,7 +72,8 @@ class Fitting:
     def released(self) -> tuple[str, ...]:
         """Limits that were set for the run before, and of which the new machine says another."""
         before, after = self.old.limits, self.new.limits
-        return tuple(n for n in self.run.limits if getattr(before, n) != getattr(after, n))
+        changed = (n for n in self.run.limits if getattr(before, n) != getattr(after, n))
+        return tuple(n for n in changed if n not in self.raised)
 
     @cached_property
     def limits(self) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopkit.engine.state import RunState
 from loopkit.language import JudgeRule, Machine, ValidateState
-from loopkit.machine.program import validators_of
+from loopkit.machine.asked import validators_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,23 @@ def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
                 yield _Seat(validator, index, rule, (named, rule.judge))
 
 
-def _moves(before: Iterable[_Seat], after: Iterable[_Seat]) -> Iterator[tuple[str, str]]:
+def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:
     """Each place with the one of the same judge: of one with the same words, else of the first."""
-    free, left = list(after), []
+    of_words = list(_paired(before, after, lambda seat: (seat.owner, seat.rule.model_dump_json())))
+    gone, taken = {seat.place for seat, _ in of_words}, {heir.place for _, heir in of_words}
+    left = [seat for seat in before if seat.place not in gone]
+    free = [seat for seat in after if seat.place not in taken]
+    for seat, heir in (*of_words, *_paired(left, free, lambda seat: seat.owner)):
+        yield seat.place, heir.place
+
+
+def _paired(
+    before: Iterable[_Seat], after: Iterable[_Seat], key: Callable[[_Seat], object]
+) -> Iterator[tuple[_Seat, _Seat]]:
+    """Those that have a key in common, the first with the first."""
+    free: dict[object, deque[_Seat]] = {}
+    for seat in after:
+        free.setdefault(key(seat), deque()).append(seat)
     for seat in before:
-        same = next((s for s in free if (s.owner, s.rule) == (seat.owner, seat.rule)), None)
-        if same is None:
-            left.append(seat)
-        else:
-            free.remove(same)
-            yield seat.place, same.place
-    for seat in left:
-        heir = next((s for s in free if s.owner == seat.owner), None)
-        if heir is not None:
-            free.remove(heir)
-            yield seat.place, heir.place
+        if heirs := free.get(key(seat)):
+            yield seat, heirs.popleft()

@@ -8,9 +8,13 @@ from typing import Any
 
 from loopkit.agents.assignment import with_models, with_params
 from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.engine.events import Repaired
+from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.load import Loaded, Source, digest_of, load_resolved, with_definition
-from loopkit.repair.fitting import NotFitting
+from loopkit.repair.fitting import Misfit, NotFitting, fit
+
+CODE = "does-not-fit"
 
 
 @dataclass(frozen=True)
@@ -26,14 +30,12 @@ class Definition:
     def digest(self) -> str:
         return digest_of(self.resolved)
 
-    def problems(self, error: NotFitting) -> ProblemsFound:
-        """What does not fit, with its places."""
-        return ProblemsFound(
-            Problem("does-not-fit", m.message, None, ".".join(map(str, m.path)), m.help)
-            if self.source is None
-            else self.source.problem(m.path, "does-not-fit", m.message, help=m.help)
-            for m in error.misfits
-        )
+    def problem(self, misfit: Misfit) -> Problem:
+        """What does not fit, at its place."""
+        if self.source is None:
+            place = ".".join(map(str, misfit.path))
+            return Problem(CODE, misfit.message, None, place, misfit.help)
+        return self.source.problem(misfit.path, CODE, misfit.message, help=misfit.help)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,17 @@ class Mend:
             source = self.loaded.source
         machine = with_params(with_models(machine, self.models, self.prices), self.params)
         return Definition(machine, with_definition(resolved, machine), source)
+
+
+def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
+    """The event with which a run goes on with a definition; raises ProblemsFound.
+
+    It has no changes where the run has that definition already.
+    """
+    try:
+        return fit(run, old, wanted.machine, raised).replace(definition=wanted.digest)
+    except NotFitting as error:
+        raise ProblemsFound(wanted.problem(misfit) for misfit in error.misfits) from error
 
 
 AS_IT_IS = Mend()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loopkit.language import Machine
 from loopkit.language.states.state import WorkingState
 from loopkit.machine.graph import TOTAL, DocPath, Edge, Graph
@@ -25,7 +27,11 @@ def cap_path(machine: Machine, counter: str) -> DocPath:
         return "limits", "total_revisions"
     if kind == "budget" and name:
         return "limits", "budgets", name
-    return (*Graph(machine).by_id[counter].path, "max")
+    path = Graph(machine).by_id[counter].path
+    written: Any = machine
+    for step in path:
+        written = getattr(written, str(step), None) or written[step]
+    return ("limits", "revisions") if written.max is None else (*path, "max")
 
 
 def in_words(edge: Edge) -> str:

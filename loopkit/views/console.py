@@ -19,6 +19,7 @@ from loopkit.engine.events import (
     InDoubt,
     Intended,
     Refused,
+    Repaired,
     Replied,
     Resumed,
     Settled,
@@ -36,6 +37,7 @@ from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 
 NAME_WIDTH = 14
 MAX_LISTED = 10
+MAX_CHANGES = 30
 MESSAGE_WIDTH = 200
 
 Tone = Literal["plain", "good", "bad", "odd", "faint"]
@@ -127,6 +129,17 @@ def _suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
     if event.resume_at is not None:
         told += f" · worth resuming {until(event.resume_at - at)}"
     yield _row(event.state, told, word="suspended", tone="odd")
+
+
+def _repaired(event: Repaired, *_: object) -> Iterator[Line]:
+    yield Line(f"goes on with another definition ({plural(len(event.changes), 'change')}):")
+    for change in event.changes[:MAX_CHANGES]:
+        before, after = change.before or "nothing", change.after or "nothing"
+        yield Line(f"  {change.place}: {before} → {after}")
+    if (more := len(event.changes) - MAX_CHANGES) > 0:
+        yield Line(f"  and {more} more; `loopkit runs logs --jsonl` has all of them")
+    for name in event.limits:
+        yield Line(f"  limits.{name} is that of the definition again")
 
 
 def _resumed(event: Resumed, *_: object) -> Iterator[Line]:
@@ -234,6 +247,7 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "decided": _decided,
     "emitted": _emitted,
     "suspended": _suspended,
+    "repaired": _repaired,
     "resumed": _resumed,
     "refused": _refused,
     "waiting": _waiting,

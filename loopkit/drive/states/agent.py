@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import faulty, make_artifact
-from loopkit.drive.calls import CallSeries, call, conversation, no_files, usable_reply
+from loopkit.drive.calls import (
+    CallSeries,
+    call,
+    conversation,
+    no_files,
+    unused_reply,
+    usable_reply,
+)
 from loopkit.drive.ladder import model_for, provider_of
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
@@ -28,9 +35,16 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     agent, output = asked.agent, asked.output
     attempt = active.state.attempts.get(name, 0) + 1
     patterns = active.program.machine.patterns
+
+    def made(reply: Replied) -> Artifact:
+        return make_artifact(reply, agent, output, name, attempt, patterns)
+
+    def is_usable(reply: Replied) -> bool:
+        artifact = made(reply)
+        return not (artifact.fault or _undecided(active, name, artifact))
+
     try:
-        reply = await _reply(active, name, state, asked)
-        artifact = make_artifact(reply, agent, output, name, attempt, patterns)
+        artifact = made(await _reply(active, name, state, asked, is_usable))
     except CallFailed as failed:
         if failed.error_class != "content":
             raise
@@ -63,7 +77,13 @@ def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-async def _reply(active: ActiveRun, name: str, state: AgentState, asked: AgentAsked) -> Replied:
+async def _reply(
+    active: ActiveRun,
+    name: str,
+    state: AgentState,
+    asked: AgentAsked,
+    is_usable: Callable[[Replied], bool],
+) -> Replied:
     agent, output = asked.agent, asked.output
     folder = workspace(active, asked.workspace)
     port = active.agents[state.agent]
@@ -86,6 +106,9 @@ async def _reply(active: ActiveRun, name: str, state: AgentState, asked: AgentAs
     )
     if (answered := usable_reply(active, work)) is not None:
         return answered
+    if (paid := unused_reply(active, work)) is not None and is_usable(paid):
+        # What could not be used before a resume, and can since the definition was mended.
+        return paid
     told = told_before(active, name, agent)
     prompt = author_prompt(active, name, state, kept=bool(told))
     request = Request(

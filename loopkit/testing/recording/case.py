@@ -47,6 +47,11 @@ def make_case(
 def refuse_unrecordable(state: RunState) -> None:
     """Raise NotRecordable where a run is not at an end that a case can come to."""
     go_on = f"go on with `loopkit resume {state.run}`, and record it then"
+    if state.repairs:
+        raise NotRecordable(
+            f"run `{state.run}` was repaired, and a case plays one definition; "
+            "start a new run with the machine as it is now, and record that"
+        )
     if state.status == "cancelled":
         raise NotRecordable(f"run `{state.run}` was cancelled, which no case plays")
     if state.status == "suspended" and state.suspended is not None:

@@ -1,0 +1,68 @@
+"""`--model`, `--price`, `--param`: what a command line says anew about agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Any
+
+import click
+
+from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.text.json_text import NoJson, parse_json
+
+
+def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--model` and `--price`."""
+    model = click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="AGENT=MODEL",
+        help="Another model for an agent.",
+    )
+    price = click.option(
+        "--price",
+        "prices",
+        multiple=True,
+        metavar="AGENT=USD",
+        help="Its price for a million tokens.",
+    )
+    return model(price(function))
+
+
+def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
+    """What `agent=VALUE` options say; raises Stop."""
+    said: dict[str, str] = {}
+    for text in written:
+        name, _, value = text.partition("=")
+        if not name.strip() or not value.strip():
+            raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
+        said[name] = value
+    return said
+
+
+def amounts(prices: Iterable[str]) -> dict[str, float]:
+    """What `--price` options say; raises Stop."""
+    found: dict[str, float] = {}
+    for name, text in by_agent("--price", prices).items():
+        try:
+            found[name] = float(text)
+        except ValueError as error:
+            raise Stop(USAGE, f"error: `--price {name}={text}` is not a number") from error
+        if not 0 <= found[name] < inf:
+            raise Stop(USAGE, f"error: `--price {name}={text}` is not a price")
+    return found
+
+
+def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What `--param AGENT.KEY=VALUE` options say; raises Stop. `null` takes an option away."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in params:
+        key, equals, value = text.partition("=")
+        name, _, dotted = key.strip().partition(".")
+        if not equals or not name or not all(dotted.split(".")):
+            raise Stop(USAGE, f"error: `--param {text}` is not of the form `agent.key=value`")
+        data = parse_json(value)
+        found.setdefault(name, {})[dotted] = value if isinstance(data, NoJson) else data
+    return found

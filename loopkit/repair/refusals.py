@@ -1,0 +1,32 @@
+"""What a run refuses: to go on where it is over, and limits under which it can't go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.checks.raised import stuck_under_total
+from loopkit.engine.state import RunState
+from loopkit.language import Machine
+from loopkit.repair.spent import overspent
+
+
+def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
+    """Raise NotRunnable where new limits are used up, or a run could get stuck under them.
+
+    Only the total decides where a run goes; what else is limited ends it wherever it is.
+    """
+    for _, message in overspent(state, limits):
+        raise NotRunnable(message)
+    total = limits.get("total_revisions")
+    if total is not None and (stuck := stuck_under_total(machine, state, total)):
+        raise NotRunnable(f"`limits.total_revisions` can't be {total} in this run: {stuck}")
+
+
+def refuse_over(state: RunState) -> None:
+    """Raise NotRunnable where a run has ended."""
+    if state.finished is not None:
+        raise NotRunnable(f"run `{state.run}` is over: {state.finished.outcome}")
+    if state.status == "cancelled":
+        raise NotRunnable(f"run `{state.run}` was cancelled")

@@ -1,0 +1,10 @@
+"""Command lines that people paste: every argument quoted as a shell wants it."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def resume_line(run: str, *arguments: str) -> str:
+    """The line that goes on with a run."""
+    return shlex.join(["loopkit", "resume", run, *arguments])
