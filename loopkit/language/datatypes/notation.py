@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
@@ -40,6 +41,20 @@ def parse_type(notation: object) -> DataType:
 
 def parse_fields(notation: Mapping[str, Any]) -> DataType:
     """The type at a root, as under `schema:`: JSON Schema, or else a record of these fields."""
+    try:
+        text = json.dumps(notation)
+    except (TypeError, ValueError):
+        return _root(notation)  # which tells what of it is no JSON
+    return _known_root(text)
+
+
+@lru_cache(maxsize=256)
+def _known_root(text: str) -> DataType:
+    """A notation is read again wherever it is needed, and means the same each time."""
+    return _root(json.loads(text))
+
+
+def _root(notation: Mapping[str, Any]) -> DataType:
     return from_schema(notation) if is_json_schema(notation) else _record_of(notation)
 
 

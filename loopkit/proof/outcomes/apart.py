@@ -131,11 +131,14 @@ class Space:
     def _of_parts(
         self, values: Iterable[ast.expr], region: Region, *, decisive: bool
     ) -> bool | Split | None:
-        told = [self.truth(value, region) for value in values]
-        if any(held is decisive for held in told):
-            return decisive
-        splits = (held for held in told if isinstance(held, Split))
-        return next(splits, None if None in told else not decisive)
+        told: bool | Split | None = not decisive
+        for value in values:
+            held = self.truth(value, region)
+            if held is decisive:
+                return decisive
+            if not isinstance(told, Split) and not isinstance(held, bool):
+                told = held
+        return told
 
     def _of_one(self, condition: ast.expr, region: Region) -> bool | Split | None:
         held = truth(condition, region.sure)
