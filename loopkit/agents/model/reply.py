@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
+from loopkit.agents.model.pricing import OUTPUT_CAPS, Used, cost, least_cost, listed_cost
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
 
 MOST_TOKENS = 1_000_000_000
 """No call has more; who says so did not count."""
+THOUGHTS = ("reasoning_content", "thinking_blocks")
+"""Where LiteLLM puts what a model thought."""
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) -> Reply:
@@ -31,7 +33,8 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
         tokens, usd = used.total, cost(agent, request.model, used, listed)
-    if reason := _refusal(message, finish):
+    thought = _thought_alone(agent, message, text, used) if finish == "length" else ""
+    if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
         text,
@@ -50,6 +53,25 @@ def _refusal(message: Any, finish: object) -> str:
     kept_apart = own.get("refusal") if isinstance(own, Mapping) else None
     said = kept_apart or getattr(message, "refusal", None)
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
+
+
+def _thought_alone(agent: ModelAgent, message: Any, text: str, used: Used | None) -> str:
+    """Why a cut-off answer has no word of its own; empty where it has one, or nothing was thought.
+
+    Its author can't mend that: it would think as long again, and be paid again.
+    """
+    answered = used.output if used else 0
+    thoughts = (getattr(message, name, None) for name in THOUGHTS)
+    # Some do not show what a model thought, but no tokens are spent on nothing.
+    is_thought = any(thoughts) or (answered > 0 and not text)
+    told = text.strip()
+    is_open = told.startswith("<think>") and "</think>" not in told
+    if not is_open and (told or not is_thought):
+        return ""
+    spent = f"all {answered:,} tokens" if answered else "all tokens"
+    cap = next((name for name in OUTPUT_CAPS if name in agent.params), "max_tokens")
+    remedy = f"raise `{cap}` in `params:` of the agent"
+    return f"{spent} went into reasoning, none into the answer; {remedy}"
 
 
 def _text(content: object) -> str:
