@@ -25,6 +25,7 @@ class FunctionAgentPort:
     def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
         self._name = name
         self._price = definition.call_usd
+        self._most = Usage(agent_calls=1, cost_usd=self._price or 0.0)
         self._function = function
         self._call: Callable[[str, Messages], Awaitable[object]] = self._call_in_thread
         if inspect.iscoroutinefunction(function):
@@ -34,7 +35,7 @@ class FunctionAgentPort:
         return None
 
     def quote(self, _: Request) -> Usage:
-        return Usage(agent_calls=1, cost_usd=self._price or 0.0)
+        return self._most
 
     async def ask(self, request: Request) -> Reply:
         """What the function returns; whatever it raises becomes an AgentError."""

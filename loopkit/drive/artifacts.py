@@ -31,6 +31,8 @@ def make_artifact(
         return plain.replace(fault=fault, fault_code=code)
     if agent.schema_ is not None:
         return _with_data(plain, agent)
+    if not output.fields:
+        return plain
     return plain.replace(fields=extract(text, output.fields, patterns))
 
 

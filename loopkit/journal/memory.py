@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from loopkit.journal.port import (
+    CLAIMED,
     ClaimLost,
     InboxMessage,
     JournalError,
@@ -23,7 +24,7 @@ from loopkit.journal.port import (
     UnknownRun,
 )
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
-from loopkit.journal.store import claim_record
+from loopkit.journal.store import claim_data
 
 
 @dataclass
@@ -104,6 +105,7 @@ class MemoryJournal:
         self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._definitions: dict[str, str] = {}
+        self._claim_data = claim_data()
         self._closed = False
 
     def refuse_closed(self) -> None:
@@ -133,7 +135,7 @@ class MemoryJournal:
     def _claim(self, run: _Run, records: Sequence[NewRecord], now: float) -> MemoryClaim:
         run.begun.append(len(run.records))
         run.claim = MemoryClaim(self, run, now)
-        run.records += (claim_record(now), *records)
+        run.records += (NewRecord(CLAIMED, now, self._claim_data), *records)
         return run.claim
 
     async def has(self, run: str) -> bool:

@@ -14,6 +14,7 @@ from loopkit.journal.database import connect, connect_to_read
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import DATABASE, alone, furnish
 from loopkit.journal.port import (
+    CLAIMED,
     ClaimLost,
     InboxMessage,
     JournalUnusable,
@@ -117,6 +118,7 @@ class SqliteJournal:
         self._writer = writer
         self._presence = presence
         self._clock = clock
+        self._claim_data = store.claim_data()
 
     @classmethod
     def open(
@@ -145,7 +147,7 @@ class SqliteJournal:
         for what, text in (("run", run), ("machine", machine), ("definition", definition)):
             refuse_text(f"the name of the {what}", text)
         refuse_records(records)
-        own, claimed = self._presence.name, store.claim_record(self._clock())
+        own, claimed = self._presence.name, self._claimed()
         new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
         every = (claimed, *records)
         return await self._take_claim(lambda db: store.create(db, new, own, every))
@@ -163,8 +165,12 @@ class SqliteJournal:
                     raise
             await asyncio.sleep(_LOOK_AGAIN_S)
 
+    def _claimed(self) -> NewRecord:
+        """The record that says that this process owns the run from now on."""
+        return NewRecord(CLAIMED, self._clock(), self._claim_data)
+
     async def _claim(self, run: str) -> SqliteClaim:
-        me, claimed = self._presence, store.claim_record(self._clock())
+        me, claimed = self._presence, self._claimed()
         return await self._take_claim(lambda db: store.claim(db, run, me.name, me.sees, claimed))
 
     async def has(self, run: str) -> bool:

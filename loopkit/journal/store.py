@@ -66,10 +66,9 @@ class Tenure:
     owner: str
 
 
-def claim_record(at: float) -> NewRecord:
-    """The record that says which process owns the run from here on."""
-    data = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
-    return NewRecord(CLAIMED, at, data)
+def claim_data() -> str:
+    """What a claim says of its owner, this process."""
+    return json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
 
 
 def create(

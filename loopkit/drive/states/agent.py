@@ -129,17 +129,14 @@ async def _reply(
 
 def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange]:
     """The turns of a kept session that are sent again, oldest first."""
+    if agent.session == "fresh":
+        return ()
     told = active.state.conversations.get(name, ())
     if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
         # A program that can't be taken back to its session remembers nothing of it.
         return ()
-    match agent.session:
-        case "fresh":
-            return ()
-        case KeepTurns(keep=turns):
-            return _newest(told, turns)
-        case _:
-            return told
+    kept = agent.session
+    return _newest(told, kept.keep) if isinstance(kept, KeepTurns) else told
 
 
 def _newest(told: Sequence[Exchange], turns: int) -> Sequence[Exchange]:

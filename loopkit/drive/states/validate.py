@@ -90,6 +90,8 @@ async def _panel(
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     judging = _judge_by_rules(active, name, state, rules, subject, earlier, ran)
     answers = await limit_time(active, judging)
+    if not rules.judges:
+        return ledger.Panel(tuple(answers), ())
     # A report without the verdict of a rule is none, whatever a judge was paid to say.
     is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
     asked = [
