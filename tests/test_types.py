@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from loopkit.document import to_yaml
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Replied
 from loopkit.language.datatypes import (
+    NotationError,
     conform,
     described,
     parse_fields,
@@ -763,3 +765,10 @@ def test_a_schema_file_that_is_not_there_or_broken_is_told(desk: Desk) -> None:
 def test_a_record_may_have_a_field_called_file(desk: Desk) -> None:
     text = showing({"doc": {"file": "str"}}, "{{ input.doc.file }}")
     assert desk.play(text, inputs={"doc": {"file": "a.json"}}).result == {"show": "a.json"}
+
+
+def test_what_is_no_json_is_no_type() -> None:
+    with pytest.raises(NotationError, match="is not a type"):
+        parse_fields({"day": date(2026, 1, 2)})
+    with pytest.raises(NotationError, match="is not a type"):
+        parse_fields({"days": [date(2026, 1, 2)]})
