@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.pricing import (
     Used,
+    assumed_window,
     cost,
     dearest_call,
     input_bound,
@@ -85,7 +86,9 @@ def test_where_headers_can_widen_the_window_all_that_is_sent_is_reserved() -> No
     wide = agent(params={"max_tokens": 10, "extra_headers": {"anthropic-beta": "context-1m"}})
     asked = request(("user", "x" * 448_000))
     assert quote(wide, asked).tokens == input_bound(asked) + 10
-    assert dearest_call(wide) is None
+    assert assumed_window(wide, MINI) == 1_000_000
+    assert (dearest_call(wide) or 0) > (quote(wide, asked).cost_usd or 0)
+    assert assumed_window(agent(), MINI) is None
 
 
 def test_the_longest_answer_is_not_taken_for_the_window() -> None:
@@ -93,7 +96,7 @@ def test_the_longest_answer_is_not_taken_for_the_window() -> None:
     silent = "gemini/gemini-gemma-2-27b-it"
     asked = request(("user", "x" * 20_000), model=silent)
     assert quote(agent(model=silent), asked).tokens == input_bound(asked) + 8_192
-    assert dearest_call(agent(model=silent, price=1)) is None
+    assert dearest_call(agent(model=silent, price=1)) == pytest.approx(1.008192)
 
 
 def test_a_quote_of_a_model_without_a_price_is_unknown_and_not_free() -> None:

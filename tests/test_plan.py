@@ -51,9 +51,14 @@ def planned(capsys: pytest.CaptureFixture[str], *options: str) -> str:
 
 
 def row(out: str, name: str) -> list[str]:
-    """The least and the most of one line of the table."""
+    """The figures in one line of a table."""
     line = next(line for line in out.splitlines() if line.startswith(name))
-    return line.removeprefix(name).split()[:2]
+    return line.removeprefix(name).split()
+
+
+def joined(out: str) -> str:
+    """The output without its line breaks."""
+    return " ".join(out.split())
 
 
 def test_the_least_and_the_most_are_told_for_the_given_input(
@@ -63,11 +68,11 @@ def test_the_least_and_the_most_are_told_for_the_given_input(
     out = planned(capsys, "--set", "topic=tea", "--set", "rounds=2")
     assert row(out, "agent runs") == ["3", "7"]
     # Two tries for each of four writings, one try and one re-ask for each of three judgements.
-    assert row(out, "calls") == ["3", "14"]
+    assert row(out, "calls")[:2] == ["3", "14"]
 
 
 def test_what_a_resume_adds_is_told_beside_the_most(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "without a resume, each of which renews the tries" in planned(capsys)
+    assert "A resume renews the tries" in planned(capsys)
 
 
 def test_an_input_that_is_not_given_is_taken_at_its_dearest(
@@ -77,24 +82,51 @@ def test_an_input_that_is_not_given_is_taken_at_its_dearest(
     assert "input.rounds = 3" in planned(capsys)
 
 
-def test_calls_are_priced_at_the_dearest_rung_and_beside_the_limit(
+def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = planned(capsys, "--set", "rounds=0")
     # gpt-5: 272,000 tokens in at 1.25 USD a million, 1,000 out at 10.
-    assert "at most $0.3500 a call" in out
-    assert row(out, "cost") == ["$0.7100", "$1.42"]
-    assert "`cost_usd` ends a run at $0.5000" in out
+    assert "openai/gpt-5-mini → openai/gpt-5  $0.3500" in out
+    # Two tries for each of two writings, and a judgement with a re-ask at a cent.
+    assert row(out, "calls") == ["3", "6", "$1.42"]
+    assert row(out, "  at judge") == ["2", "$0.0200"]
+    assert row(out, "  of writer") == ["4", "$1.40"]
+    assert "`cost_usd` ends a run at $0.5000." in joined(out)
+    assert "`cost_usd` ends a run at $0.2000." in joined(planned(capsys, "--max-cost", "0.2"))
+    within = planned(capsys, "--max-cost", "2", "--set", "rounds=0")
+    assert "`cost_usd` ends" not in joined(within)
 
 
-def test_a_price_that_is_not_known_makes_the_cost_unknown(
+def test_a_price_that_is_not_known_makes_the_cost_unknown_and_says_what_to_add(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = MACHINE.replace("openai/gpt-5]", "openai/ours]").replace(", cost_usd: 0.5", "")
     Path("machine.yaml").write_text(text, encoding="utf-8")
     out = planned(capsys)
-    assert row(out, "cost") == ["unknown", "unknown"]
-    assert "no known price" in out
+    assert row(out, "calls")[2] == "unknown"
+    assert "openai/gpt-5-mini → openai/ours  unknown" in out
+    assert "agent `writer` asks `openai/ours`" in joined(out)
+    assert "or `--price writer=USD`, in USD for a million tokens" in joined(out)
+    # Its cap is in the machine; all that is missing is the price.
+    told = joined(planned(capsys, "--price", "writer=2", "--set", "rounds=0"))
+    # The other rung takes 272,000.
+    assert "openai/gpt-5-mini → openai/ours $0.5460" in told
+    assert "The window of `openai/ours` is not known; 128,000 tokens are assumed." in told
+
+
+def test_other_models_are_planned_as_they_would_run(capsys: pytest.CaptureFixture[str]) -> None:
+    out = planned(capsys, "--model", "writer=ollama_chat/llama3", "--set", "rounds=0")
+    assert row(out, "  of writer") == ["4", "$0.00"]
+    assert "draft writer ollama_chat/llama3 nothing" in joined(out)
+    assert run(["plan", "machine.yaml", "--model", "writr=openai/gpt-5"]) == 2
+    assert "did you mean `writer`?" in capsys.readouterr().err
+
+
+def test_a_plan_fits_a_terminal_of_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", PLAN_REVIEW]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_first_prompts_and_commands_are_filled_in_as_far_as_the_input_goes(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.function import AgentFunction, FunctionAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
-from loopkit.agents.model.pricing import is_priced, is_rated, output_cap
+from loopkit.agents.model.pricing import output_cap, unpriced
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
 from loopkit.document.problems import did_you_mean
@@ -214,29 +214,9 @@ def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
     for name, agent in real.items():
-        for what, remedy in _unpriced(name, agent):
+        for what, remedy in unpriced(name, agent):
             raise NotRunnable(
                 f"`limits.cost_usd` can't be kept: agent `{name}` {what}; add {remedy}"
-            )
-
-
-def _unpriced(name: str, agent: Agent) -> Iterator[tuple[str, str]]:
-    if not isinstance(agent, ModelAgent):
-        if agent.call_usd is None:
-            yield "has no price", "`price_per_run:` (0 where it costs nothing)"
-        return
-    for model in agent.model:
-        if is_priced(agent, model):
-            continue
-        is_endless = output_cap(agent, model) is None
-        cap = "`max_tokens` to its `params:`"
-        if is_rated(agent, model):
-            yield f"may answer at any length (`{model}`)", cap
-        else:
-            yield (
-                f"asks `{model}`, whose price is not known",
-                f"`price:` to it, or `--price {name}=USD`, in USD for a million tokens "
-                f"(0 where it costs nothing){f', and {cap}' if is_endless else ''}",
             )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from math import inf
 from typing import Any
 
 import click
@@ -30,13 +29,6 @@ def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
         help="auto: progress, live at a terminal; plain: as lines; jsonl: events on stdout; "
         "quiet: the result only.",
     )(function)
-
-
-def usd(_context: click.Context, _option: click.Parameter, amount: float | None) -> float | None:
-    """An amount that can be a limit: NaN would be one that nothing reaches."""
-    if amount is not None and not 0 <= amount < inf:
-        raise click.BadParameter("write US dollars, 0 or more")
-    return amount
 
 
 def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:

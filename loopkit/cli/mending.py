@@ -31,6 +31,13 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return model(price(function))
 
 
+def usd(_context: click.Context, _option: click.Parameter, amount: float | None) -> float | None:
+    """An amount that can be a limit: NaN would be one that nothing reaches."""
+    if amount is not None and not 0 <= amount < inf:
+        raise click.BadParameter("write US dollars, 0 or more")
+    return amount
+
+
 def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
     """What `agent=VALUE` options say; raises Stop."""
     said: dict[str, str] = {}

@@ -12,6 +12,8 @@ from loopkit.cli import exit_codes
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import load_checked
+from loopkit.cli.mending import amounts, by_agent, model_options, usd
+from loopkit.language import Machine
 from loopkit.proof.bounds import Endless, NotDetermined
 from loopkit.views.plan import plan_of, plan_text
 
@@ -19,6 +21,8 @@ from loopkit.views.plan import plan_of, plan_text
 @click.command()
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
+@model_options
+@click.option("--max-cost", type=float, callback=usd, metavar="USD", help="As its `cost_usd`.")
 @click.option(
     "--assume", "assumed", multiple=True, metavar="STATE.FACT=P", help="A probability, such as 0.6."
 )
@@ -27,18 +31,35 @@ def command(
     input_file: str | None,
     sets: tuple[str, ...],
     set_json: tuple[str, ...],
+    models: tuple[str, ...],
+    prices: tuple[str, ...],
+    max_cost: float | None,
     assumed: tuple[str, ...],
 ) -> int:
     """Say what a run of MACHINE would do and cost. Executes nothing and spends nothing."""
     with exit_codes.report_errors():
-        loaded = load_checked(machine)
-        inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
+        definition = _changed(load_checked(machine).machine, models, prices, max_cost)
+        inputs = partial_inputs(definition, input_file, sets, set_json)
         try:
-            plan = plan_of(loaded.machine, inputs, probabilities(assumed))
+            plan = plan_of(definition, inputs, probabilities(assumed))
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
     click.echo(plan_text(plan, inputs))
     return exit_codes.OK
+
+
+def _changed(
+    machine: Machine, models: Iterable[str], prices: Iterable[str], max_cost: float | None
+) -> Machine:
+    """The machine with what the options say instead; raises NotRunnable, Stop."""
+    if models or prices:
+        from loopkit.agents.assignment import with_models
+
+        machine = with_models(machine, by_agent("--model", models), amounts(prices))
+    if max_cost is None:
+        return machine
+    limits = machine.limits.model_copy(update={"cost_usd": max_cost})
+    return machine.model_copy(update={"limits": limits})
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:

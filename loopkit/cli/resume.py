@@ -9,10 +9,10 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.driving import drive, output_option, usd
+from loopkit.cli.driving import drive, output_option
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.machine import load_checked
-from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent
+from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent, usd
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.language import Limits

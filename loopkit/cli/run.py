@@ -9,10 +9,10 @@ import click
 from loopkit.agents.assignment import refuse_misnamed, with_models
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.driving import drive, output_option, usd
+from loopkit.cli.driving import drive, output_option
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
-from loopkit.cli.mending import amounts, by_agent, model_options
+from loopkit.cli.mending import amounts, by_agent, model_options, usd
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.scripts import load_script
 from loopkit.cli.secrets import warn_of_secrets

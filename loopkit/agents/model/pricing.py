@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
-from loopkit.language import ModelAgent, Price
+from loopkit.language import Agent, ModelAgent, Price
 
 if TYPE_CHECKING:
     from loopkit.agents.port import Request
 
 MILLION = 1_000_000
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
+ASSUMED_WINDOW = 128_000
+"""The window of a model that is in no list."""
+WIDE_WINDOW = 1_000_000
+"""That of one in the list, without its window or where headers may widen it."""
 ROLE_TOKENS = 16
 """Tokens that a provider adds for each message."""
 LOCAL = (
@@ -87,9 +91,14 @@ def output_cap(agent: ModelAgent, model: str) -> int | None:
 
 def dearest_call(agent: ModelAgent) -> float | None:
     """USD that one call costs at most, whatever is sent: the dearest rung's whole window in, the
-    longest answer out; None where that is not known."""
+    longest answer out; None where that is not known. A window that is not known is assumed."""
     costs = [
-        _dearest(agent, model, _window(agent, model), output_cap(agent, model))
+        _dearest(
+            agent,
+            model,
+            _window(agent, model) or assumed_window(agent, model),
+            output_cap(agent, model),
+        )
         for model in agent.model
     ]
     known = [cost for cost in costs if cost is not None]
@@ -102,14 +111,42 @@ def _window(agent: ModelAgent, model: str) -> int | None:
     return None if known is None or "extra_headers" in agent.params else known.max_input
 
 
+def assumed_window(agent: ModelAgent, model: str) -> int | None:
+    """The tokens in that a call is taken to have at most, where no list says what a model takes
+    and they cost something."""
+    rates = _dearest_rates(agent, model, None)
+    if rates is None or not rates.input or _window(agent, model) is not None:
+        return None
+    return ASSUMED_WINDOW if known_model(model) is None else WIDE_WINDOW
+
+
 def is_priced(agent: ModelAgent, model: str) -> bool:
     """Whether the most that a call costs can be told before it is made."""
     return _dearest(agent, model, 1, output_cap(agent, model)) is not None
 
 
-def is_rated(agent: ModelAgent, model: str) -> bool:
-    """Whether it is known what a token of a model costs."""
-    return _dearest_rates(agent, model, None) is not None
+def unpriced(name: str, agent: Agent) -> Iterator[tuple[str, str]]:
+    """Why the most that a call of an agent costs can't be told, and what to add; none where it can.
+
+    Each as part of a sentence, one for each model.
+    """
+    if not isinstance(agent, ModelAgent):
+        if agent.call_usd is None:
+            yield "has no price", "`price_per_run:` (0 where it costs nothing)"
+        return
+    cap = "`max_tokens` to its `params:`"
+    for model in agent.model:
+        if is_priced(agent, model):
+            continue
+        if _dearest_rates(agent, model, None) is not None:
+            yield f"may answer at any length (`{model}`)", cap
+        else:
+            is_endless = output_cap(agent, model) is None
+            yield (
+                f"asks `{model}`, whose price is not known",
+                f"`price:` to it, or `--price {name}=USD`, in USD for a million tokens "
+                f"(0 where it costs nothing){f', and {cap}' if is_endless else ''}",
+            )
 
 
 def price_of(agent: ModelAgent, model: str) -> float | Price | None:

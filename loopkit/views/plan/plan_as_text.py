@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from loopkit.language import Limits
 from loopkit.machine.graph import cap_value
-from loopkit.proof.bounds import Bounds, Extreme, Range, Taken
-from loopkit.text import columns, indented, one_line, plural, printable
+from loopkit.proof.bounds import Bounds, Extreme, Taken
+from loopkit.text import columns, indented, one_line, plural, printable, wrapped
+from loopkit.views.plan.figures import calls_and_cost, count, usd
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
@@ -19,7 +20,7 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
     """The whole plan, for a person to read before the run is paid."""
     parts = [
         "\n".join(_head(plan)),
-        "\n".join(_table(plan)),
+        "\n".join(calls_and_cost(plan)),
         "\n".join(_expected(plan.bounds)),
         "\n".join(_worst_way(plan.bounds)),
         "\n".join(_limits(plan.machine.limits, inputs)),
@@ -32,7 +33,7 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
 
 def _head(plan: Plan) -> Iterator[str]:
     machine, bounds = plan.machine, plan.bounds
-    yield f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": ")
+    yield from wrapped(f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": "))
     if bounds.configurations is None:
         yield "too many configurations to look at each; each run ends; what is not exact says so"
     else:
@@ -42,75 +43,13 @@ def _head(plan: Plan) -> Iterator[str]:
         )
 
 
-# -- the table -----------------------------------------------------------------------------
-
-
-def _table(plan: Plan) -> Iterator[str]:
-    bounds = plan.bounds
-    rows = [
-        ("", "least", "most", ""),
-        ("agent runs", *_range(bounds.runs, _count), "an author or a judge at work"),
-        ("calls", *_range(bounds.calls, _count), "with every retry and re-ask"),
-        ("cost", *_range(bounds.cost, _usd), _cost_note(plan)),
-    ]
-    rows += _by("agent", bounds.calls.worst.by_agent) + _by("state", bounds.calls.worst.by_state)
-    yield from columns(rows, "<>><")
-    yield (
-        "without a resume, each of which renews the tries, "
-        "plus one for each call that is open when the process is killed"
-    )
-
-
-def _range(found: Range, told: Callable[[float | None], str]) -> tuple[str, str]:
-    least = "never" if found.best is None else _edge(found.best, "at least", told)
-    return least, _edge(found.worst, "at most", told)
-
-
-def _edge(extreme: Extreme, how: str, told: Callable[[float | None], str]) -> str:
-    """One end of a range; where it is not exact, between what is known and what is not excluded."""
-    if extreme.is_exact:
-        return told(extreme.total)
-    if extreme.known is None:
-        return f"{how} {told(extreme.total)}"
-    low, high = sorted(told(end) for end in (extreme.known, extreme.total))
-    return f"between {low} and {high}"
-
-
-def _cost_note(plan: Plan) -> str:
-    limit = plan.machine.limits.cost_usd
-    worst = plan.bounds.cost.worst.total
-    if limit is None:
-        return "each call at its dearest; no `cost_usd` limits it"
-    binds = worst is None or worst > limit
-    return f"each call at its dearest; `cost_usd` ends a run at {_usd(limit)}" if binds else ""
-
-
-def _by(word: str, totals: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
-    if len(totals) < 2:
-        return []
-    return [(f"  calls, {word} {name}", "", _count(n), "") for name, n in totals.items()]
-
-
-def _count(number: float | None) -> str:
-    return "unknown" if number is None else f"{int(number):,}"
-
-
-def _usd(number: float | None) -> str:
-    if number is None:
-        return "unknown"
-    return f"${number:,.2f}" if number >= 1 or number == 0 else f"${number:.4f}"
-
-
-# -- the rest ------------------------------------------------------------------------------
-
-
 def _expected(bounds: Bounds) -> Iterator[str]:
     means = bounds.expected
     if means is None:
         return
     cost = None if means.cost is None else float(means.cost)
     yield "Expected, under the given probabilities:"
-    yield f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls, {_usd(cost)}"
+    yield f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls, {usd(cost)}"
     for outcome, share in means.outcomes.items():
         yield f"  {outcome}: {float(share):.1%}"
     if means.left_out:
@@ -122,7 +61,7 @@ def _worst_way(bounds: Bounds) -> Iterator[str]:
     if not worst.way or not worst.known:
         return
     is_known = "" if worst.is_exact else " that is known"
-    yield f"The way{is_known} that takes the most calls ({_count(worst.known)}):"
+    yield f"The way{is_known} that takes the most calls ({count(worst.known)}):"
     yield from (f"  {line}" for line in _steps(bounds.calls.worst))
 
 
@@ -170,11 +109,11 @@ def _bound(value: object, inputs: Mapping[str, object]) -> str:
 def _agents(plan: Plan) -> Iterator[str]:
     if not plan.asked:
         return
-    yield "Who is asked:"
+    yield "Who is asked, and what one call may cost:"
     rows = [
         ("  " + asking.place, _agent(asking), _who(asking), _price(asking)) for asking in plan.asked
     ]
-    yield from columns(rows, "<<<<")
+    yield from columns(rows, "<<<>")
 
 
 def _agent(asking: Asking) -> str:
@@ -186,9 +125,7 @@ def _who(asking: Asking) -> str:
 
 
 def _price(asking: Asking) -> str:
-    if asking.call_usd is None:
-        return "no known price"
-    return f"at most {_usd(asking.call_usd)} a call" if asking.call_usd else "free"
+    return "nothing" if asking.call_usd == 0 else usd(asking.call_usd)
 
 
 def _commands(plan: Plan) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from loopkit.agents.model.pricing import dearest_call
+from loopkit.agents.model.pricing import assumed_window, dearest_call
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import (
@@ -59,6 +59,8 @@ class Plan:
     bounds: Bounds
     asked: tuple[Asking, ...]
     commands: tuple[Running, ...]
+    assumed_windows: Mapping[str, int]
+    """The tokens in that are assumed at most, for each model whose window is in no list."""
 
 
 def plan_of(
@@ -80,7 +82,16 @@ def plan_of(
         bounds=bounds,
         asked=tuple(_asked(program, inputs)),
         commands=tuple(_commands(program, inputs)),
+        assumed_windows=dict(_assumed(machine)),
     )
+
+
+def _assumed(machine: Machine) -> Iterator[tuple[str, int]]:
+    models = (agent for agent in machine.agents.values() if isinstance(agent, ModelAgent))
+    for agent in models:
+        for model in agent.model:
+            if (window := assumed_window(agent, model)) is not None:
+                yield model, window
 
 
 def call_usd(agent: Agent) -> float | None:

@@ -1,0 +1,85 @@
+"""The figures of a plan as text: how many calls a run makes, and what they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from loopkit.agents.model.pricing import unpriced
+from loopkit.proof.bounds import Extreme, Range
+from loopkit.text import columns, wrapped
+from loopkit.views.plan.planned import Plan
+
+Row = tuple[str, str, str, str]
+
+
+def calls_and_cost(plan: Plan) -> Iterator[str]:
+    """The fewest and the most calls and what they may cost, each by state and by agent."""
+    yield from columns(list(_rows(plan)), "<>>>")
+    yield ""
+    for note in _notes(plan):
+        yield from wrapped(note)
+
+
+def usd(number: float | None) -> str:
+    """`$1.25`, `$0.0210`, `unknown`."""
+    if number is None:
+        return "unknown"
+    return f"${number:,.2f}" if number >= 1 or number == 0 else f"${number:.4f}"
+
+
+def count(number: float | None) -> str:
+    return "unknown" if number is None else f"{int(number):,}"
+
+
+def _rows(plan: Plan) -> Iterator[Row]:
+    bounds = plan.bounds
+    yield "", "fewest", "most", "may cost"
+    yield "agent runs", *_range(bounds.runs, count), ""
+    cost = bounds.cost.worst
+    yield "calls", *_range(bounds.calls, count), _edge(cost, "at most", usd)
+    calls = bounds.calls.worst
+    yield from _by("at", calls.by_state, cost.by_state)
+    yield from _by("of", calls.by_agent, cost.by_agent)
+
+
+def _range(found: Range, told: Callable[[float | None], str]) -> tuple[str, str]:
+    least = "never" if found.best is None else _edge(found.best, "at least", told)
+    return least, _edge(found.worst, "at most", told)
+
+
+def _edge(extreme: Extreme, how: str, told: Callable[[float | None], str]) -> str:
+    """One end of a range; where it is not exact, between what is known and what is not excluded."""
+    ends = [extreme.total] if extreme.known is None else sorted({extreme.known, extreme.total or 0})
+    said = list(dict.fromkeys(told(end) for end in ends))
+    if len(said) > 1:
+        return f"between {said[0]} and {said[1]}"
+    return said[0] if extreme.is_exact or extreme.known is not None else f"{how} {said[0]}"
+
+
+def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Iterator[Row]:
+    if len(calls) > 1:
+        for name, number in calls.items():
+            yield f"  {word} {name}", "", count(number), usd(cost[name]) if name in cost else ""
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    yield (
+        "Agent runs are authors and judges at work; the most calls include every retry and re-ask. "
+        "A resume renews the tries, and a killed process adds one for each call that is open."
+    )
+    yield (
+        "May cost: all of these calls at the dearest, each with the model's whole window in and "
+        f"the longest answer out. {_limit(plan)}"
+    )
+    for model, window in plan.assumed_windows.items():
+        yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
+    for name, agent in plan.machine.agents.items():
+        for what, remedy in unpriced(name, agent):
+            yield f"The cost is not known: agent `{name}` {what}; add {remedy}."
+
+
+def _limit(plan: Plan) -> str:
+    limit, worst = plan.machine.limits.cost_usd, plan.bounds.cost.worst.total
+    if limit is None:
+        return "No `cost_usd` limits it."
+    return f"`cost_usd` ends a run at {usd(limit)}." if worst is None or worst > limit else ""
