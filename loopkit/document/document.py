@@ -57,6 +57,13 @@ class Document:
         """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
         return _plain(self.root)
 
+    def written(self, path: Path) -> Path:
+        """Return the path without the index of a list that is written as its only item."""
+        holder = self.node(path[:-1])
+        is_index = bool(path) and isinstance(path[-1], int)
+        is_list = holder is not None and isinstance(holder.value, tuple)
+        return path[:-1] if is_index and not is_list else path
+
     def node(self, path: Path) -> Node | None:
         """Return the value at `path`, or None where there is none."""
         steps = self._steps(path)

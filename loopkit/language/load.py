@@ -46,16 +46,9 @@ class Source:
         key: bool = False, severity: Severity = "error",
     ) -> Problem:  # fmt: skip
         """A problem at the value, or the key, that a path leads to."""
-        path = self._written(path)
+        path = self.document.written(path)
         span, also = self.document.places(path, key=key)
         return Problem(code, message, span, ".".join(map(str, path)), help, severity, also)
-
-    def _written(self, path: Sequence[str | int]) -> Sequence[str | int]:
-        """The path without the index of a list that is written as its only item."""
-        holder = self.document.node(path[:-1])
-        is_index = bool(path) and isinstance(path[-1], int)
-        listed = holder is not None and isinstance(holder.value, tuple)
-        return path[:-1] if is_index and not listed else path
 
     def problem_inside(
         self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002

@@ -41,11 +41,11 @@ class YamlEditor:
 
     def edits(self, path: DocPath, value: Any) -> Iterator[Edit]:
         """What puts a value at a path; raises NotWritten."""
-        path = self._written(path)
-        node = self._document.node(path)
+        written = self._document.written(path)
+        node = self._document.node(written)
         if node is None:
             raise NotWritten("it is not in the file")
-        _, uses = self._document.places(path)
+        _, uses = self._document.places(written)
         if uses:
             raise NotWritten("it is brought in by an alias or a merge key")
         listed = isinstance(node.value, tuple) and isinstance(value, list)
@@ -69,12 +69,6 @@ class YamlEditor:
             return Edit(start, end, f" {inline(value)}")
         body = to_yaml(value, key.column + 1).rstrip("\n")
         return Edit(start, end, "\n" + body)
-
-    def _written(self, path: DocPath) -> DocPath:
-        """The path without the index of a list that is written as its only item."""
-        holder = self._document.node(path[:-1])
-        is_single = holder is not None and not isinstance(holder.value, tuple)
-        return path[:-1] if isinstance(path[-1], int) and is_single else path
 
     def _whole(self, node: Node, value: Any) -> Edit:
         start, end = self._offsets(node)
