@@ -16,6 +16,7 @@ from loopkit.engine.findings import Answer
 from loopkit.language.severities import Severities
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
+from loopkit.text import end_of
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.reader import MAX_READ, Reading
 from loopkit.validators.fault import MAX_FAULTS
@@ -542,3 +543,12 @@ async def test_a_program_that_a_signal_ended_is_run_again() -> None:
     answer = await judge(rule, own)
     assert (answer.verdict, answer.error_class, slept) == ("error", "fatal", [1.0])
     assert answer.reason.endswith("(2 tries)")
+
+
+@pytest.mark.parametrize(
+    ("text", "end"), [("one\ntwo", "two"), ("longer", "onger"), ("a\nlonger", "onger"), ("b", "b")]
+)
+def test_the_end_of_a_text_starts_with_a_line_unless_the_last_one_is_longer(
+    text: str, end: str
+) -> None:
+    assert end_of(text, 5) == end

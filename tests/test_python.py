@@ -28,6 +28,9 @@ from loopkit import (
     run,
     start,
 )
+from loopkit.app import App
+from loopkit.journal import UnknownRun
+from loopkit.journal.memory import MemoryJournal
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
@@ -239,3 +242,17 @@ def test_every_name_that_a_module_exports_is_there() -> None:
     exported = [(module, name) for module in modules for name in getattr(module, "__all__", ())]
     assert len(exported) > 100
     assert [f"{m.__name__}.{name}" for m, name in exported if not hasattr(m, name)] == []
+
+
+async def test_an_app_is_closed_behind_the_work_that_it_was_opened_for(tmp_path: Path) -> None:
+    class Closing(MemoryJournal):
+        closed = False
+
+        async def close(self) -> None:
+            self.closed = True
+
+    journal = Closing()
+    with pytest.raises(UnknownRun):
+        async with App(journal, folder=tmp_path) as app:
+            await app.events("nobody")
+    assert journal.closed

@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.outside.redaction import SECRET_NAME, ordinary_values, redactor, secret_finder
+from loopkit.outside.redaction import (
+    SECRET_NAME,
+    ordinary_values,
+    redacted,
+    redactor,
+    secret_finder,
+)
 from tests.warm import ran_loopkit
 
 SECRET = "abcd-1234-efgh"
@@ -225,3 +231,9 @@ def test_secrets_that_could_be_any_word_are_warned_of_once_a_run(tmp_path: Path)
     assert told.stderr.count("warning: API_KEY, DB_PASSWORD: letters alone") == 1
     assert "postgres" not in told.stderr
     assert "warning" not in started(tmp_path, "import postgres", DB_PASSWORD=SECRET).stderr
+
+
+def test_data_is_redacted_in_its_keys_and_lists_too() -> None:
+    data = {"key pw": ["pw", {"inner": ("pw", 1, None)}], "other": "nothing"}
+    made = redacted(data, lambda text: text.replace("pw", "[PW]"))
+    assert made == {"key [PW]": ["[PW]", {"inner": ["[PW]", 1, None]}], "other": "nothing"}

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.document import read
+from loopkit.engine.state import RunState
+from loopkit.scenario import ExpectedPrompt
 from loopkit.testing import load_suite, run_case
+from loopkit.testing.expectations.matching import matching_prompts
+from loopkit.testing.trace import Asked, Trace
 from loopkit.testing.updating.yaml_edits import YamlEditor
 from tests.recording import Shell, no_room
 from tests.support import Desk
@@ -394,3 +398,10 @@ def test_a_finding_that_several_named_is_found_again_by_each_of_them(
     assert loopkit("test", "--update", "b.scenario.yaml").exit_code == 0
     written = (project.folder / "b.scenario.yaml").read_text()
     assert written == MERGED.replace("the loop is slowest", "the loop is slow")
+
+
+def test_an_expected_prompt_is_that_of_its_validator() -> None:
+    asked = [Asked("critic", "check", place, 1, 1, place) for place in ("safe", "fast")]
+    run = Trace(RunState(), asked=asked)
+    wanted = ExpectedPrompt(validator="fast", contains=("fast",))
+    assert matching_prompts(run, wanted) == asked[1:]
