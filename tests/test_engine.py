@@ -178,3 +178,20 @@ def test_guards_may_name_the_facts_of_their_own_state_with_its_name() -> None:
     decided = next(event for event in step.events if isinstance(event, Decided))
     assert decided.edge == "work[1]"
     assert decided.facts["work.exit_code"] == 3
+
+
+def test_the_artifact_of_a_program_is_not_all_that_it_leaves() -> None:
+    raw = {
+        "loopkit": 1,
+        "agents": {"model": {"model": "a/writer"}, "program": {"command": ["true"]}},
+        "states": {
+            "drafted": {"agent": "model", "prompt": "Write.", "next": "edited"},
+            "edited": {"agent": "program", "prompt": "Edit.", "next": "ran"},
+            "ran": {"run": ["true"], "next": "filled"},
+            "filled": {"render": "Filled.", "next": "done"},
+            "done": {"final": "success"},
+        },
+    }
+    whole = Program(Machine.model_validate(raw), "digest").whole_authors
+    assert {"drafted", "filled"} <= whole
+    assert not {"edited", "ran"} & whole

@@ -249,6 +249,8 @@ async def test_a_run_alone_waits_for_no_turn_of_the_event_loop_and_yet_lets_it_g
             await asyncio.sleep(0)
 
     async with opened(folder) as journal:
+        for run in ("earlier", "another"):
+            await (await created(journal, run)).release()
         claim = await created(journal)
         others = asyncio.ensure_future(take_turns())
         during: list[int] = []

@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from loopkit.engine.events import Artifact, Event, Settled, Worked
+from loopkit.engine.events import Artifact, Event, Intended, Settled, Usage, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.log import Log
 from loopkit.engine.rounds import Round, Rounds
@@ -130,3 +130,33 @@ def test_of_an_attempt_that_is_judged_again_the_last_round_counts() -> None:
     # The shorter one knows nothing of it.
     assert [entry.ids for entry in rounds.before(None)] == [{"a"}, {"b"}]
     assert rounds.before(("draft", 2)).has_found("a")
+
+
+def test_each_call_that_is_intended_counts_for_the_key_of_the_next() -> None:
+    state = fold(())
+    for number in (1, 2, 3):
+        apply(state, intended(number))
+        assert state.tasks["draft:1:author"].sent == number
+
+
+def intended(number: int) -> Intended:
+    return Intended(
+        key=f"r:draft:1:author:{number}",
+        task="draft:1:author",
+        state="draft",
+        visit=1,
+        role="author",
+        agent="writer",
+        place="draft",
+        prompt="Write.",
+        model="",
+        deadline_s=600.0,
+        reserved=Usage(),
+    )
+
+
+def test_the_time_that_work_took_besides_its_calls_is_spent() -> None:
+    state = fold(())
+    apply(state, Worked(state="check", visit=1, outcome="fatal", time_s=2.5))
+    apply(state, Worked(state="check", visit=2, outcome="fatal", time_s=0.0))
+    assert state.usage == Usage(time_s=2.5)
