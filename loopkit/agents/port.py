@@ -78,6 +78,8 @@ class Reply(Value, frozen=True):
     """The model that answered."""
     tokens: int = 0
     """In and out together."""
+    held: bool = False
+    """Nobody counted: tokens and cost are what was reserved."""
     workspace: str = ""
     """Of a played one: what stands for the files that it left; empty where they are looked at."""
     cost_usd: float | None = 0.0
@@ -96,6 +98,7 @@ class AgentError(Exception):
         cost_usd: float | None = 0.0,
         tokens: int = 0,
         charged: bool = False,
+        unreadable: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -105,6 +108,8 @@ class AgentError(Exception):
         self.tokens = tokens
         self.charged = charged
         """It may have been billed all the same: it stays charged at its reservation."""
+        self.unreadable = unreadable
+        """An answer came, and nobody can read it: it is asked for once more, and not again."""
 
 
 class AgentPort(Protocol):

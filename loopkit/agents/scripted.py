@@ -26,11 +26,13 @@ from loopkit.scenario import (
 )
 from loopkit.text import plural
 
+UNREADABLE = "unreadable"
 FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "rate_limit": ("transient", "429: rate limit reached"),
     "timeout": ("transient", "the provider did not answer in time"),
     "server_error": ("transient", "500: the provider failed"),
     "connection": ("transient", "the connection was refused"),
+    UNREADABLE: ("transient", "the answer could not be read"),
     "authentication": ("fatal", "401: the API key is not valid"),
     "quota": ("fatal", "429: insufficient_quota"),
     "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
@@ -142,6 +144,7 @@ def _failure(played: Played, error_class: ErrorClass, message: str) -> AgentErro
         retry_after_s=played.retry_after,
         cost_usd=played.cost_usd,
         tokens=played.usage.tokens,
+        unreadable=played.fault == UNREADABLE,
     )
 
 

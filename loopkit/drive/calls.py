@@ -14,7 +14,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
 from loopkit.drive.limits import LimitReached, room_for
-from loopkit.drive.retries import CallFailed, TryFailed, seconds_to_next_try
+from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
 from loopkit.engine.records import Value
@@ -111,11 +111,12 @@ async def call(
 async def _wait_for_next_try(active: ActiveRun, work: CallSeries, failure: TryFailed) -> None:
     """Write a failure down and wait; raises CallFailed where no try follows within reach."""
     retry, error, now = work.retry, failure.error, active.clock.now()
-    failures = active.state.tasks[work.task].tries + 1
+    task = active.state.tasks[work.task]
+    failures, unread = task.tries + 1, task.unread + error.unreadable
     is_transient = error.error_class == "transient"
     wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
     is_near = wait_s <= retry.max_backoff
-    if is_transient and is_near and failures < retry.attempts:
+    if is_transient and is_near and has_try_left(retry, failures, unread):
         await active.append(_failed(active, work, failure, now + wait_s))
         await active.pause(wait_s)
         return
@@ -138,7 +139,7 @@ async def _take_up_tries(active: ActiveRun, work: CallSeries, task: Task | None)
     failed = task.failed
     if failed is not None and failed.error_class != "transient":
         raise CallFailed(failed.error_class, failed.message)
-    if task.tries >= work.retry.attempts:
+    if not has_try_left(work.retry, task.tries, task.unread):
         message = failed.message if failed else "the call was in doubt too often"
         raise CallFailed("transient", _after(message, task.tries))
     wait_s = max(0.0, (task.retry_at or 0.0) - active.clock.now())
@@ -267,6 +268,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         written = _storable(active, written.text)
     text = _kept(active, reply.text)
     is_cut = work.role != "run" and not is_answer(text)
+    usage = _usage(work, reply.tokens, reply.cost_usd, spent_s)
     return Replied(
         key=request.key,
         text=shortened(text) if is_cut else text if work.role != "run" else _output(text),
@@ -280,7 +282,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         artifact_text=written.text,
         artifact_fault=written.fault,
         workspace=storable(reply.workspace) or await work.files(),
-        usage=_usage(work, reply.tokens, reply.cost_usd, spent_s),
+        usage=usage.as_held if reply.held else usage,
     )
 
 
@@ -312,16 +314,17 @@ def _failed(
     active: ActiveRun, work: CallSeries, failure: TryFailed, retry_at: float | None
 ) -> Failed:
     error = failure.error
-    tokens, cost_usd = error.tokens, error.cost_usd
+    usage = _usage(work, error.tokens, error.cost_usd, failure.spent_s)
     if error.charged:
         reserved = active.state.open_calls[failure.key].reserved
-        tokens, cost_usd = reserved.tokens, reserved.cost_usd
+        usage = _usage(work, reserved.tokens, reserved.cost_usd, failure.spent_s).as_held
     return Failed(
         key=failure.key,
         error_class=error.error_class,
         message=failure.message,
         retry_at=retry_at,
-        usage=_usage(work, tokens, cost_usd, failure.spent_s),
+        unreadable=error.unreadable,
+        usage=usage,
     )
 
 

@@ -9,11 +9,21 @@ from loopkit.engine.events import Ran, RefusedCall, Usage
 
 COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 
+HELD = {"tokens": "held_tokens", "cost_usd": "held_usd"}
+"""Where a usage says how much of an amount is only reserved."""
+
 
 class LimitReached(Exception):
     """A limit leaves no room for the next piece of work."""
 
-    def __init__(self, name: str, limit: float, spent: float, asked: float | None = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        limit: float,
+        spent: float,
+        asked: float | None = 0.0,
+        held: float = 0.0,
+    ) -> None:
         self.name = name
         self.asked = asked
         self.call: RefusedCall | None = None
@@ -22,7 +32,10 @@ class LimitReached(Exception):
         """What command validators did in the same round."""
         self.time_s = 0.0
         """Seconds of the work that came to no end, as far as no call accounts for them."""
-        told = f"`{name}` reached: {_plain(spent)} of {_plain(limit)} used"
+        told = f"`{name}` reached: {_plain(spent - held)} of {_plain(limit)} used"
+        if held:
+            # Of calls in flight, in doubt or uncounted: it leaves no room, but nobody spent it yet.
+            told += f", {_plain(held)} held"
         if asked is None:
             told += ", and what the next call can cost is not known"
         elif asked and spent < limit:
@@ -43,7 +56,8 @@ def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) ->
             continue
         # An unknown cost is never free: it can't be shown to fit.
         if spent is None or asked is None or spent + asked > limit + 1e-9:
-            raise LimitReached(name, limit, spent or 0, asked)
+            held = getattr(committed, HELD.get(name, ""), 0)
+            raise LimitReached(name, limit, spent or 0, asked, held if spent else 0)
     return time_left(limits, committed)
 
 

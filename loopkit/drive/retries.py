@@ -10,6 +10,8 @@ from loopkit.language import Retry
 
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""
+MOST_UNREAD = 2
+"""Tries that may bring an answer that can't be read; each of them is paid."""
 _MOST_DOUBLINGS = 60
 """Beyond it a wait is longer than any that is waited for."""
 
@@ -35,6 +37,11 @@ class TryFailed(Exception):
         self.message = message
         self.key = key
         self.spent_s = spent_s
+
+
+def has_try_left(retry: Retry, failures: int, unread: int) -> bool:
+    """Whether a call is tried again after so many failures, so many of them answers unread."""
+    return failures < retry.attempts and unread < MOST_UNREAD
 
 
 def seconds_to_next_try(retry: Retry, failures: int, named_s: float | None) -> float:

@@ -59,6 +59,8 @@ class Task(Record, frozen=True, kw_only=True):
     """Calls that were intended, for the next key."""
     tries: int = 0
     """Failed ones since the last reply or resume: what the retry budget counts."""
+    unread: int = 0
+    """Of these, the ones that brought an answer that could not be read."""
     settled: int = 0
     """Calls that were answered or failed for certain."""
     retry_at: float | None = None
@@ -163,7 +165,7 @@ class RunState:
         """What has been spent and what open calls have reserved."""
         total = self.usage
         for intent in self.open_calls.values():
-            total = total.plus(intent.reserved)
+            total = total.plus(intent.reserved.as_held)
         return total
 
     def rounds_before(self, state: str, artifact: Artifact) -> Earlier:
@@ -244,7 +246,7 @@ def _reply(state: RunState, event: Replied) -> None:
     exchange = Exchange(intent.prompt, event, before and (before.opening or before))
     task = state.tasks[intent.task]
     state.tasks[intent.task] = task.replace(
-        tries=0, retry_at=None, failed=None, settled=task.settled + 1,
+        tries=0, unread=0, retry_at=None, failed=None, settled=task.settled + 1,
         exchanges=(*task.exchanges, exchange),
     )  # fmt: skip
     if intent.role == "author":
@@ -256,7 +258,11 @@ def _fail(state: RunState, event: Failed) -> None:
     intent = state.open_calls.pop(event.key)
     task = state.tasks[intent.task]
     state.tasks[intent.task] = task.replace(
-        tries=task.tries + 1, settled=task.settled + 1, retry_at=event.retry_at, failed=event
+        tries=task.tries + 1,
+        unread=task.unread + event.unreadable,
+        settled=task.settled + 1,
+        retry_at=event.retry_at,
+        failed=event,
     )
     state.usage = state.usage.plus(event.usage)
 
@@ -271,7 +277,7 @@ def _doubt(state: RunState, event: InDoubt) -> None:
         state.doubts[event.key] = intent
     elif event.policy == "fail":
         state.refused |= {intent.task}
-    state.usage = state.usage.plus(intent.reserved)
+    state.usage = state.usage.plus(intent.reserved.as_held)
 
 
 def _settle(state: RunState, event: Settled) -> None:
@@ -372,7 +378,9 @@ def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
 def _resume(state: RunState, event: Resumed) -> None:
     for key, task in state.tasks.items():
         renewed = _renewed(state, task)
-        state.tasks[key] = task.replace(tries=0, retry_at=None, failed=None, renewed=renewed)
+        state.tasks[key] = task.replace(
+            tries=0, unread=0, retry_at=None, failed=None, renewed=renewed
+        )
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()

@@ -15,6 +15,7 @@ Fault = Literal[
     "timeout",
     "server_error",
     "connection",
+    "unreadable",
     "authentication",
     "quota",
     "context_too_long",

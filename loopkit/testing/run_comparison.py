@@ -1,8 +1,9 @@
 """Comparison of two runs, without what no replay can repeat.
 
 What is left out: times and durations, ids of runs and processes, what a provider calls its
-model, what it reserved before a call, and whether it is there at all. Everything else counts:
-types, states, visits, facts, edges, prompts, replies, reports, feedback, counters, cost, usage.
+model, what was reserved before a call or left uncounted after it, and whether it is there at
+all. Everything else counts: types, states, visits, facts, edges, prompts, replies, reports,
+feedback, counters, cost, usage.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     kept = {key: value for key, value in event.plain().items() if key not in left_out}
     text = json.dumps({"type": event.type, **kept}, ensure_ascii=False)
     plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
-    plain.get("usage", {}).pop("time_s", None)
+    for name in ("time_s", "held_tokens", "held_usd"):
+        plain.get("usage", {}).pop(name, None)
     is_command = tasks.get(getattr(event, "key", ""), "").endswith(":run")
     if event.type == "replied" and not is_command:
         # What the program of an agent printed beside its answer goes nowhere.

@@ -8,6 +8,8 @@ from loopkit.engine.events import Usage
 from loopkit.text import plural
 
 LEAST_USD = 0.0001
+FORGOTTEN_USD = 1e-12
+"""Less than that is left where a sum of fractions is taken apart again."""
 MINUTE_S, HOUR_S = 60, 3600
 
 
@@ -24,16 +26,30 @@ def took(usage: Usage) -> str:
 
 
 def _tokens(usage: Usage) -> list[str]:
-    return [f"{usage.tokens:,} tokens"] if usage.tokens else []
+    counted = usage.tokens - usage.held_tokens
+    return [f"{counted:,} tokens"] if counted else []
 
 
 def money(usage: Usage) -> list[str]:
-    """`$0.0210` in a list; an empty one for nothing."""
+    """`$0.0210` and `up to $0.0500 held` in a list; an empty one for nothing.
+
+    Held is what was reserved for a call that nobody counted: it counts in the limits, but nobody
+    knows that it was spent.
+    """
     if usage.cost_usd is None:
         return ["cost unknown"]
-    if 0 < usage.cost_usd < LEAST_USD:
-        return [f"under ${LEAST_USD:.4f}"]
-    return [f"${usage.cost_usd:.4f}"] if usage.cost_usd else []
+    parts = [_usd(usage.cost_usd - usage.held_usd)]
+    if usage.held_usd:
+        parts.append(f"up to ${max(usage.held_usd, LEAST_USD):.4f} held")
+    elif usage.held_tokens:
+        parts.append(f"up to {usage.held_tokens:,} tokens held")
+    return [part for part in parts if part]
+
+
+def _usd(amount: float) -> str:
+    if amount < FORGOTTEN_USD:
+        return ""
+    return f"${amount:.4f}" if amount >= LEAST_USD else f"under ${LEAST_USD:.4f}"
 
 
 def duration(seconds: float) -> str:

@@ -141,7 +141,7 @@ def _failed(now: Progress, event: Failed) -> Progress:
 
 def _in_doubt(now: Progress, event: InDoubt) -> Progress:
     call = now.call(event.key)
-    return _settled(now, event.key, call.reserved if call else Usage())
+    return _settled(now, event.key, call.reserved.as_held if call else Usage())
 
 
 def _settled(now: Progress, key: str, usage: Usage) -> Progress:
@@ -203,7 +203,7 @@ def status(progress: Progress, now: float) -> tuple[Part, ...]:
         _awaited(progress, now),
         Part(_model(progress), 6),
         Part(plural(progress.calls, "call") if progress.calls else "", 5),
-        Part("".join(money(progress.usage)), 2),
+        Part(", ".join(money(progress.usage)), 2),
     )
     return tuple(part for part in parts if part.text)
 

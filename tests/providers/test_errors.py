@@ -240,8 +240,14 @@ class Case:
     answer: Answer
     error_class: str
     charged: bool
+    """Whether it stays at what was reserved."""
     message: str
     """How it begins; `PLACE` stands for the server's address."""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether an answer came, which is asked for once more alone."""
+        return self.message.startswith(("the answer is not JSON", "the answer could not be used"))
 
 
 UNUSABLE = {
@@ -290,6 +296,7 @@ class TestAServerThatIsNotWell:
         hostile.queue(case.answer)
         error = await sent_once(hostile, call, model)
         assert (error.error_class, error.charged) == (case.error_class, case.charged)
+        assert error.unreadable == case.is_unreadable
         assert error.message.startswith(case.message.replace("PLACE", hostile.base_url))
 
     @pytest.mark.parametrize("model", [HostileServer.model, CLAUDE])

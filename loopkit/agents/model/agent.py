@@ -6,7 +6,8 @@ import os
 
 from loopkit.agents.model import client
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.pricing import quote
+from loopkit.agents.model.pricing import cost, quote
+from loopkit.agents.model.received import Received, used_in
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments
 from loopkit.agents.port import AgentError, Reply, Request
@@ -33,8 +34,16 @@ class ModelAgentPort:
 
     async def ask(self, request: Request) -> Reply:
         """One request, never tried again here; raises AgentError with whose fault it is."""
+        received = Received()
         try:
-            response = await client.complete(arguments(self._definition, request))
+            response = await client.complete(arguments(self._definition, request), received)
         except Exception as error:
-            raise as_agent_error(error) from error
+            raise self._booked(request, as_agent_error(error, received), received) from error
         return read_reply(self._definition, request, response, quote(self._definition, request))
+
+    def _booked(self, request: Request, error: AgentError, received: Received) -> AgentError:
+        """The error with what the call cost, where the provider counted in what nobody can use."""
+        if (used := used_in(received.record)) is not None:
+            error.charged, error.tokens = False, used.total
+            error.cost_usd = cost(self._definition, request.model, used, None)
+        return error

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from loopkit.agents.model.received import Received, received_in
+
 ENVIRONMENT = {
     # Prices come with the package; nothing is fetched, and nobody's `.env` is read.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -34,10 +36,14 @@ _importing = threading.Lock()
 _loaded: ModuleType | None = None
 
 
-async def complete(arguments: Mapping[str, Any]) -> Any:
-    """One request to a provider, tried once; LiteLLM's response, or whatever it raises."""
+async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
+    """One request to a provider, tried once; LiteLLM's response, or whatever it raises.
+
+    What comes back is kept in `received` as it is.
+    """
     litellm = await ready()
-    return await litellm.acompletion(**arguments, **FIXED)
+    with received_in(received):
+        return await litellm.acompletion(**arguments, **FIXED)
 
 
 async def ready() -> ModuleType:

@@ -8,9 +8,11 @@ an answer all come as an internal server error.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from loopkit.agents.model.failure_cause import FailureCause, cause_of
+from loopkit.agents.model.failure_cause import FailureCause, cause_in, cause_of
+from loopkit.agents.model.received import Received
 from loopkit.agents.model.retry_after import retry_after_s
 from loopkit.agents.port import AgentError
 
@@ -33,13 +35,23 @@ _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
 
 
-def as_agent_error(error: Exception) -> AgentError:
+def as_agent_error(error: Exception, received: Received | None = None) -> AgentError:
     """What `litellm.acompletion` raised, sorted; its message names cause and remedy, never a key.
 
     `charged` is set where the provider may have billed the call all the same. A named wait is
     kept for every class: a run that is suspended goes on after it.
     """
-    seen = cause_of(error)
+    return _sorted(cause_of(error, received))
+
+
+def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
+    """An error that a provider tells inside of an answer, with what it counted until then."""
+    error = _sorted(cause_in(record))
+    error.tokens, error.cost_usd, error.charged = tokens, cost_usd, False
+    return error
+
+
+def _sorted(seen: FailureCause) -> AgentError:
     found = next((found for rule in RULES if (found := rule(seen)) is not None), None)
     return found or AgentError("fatal", f"the model could not be called: {seen.said}")
 
@@ -195,7 +207,7 @@ def _unreadable(seen: FailureCause) -> AgentError | None:
         return None
     is_text = "JSONDecodeError" in seen.kinds
     cause = "the answer is not JSON" if is_text else "the answer could not be used"
-    return AgentError("transient", _told(cause, seen), charged=True)
+    return AgentError("transient", _told(cause, seen), charged=True, unreadable=True)
 
 
 def _told(cause: str, seen: FailureCause, remedy: str = "") -> str:

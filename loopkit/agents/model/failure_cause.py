@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from loopkit.agents.model.wording import codes, core_of, text_of, unwrapped, words
+from loopkit.agents.model.received import Received
+from loopkit.agents.model.wording import codes, core_of, innermost, text_of, unwrapped, words
 from loopkit.agents.port import AgentError
 from loopkit.text import one_line
 
@@ -22,6 +23,7 @@ WIDTH = 240
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 SHORTEST_SECRET = 7
 """Characters; shorter than that is the scheme, such as `Bearer`."""
+_STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _RECEIVED = re.compile(r"\b(Received|Original Response): |Invalid response object")
 _PAGE = re.compile(
     r"\b(Received: ['\"]|Original Response: )(\\[nrt]|\s)*<(!doctype|html|head|body)\b",
@@ -70,7 +72,7 @@ class FailureCause:
         return not self.kinds.isdisjoint(kinds)
 
 
-def cause_of(error: Exception) -> FailureCause:
+def cause_of(error: Exception, received: Received | None = None) -> FailureCause:
     """Everything that an exception shows, read without importing what raised it."""
     chain = tuple(_chain(error))
     refusal = next((link for link in chain if _is_kind(link, "HTTPStatusError")), None)
@@ -79,16 +81,45 @@ def cause_of(error: Exception) -> FailureCause:
     core = core_of(text)
     said = unwrapped(str(error)) if response is None else words(core) or text
     requests = tuple(_requests(chain))
-    return FailureCause(
+    seen = FailureCause(
         error,
         kinds=frozenset(kind.__name__ for link in chain for kind in type(link).__mro__),
-        said=one_line(_without_keys(said, requests), WIDTH).rstrip(". "),
+        said=_told(said, requests),
         texts=" ".join(str(link) for link in chain),
         answered=_number(getattr(response, "status_code", None)),
         headers=_headers(response) or _named(getattr(error, "litellm_response_headers", None)),
         codes=codes(core),
         origin=next((origin for request in requests if (origin := _origin(request))), ""),
     )
+    if response is None and received is not None and received.record.get("error"):
+        return cause_in(received.record, seen, (*requests, received.request))
+    return seen
+
+
+def cause_in(
+    record: Mapping[str, Any], seen: FailureCause | None = None, requests: tuple[Any, ...] = ()
+) -> FailureCause:
+    """What a provider says of a failure in an answer that has a status of success."""
+    core = innermost(record)
+    return replace(
+        seen or FailureCause(Exception(), kinds=frozenset(), said="", texts=""),
+        said=_told(words(core), requests),
+        texts="",
+        answered=_status_in(core),
+        codes=codes(core),
+    )
+
+
+def _status_in(core: object) -> int:
+    """The status that the record of an error names; else that of a server which failed."""
+    named = core.get("code", core.get("status")) if isinstance(core, dict) else None
+    status = int(named) if isinstance(named, str) and _STATUS.fullmatch(named) else named
+    return status if isinstance(status, int) and 400 <= status < 600 else 500
+
+
+def _told(said: str, requests: tuple[Any, ...]) -> str:
+    """Another's words on one line, in short and without the key."""
+    return one_line(_without_keys(said, requests), WIDTH).rstrip(". ")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

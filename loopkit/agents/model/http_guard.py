@@ -13,6 +13,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx
 
+from loopkit.agents.model.received import Received, now_received
+
 MOST_BYTES = 100_000_000
 """Of an answer; the longest text that is kept takes less, however it is written."""
 MOST_PACKED_BYTES = 1_000_000
@@ -59,13 +61,15 @@ def guard_send(send: Send) -> Send:
     async def sent(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
         response = await send(request)
+        heard = now_received() or Received()
+        heard.begin(request, response.status_code)
         if _is_sent_elsewhere(str(request.url), response):
             await response.aclose()
             raise SentElsewhere(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         is_plain = response.headers.get("content-encoding", "identity") == "identity"
         most = MOST_BYTES if is_plain else MOST_PACKED_BYTES
-        response.stream = _Bounded(response.stream, request, most)
+        response.stream = _Bounded(response.stream, request, most, heard)
         return response
 
     return sent
@@ -90,10 +94,13 @@ def _port(parts: SplitResult) -> int | None:
 class _Bounded(httpx.AsyncByteStream):
     """A stream that ends in an error once it brought more than so many bytes."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, request: httpx.Request, most: int) -> None:
+    def __init__(
+        self, stream: httpx.AsyncByteStream, request: httpx.Request, most: int, heard: Received
+    ) -> None:
         self._stream = stream
         self._request = request
         self._most = most
+        self._heard = heard
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0
@@ -101,6 +108,7 @@ class _Bounded(httpx.AsyncByteStream):
             read += len(chunk)
             if read > self._most:
                 raise AnswerTooLong(self._request)
+            self._heard.add(chunk)
             yield chunk
 
     async def aclose(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from loopkit.agents.model.errors import error_of
 from loopkit.agents.model.pricing import OUTPUT_CAPS, Used, cost, least_cost, listed_cost
+from loopkit.agents.model.received import MOST_TOKENS
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
 
-MOST_TOKENS = 1_000_000_000
-"""No call has more; who says so did not count."""
 THOUGHTS = ("reasoning_content", "thinking_blocks")
 """Where LiteLLM puts what a model thought."""
 
@@ -33,6 +33,8 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
         tokens, usd = used.total, cost(agent, request.model, used, listed)
+    if record := _error_inside(choice):
+        raise error_of(record, tokens=tokens, cost_usd=usd)
     thought = _thought_alone(agent, message, text, used) if finish == "length" else ""
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
@@ -42,7 +44,15 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
         cost_usd=usd,
+        held=used is None,
     )
+
+
+def _error_inside(choice: Any) -> Mapping[str, Any]:
+    """What went wrong while the provider answered, as OpenRouter says it in the answer."""
+    own = getattr(choice, "provider_specific_fields", None)
+    record = own.get("error") if isinstance(own, Mapping) else None
+    return record if isinstance(record, Mapping) else {}
 
 
 def _refusal(message: Any, finish: object) -> str:

@@ -27,9 +27,13 @@ def text_of(response: Any) -> str:
 
 def core_of(text: str) -> object:
     """The innermost record of an error in a body, else the text itself."""
-    body: object = text
     with suppress(ValueError, RecursionError):
-        body = json.loads(text)
+        return innermost(json.loads(text))
+    return text
+
+
+def innermost(body: object) -> object:
+    """The record of an error without those that are around it."""
     for _ in range(DEEPEST):
         match body:
             case [inner, *_] | {"error": inner} | {"detail": inner} if inner:
@@ -42,6 +46,9 @@ def core_of(text: str) -> object:
 def words(core: object) -> str:
     """What the core of an error says; empty where it does not say it in words."""
     match core:
+        case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
+            # OpenRouter's own words say only that another provider failed.
+            return f"{message}: {words(core_of(raw)) or raw}"
         case {"message": str() as message} | {"msg": str() as message}:
             return message
         case str() as text if _HTML.search(text):

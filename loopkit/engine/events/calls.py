@@ -94,6 +94,8 @@ class Failed(Event, frozen=True, kw_only=True):
     message: str
     retry_at: float | None = None
     """Unix time before which the call is not tried again."""
+    unreadable: bool = False
+    """An answer came, and was paid, but it could not be read: it is asked for once more alone."""
     usage: Usage
     """What the call is charged at nevertheless."""
 

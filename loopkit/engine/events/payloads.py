@@ -16,6 +16,15 @@ class Usage(Record, frozen=True, kw_only=True):
     cost_usd: float | None = 0.0
     """None is unknown, never free."""
     time_s: float = 0.0
+    held_tokens: int = 0
+    """Of the tokens, those of calls that nobody counted: they were reserved, and stay so."""
+    held_usd: float = 0.0
+    """Of the cost, likewise."""
+
+    @property
+    def as_held(self) -> Usage:
+        """A reservation that stays, because what the call really took is not known."""
+        return self.replace(held_tokens=self.tokens, held_usd=self.cost_usd or 0.0)
 
     def plus(self, other: Usage) -> Usage:
         unknown = self.cost_usd is None or other.cost_usd is None
@@ -25,6 +34,8 @@ class Usage(Record, frozen=True, kw_only=True):
             tokens=self.tokens + other.tokens,
             cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
             time_s=self.time_s + other.time_s,
+            held_tokens=self.held_tokens + other.held_tokens,
+            held_usd=self.held_usd + other.held_usd,
         )
 
 

@@ -38,8 +38,8 @@ MOST_USD = 0.05
 MOST_TOKENS = 2000
 MOST_TEXTS = 12
 FAULTS = (
-    "server_error", "rate_limit", "timeout", "connection", "cut_off", "invalid_json", "refusal",
-    "authentication", "quota", "context_too_long", "content_policy", "crash",
+    "server_error", "rate_limit", "timeout", "connection", "unreadable", "cut_off", "invalid_json",
+    "refusal", "authentication", "quota", "context_too_long", "content_policy", "crash",
 )  # fmt: skip
 _WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _NUMBER = re.compile(r"(?<![\w.\"'])\d+\b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from loopkit.agents.scripted import FAULTS
+from loopkit.agents.scripted import FAULTS, UNREADABLE
 from loopkit.drive.retries import JITTER
 from loopkit.engine.events import Failed
 from loopkit.language import Retry
@@ -34,7 +34,8 @@ _NOTICEABLE_S = 0.05
 def fault_of(failed: Failed) -> dict[str, Any]:
     """The word and the message of a failure."""
     words = _WORDS[failed.error_class]
-    word = next(w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
+    named = (w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
+    word = UNREADABLE if failed.unreadable else next(named)
     is_usual = FAULTS[word] == (failed.error_class, failed.message)
     return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
 
