@@ -42,10 +42,11 @@ from loopkit.language.load import Loaded, digest_of, load_resolved, named_file
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.repair import AS_IT_IS, Definition, Mend, repair
-from loopkit.repair.files import changed_file
+from loopkit.repair.files import changed_file, found_file
 from loopkit.repair.refusals import refuse_limits, refuse_over
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text import is_broken
+from loopkit.views.hints import hints
 
 STATE_FOLDER = ".loopkit"
 
@@ -311,15 +312,26 @@ class App:
         refuse_strange(state, machine)
         return machine
 
-    async def machine_file_of(self, state: RunState) -> Path:
+    async def machine_name_of(self, state: RunState) -> Path:
         """The file that the run's machine was read from, as it was named then."""
         return await definition(self.journal, state.run, state.definition, named_file)
+
+    async def machine_file_of(self, state: RunState) -> Path | None:
+        """The same where it is now, seen from here or from the project folder."""
+        return found_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
+
+    async def hints_for(self, state: RunState) -> list[str]:
+        """Lines that lead on with a run that stopped."""
+        if state.suspended is None:
+            return []
+        machine, file = await self.machine_of(state), await self.machine_file_of(state)
+        return list(hints(state, machine, file))
 
     async def changed_file(self, run: str) -> Path | None:
         """The run's machine file, where it says something else than the run has by now."""
         state = await self.state_of(run)
         stored = await definition(self.journal, run, state.definition, str)
-        return changed_file(stored, (Path(), Path(state.folder)))
+        return changed_file(stored, await self.machine_file_of(state))
 
     async def scenario_of(self, state: RunState) -> Scenario | None:
         if state.script is None:

@@ -351,7 +351,7 @@ def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[
     assert code == 3
     told = capsys.readouterr().err
     assert "`agent_calls` reached: 2 of 2 used" in told
-    assert f"loopkit resume {name} --set limits.agent_calls=…" in told
+    assert f"loopkit resume {name} --set limits.agent_calls=4" in told
     assert run(["resume", name, "--set", "limits.agent_calls=9"]) == 0
 
 

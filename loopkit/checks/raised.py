@@ -32,8 +32,8 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
         return ""
     return (
         f"`{found.state}` would have no transition left{told_stuck(found)}; "
-        f"choose another number, or start anew with `- {{target: STATE}}` as the last "
-        f"transition of `{found.state}`"
+        f"choose another number, or go on with `- {{target: STATE}}` as the last transition of "
+        f"`{found.state}` (`--machine FILE`)"
     )
 
 

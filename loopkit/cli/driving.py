@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import click
@@ -57,16 +57,16 @@ async def _drive(
         interruption.watch(active, person, watcher)
         with watcher.running():
             await app.drive(active)
-        return _ended(active.state, output, interruption)
+        return _ended(active.state, await app.hints_for(active.state), output, interruption)
 
 
-def _ended(state: RunState, output: str, interruption: Interruption) -> int:
+def _ended(state: RunState, hints: Sequence[str], output: str, interruption: Interruption) -> int:
     if output == "jsonl":
         click.echo(json.dumps({"type": "result", **outcome_of(state)}, ensure_ascii=False))
     else:
         _print_result(state)
     if output not in ("jsonl", "quiet"):
-        _print_end(state)
+        _print_end(state, hints)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
         return interruption.code
     return exit_code(state)
@@ -117,7 +117,7 @@ def _print_text(text: str) -> None:
     click.echo(shown, nl=not shown.endswith("\n"), color=True)
 
 
-def _print_end(state: RunState) -> None:
+def _print_end(state: RunState, hints: Sequence[str]) -> None:
     for name, value in state.finished.result.items() if state.finished else ():
         if isinstance(value, str) and not value.strip():
             exit_codes.say(f"{name} is empty")
@@ -127,6 +127,7 @@ def _print_end(state: RunState) -> None:
         exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
         exit_codes.say(f"answer it:         loopkit answer {state.run} CHOICE   ({choices})")
     elif state.suspended is not None:
-        exit_codes.say(printable(state.suspended.remedy) or f"go on: loopkit resume {state.run}")
+        for hint in hints:
+            exit_codes.say(hint)
     elif state.status == "running":
         exit_codes.say(f"stopped; go on: loopkit resume {state.run}")

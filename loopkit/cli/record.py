@@ -109,12 +109,11 @@ def _refuse_unrecordable() -> Iterator[None]:
 def _machine_of(run: str) -> Path:
     """The file that the run's machine was read from; raises NotRecordable."""
 
-    async def load(app: App) -> tuple[str, Path]:
+    async def load(app: App) -> tuple[Path, Path | None]:
         state = await app.state_of(run)
-        return state.folder, await app.machine_file_of(state)
+        return await app.machine_name_of(state), await app.machine_file_of(state)
 
-    folder, named = with_app(load)
-    for path in (named, Path(folder) / named):
-        if path.is_file():
-            return path
+    named, path = with_app(load)
+    if path is not None:
+        return path
     raise NotRecordable(f"the machine file `{named}` is gone; name it: `--machine PATH`")

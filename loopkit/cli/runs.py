@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -63,13 +63,14 @@ def ls(machine: str | None, limit: int) -> int:
 def show(run: str) -> int:
     """Show where RUN stands: its route, its last report, and what to do next."""
 
-    async def read(app: App) -> tuple[RunState, str]:
+    async def read(app: App) -> tuple[RunState, str, list[str]]:
         state = await app.state_of(run)
         engine = app.engine(await app.machine_of(state), state.definition)
-        return state, review(engine, state) if state.status == "waiting" else ""
+        asked = review(engine, state) if state.status == "waiting" else ""
+        return state, asked, await app.hints_for(state)
 
-    state, asked = with_app(read)
-    for line in _shown(state):
+    state, asked, hints = with_app(read)
+    for line in _shown(state, hints):
         click.echo(line)
     if asked:
         click.echo(f"\n{asked}")
@@ -127,7 +128,7 @@ def _status(row: RunRow) -> tuple[str, str]:
     return words.get(event.type, event.type), where
 
 
-def _shown(state: RunState) -> Iterator[str]:
+def _shown(state: RunState, hints: Sequence[str]) -> Iterator[str]:
     where = state.finished.outcome if state.finished else state.state
     yield f"{state.run}: {state.status} at {where}" if where else f"{state.run}: {state.status}"
     yield f"spent: {spent(state.usage)}, {state.usage.time_s:.1f} s of work"
@@ -143,7 +144,7 @@ def _shown(state: RunState) -> Iterator[str]:
         yield "route: " + " → ".join(_route(state))
     if state.suspended is not None:
         yield f"suspended ({state.suspended.reason}): {one_line(state.suspended.message, 300)}"
-        yield f"go on: loopkit resume {state.run}"
+        yield from hints
     if state.finished is not None:
         for name, value in state.finished.result.items():
             label = " (fallback)" if state.finished.picked[name]["fallback"] else ""

@@ -38,9 +38,7 @@ from loopkit.machine.compiler import NoEdge
 from loopkit.text.patterns import PatternTimeout
 
 INBOX_SECONDS = 1.0
-CHANGE_IT = (
-    "a run keeps the machine that it was started with: correct the machine and start a new run"
-)
+CHANGE_IT = "correct the machine"
 """The remedy where nothing but another machine helps."""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from loopkit.engine.events import Ran, RefusedCall, Usage
+from loopkit.text.command_lines import resume_line
 
 COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 
@@ -25,6 +27,8 @@ class LimitReached(Exception):
         held: float = 0.0,
     ) -> None:
         self.name = name
+        self.limit = limit
+        self.spent = spent
         self.asked = asked
         self.call: RefusedCall | None = None
         """The call that was not made, where it was one."""
@@ -73,7 +77,22 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
 
 def raising(run: str, reached: LimitReached) -> str:
     """What a person can do about a limit that was reached."""
-    return f"raise it: loopkit resume {run} --set limits.{reached.name}=…"
+    if reached.asked is None and reached.call is not None:
+        price = resume_line(run, "--price", f"{reached.call.agent}=USD")
+        return f"say what a million of its tokens cost: {price}"
+    enough = _enough(reached)
+    if reached.name == "cost_usd":
+        return f"raise it: {resume_line(run, '--max-cost', enough)}"
+    amount = f"{enough}s" if reached.name == "time" else enough
+    return f"raise it: {resume_line(run, '--set', f'limits.{reached.name}={amount}')}"
+
+
+def _enough(reached: LimitReached) -> str:
+    """A new limit in which the next call fits: twice the old one, or more."""
+    needed = max(2 * reached.limit, reached.spent + (reached.asked or 0.0))
+    if reached.name != "cost_usd":
+        return str(max(ceil(needed), 1))
+    return f"{max(ceil(needed * 100), 1) / 100:.2f}"
 
 
 def _plain(number: float) -> str:

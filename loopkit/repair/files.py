@@ -7,18 +7,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.language.load import load, load_resolved, named_file
+from loopkit.language.load import load, load_resolved
 from loopkit.repair.differences import differences
 
 
-def changed_file(resolved: str, folders: Iterable[Path]) -> Path | None:
+def found_file(named: Path, folders: Iterable[Path]) -> Path | None:
+    """The file of this name in the first folder that has it."""
+    return next((path for folder in folders if (path := folder / named).is_file()), None)
+
+
+def changed_file(resolved: str, path: Path | None) -> Path | None:
     """The machine file of a definition, where it says something else by now.
 
-    It is looked for in these folders; of a file that is gone nothing is known, and what cannot be
-    read any more has changed.
+    Of a file that is gone nothing is known; what cannot be read any more has changed.
     """
-    named = named_file(resolved)
-    path = next((p for folder in folders if (p := folder / named).is_file()), None)
     if path is None:
         return None
     try:

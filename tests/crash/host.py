@@ -1,10 +1,11 @@
 """Kills a run at every point where it can be killed, resumes it, and says how it ended.
 
-`python -m tests.crash.host MACHINE SCENARIO FOLDER [URL]` prints one line of JSON
+`python -m tests.crash.host MACHINE SCENARIO FOLDER [URL] [--mended FILE]` prints one line of JSON
 for the unharmed run and one for each point: before and after every append, and
 inside every window between an intent and its reply. The killed process is a fork
 of this one, so that a point costs milliseconds. With a URL the agents are models,
-and calls are what the llmock server there received.
+and calls are what the llmock server there received. With a mended machine the run, which has to
+stop by itself, is repaired with it, and so is every killed one.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import json
 import os
 import shutil
 import signal
-import sys
 import threading
 import urllib.request
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +29,7 @@ from loopkit.engine.events import Failed, InDoubt, Replied, Suspended
 from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import load
+from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 from tests.commits import Row, types_of, watched
 
@@ -108,15 +111,31 @@ class Models:
 World = Programs | Models
 
 
-async def _started(machine: Path, scenario: Path, folder: Path, killer: Killer) -> None:
+@dataclass(frozen=True)
+class Play:
+    """What is run, and with what it is repaired."""
+
+    machine: Path
+    scenario: Path
+    mended: Path | None = None
+
+    @property
+    def mend(self) -> Mend:
+        return AS_IT_IS if self.mended is None else Mend(load(self.mended))
+
+
+async def _started(play: Play, folder: Path, killer: Killer) -> None:
     with watched(killer):
         app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
-    active = await app.start(load(machine), {"n": 2}, Script(*load_scenario(scenario)))
-    await app.drive(active)
+    script = Script(*load_scenario(play.scenario))
+    state = await app.drive(await app.start(load(play.machine), {"n": 2}, script))
+    if play.mended is not None:
+        assert state.status == "suspended"
+        await app.drive(await app.resume(state.run, mend=play.mend))
     await app.close()
 
 
-async def _resumed(folder: Path) -> tuple[RunState | None, list[Any]]:
+async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, list[Any]]:
     """Go on until the run is over, as a person would who calls `resume` again and again."""
     app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
     try:
@@ -127,24 +146,24 @@ async def _resumed(folder: Path) -> tuple[RunState | None, list[Any]]:
         for _ in range(MAX_RESUMES):
             if state.finished is not None:
                 break
-            state = await app.drive(await app.resume(state.run))
+            state = await app.drive(await app.resume(state.run, mend=mend))
         return state, [stored.event for stored in await app.events(state.run)]
     finally:
         await app.close()
 
 
-def _forked(machine: Path, scenario: Path, folder: Path, killer: Killer) -> int:
+def _forked(play: Play, folder: Path, killer: Killer) -> int:
     """Run in a child process; the signal that ended it, or 0."""
     child = os.fork()
     if child == 0:
-        asyncio.run(_started(machine, scenario, folder, killer))
+        asyncio.run(_started(play, folder, killer))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _told(world: World, name: str, ended: int, folder: Path) -> dict[str, Any]:
-    state, events = asyncio.run(_resumed(folder))
-    told: dict[str, Any] = {"point": name, "ended": ended, "calls": world.calls(folder)}
+def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
+    state, events = asyncio.run(_resumed(folder, play.mend))
+    told: dict[str, Any] = {"point": folder.name, "ended": ended, "calls": world.calls(folder)}
     if state is None:
         return {**told, "outcome": None}
     return {
@@ -161,26 +180,27 @@ def _told(world: World, name: str, ended: int, folder: Path) -> dict[str, Any]:
         "replies": sum(isinstance(event, Replied) for event in events),
         "failed": sum(isinstance(event, Failed) for event in events),
         "suspensions": sum(isinstance(event, Suspended) for event in events),
+        "repairs": state.repairs,
         "in_doubt": sum(isinstance(event, InDoubt) for event in events),
     }
 
 
-def points(machine: Path, scenario: Path, work: Path, world: World) -> Iterator[dict[str, Any]]:
+def points(play: Play, work: Path, world: World) -> Iterator[dict[str, Any]]:
     """The unharmed run, then every point."""
     folder = _fresh(work, "unharmed", world)
     killer = Killer()
-    asyncio.run(_started(machine, scenario, folder, killer))
-    unharmed = _told(world, "unharmed", 0, folder)
+    asyncio.run(_started(play, folder, killer))
+    unharmed = _told(world, play, 0, folder)
     yield {**unharmed, "appends": killer.appends}
     for number in range(1, killer.appends + 1):
         for moment in ("before", "after"):
             folder = _fresh(work, f"{moment}_{number}", world)
-            ended = _forked(machine, scenario, folder, Killer(moment, number))
-            yield _told(world, folder.name, ended, folder)
+            ended = _forked(play, folder, Killer(moment, number))
+            yield _told(world, play, ended, folder)
     for call in range(1, unharmed["calls"] + 1):
         folder = _fresh(work, f"inside_call_{call}", world)
-        ended = _forked(machine, scenario, folder, world.killer_inside(folder, call))
-        yield _told(world, folder.name, ended, folder)
+        ended = _forked(play, folder, world.killer_inside(folder, call))
+        yield _told(world, play, ended, folder)
 
 
 def _fresh(work: Path, name: str, world: World) -> Path:
@@ -192,6 +212,12 @@ def _fresh(work: Path, name: str, world: World) -> Path:
 
 
 if __name__ == "__main__":
-    called: World = Models(sys.argv[4]) if len(sys.argv) > 4 else Programs()
-    for told in points(*map(Path, sys.argv[1:4]), called):
+    parser = ArgumentParser()
+    for argument in ("machine", "scenario", "folder"):
+        parser.add_argument(argument, type=Path)
+    parser.add_argument("url", nargs="?")
+    parser.add_argument("--mended", type=Path)
+    given = parser.parse_args()
+    called: World = Models(given.url) if given.url else Programs()
+    for told in points(Play(given.machine, given.scenario, given.mended), given.folder, called):
         print(json.dumps(told), flush=True)

@@ -16,7 +16,9 @@ from typing import Any
 
 from loopkit.agents.model.names import keys, sells
 from loopkit.agents.model.rates import Rates
+from loopkit.document.problems import closest
 
+_TALKING = ("chat", "completion", "responses")
 TABLE = "model_prices_and_context_window_backup.json"
 
 
@@ -47,6 +49,23 @@ def known_model(model: str) -> KnownModel | None:
         native_schema=entry.get("supports_response_schema") is True,
         provider=str(entry.get("litellm_provider", "")),
     )
+
+
+def near_model(model: str) -> str | None:
+    """The listed model of this provider that was most likely meant by one which is not listed."""
+    prefix, slash, name = model.partition("/")
+    if not slash or known_model(model) is not None:
+        return None
+    sold = {k: str(e["litellm_provider"]) for k, e in _table().items() if e.get("mode") in _TALKING}
+    if not any(sells(model, provider) for provider in sold.values()):
+        meant = f"{closest(prefix, sorted(set(sold.values())))}/{name}"
+        return meant if known_model(meant) is not None else None
+    listed = (
+        key if key.startswith(f"{prefix}/") else f"{prefix}/{key}"
+        for key, provider in sold.items()
+        if sells(model, provider)
+    )
+    return closest(model, listed)
 
 
 def _number(tokens: object) -> int | None:

@@ -24,7 +24,7 @@ from loopkit.validators.fault import CannotJudge
 from loopkit.validators.fixed_rules import with_places
 from loopkit.validators.setting import Setting
 
-REMEDY = "mend it and resume the run: nothing has been done yet"
+REMEDY = "nothing has been done yet"
 
 
 @dataclass(frozen=True, slots=True)

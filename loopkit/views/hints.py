@@ -1,0 +1,52 @@
+"""Hints for a run that stopped: lines to paste, none of which leads back to the same end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from loopkit.agents.model.catalogue import near_model
+from loopkit.drive.advance import CHANGE_IT
+from loopkit.engine.events import Suspended
+from loopkit.engine.state import RunState
+from loopkit.language import Machine, ModelAgent
+from loopkit.text import printable
+from loopkit.text.command_lines import resume_line
+
+
+def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
+    """What a person can do about a suspended run, the likeliest first.
+
+    `file` is the one that its machine was read from, where it is still there.
+    """
+    stopped = run.suspended
+    if stopped is None:
+        return
+    if stopped.reason in ("interrupted", "transient"):
+        yield f"go on: {resume_line(run.run)}"
+        return
+    if stopped.remedy:
+        yield printable(stopped.remedy)
+    if stopped.reason != "limit":
+        yield from _mending(run, stopped, machine, file)
+
+
+def _mending(
+    run: RunState, stopped: Suspended, machine: Machine, file: Path | None
+) -> Iterator[str]:
+    for agent, model in _misspelt(run, machine):
+        yield f"if `{model}` is meant: {resume_line(run.run, '--model', f'{agent}={model}')}"
+    if not stopped.remedy.endswith(CHANGE_IT):
+        again = "ask again" if stopped.reason == "content" else "once the cause is gone"
+        yield f"{again}: {resume_line(run.run)}"
+    named = "the machine" if file is None else f"`{file}`"
+    yield f"once {named} is mended: {resume_line(run.run, '--machine', str(file or 'FILE'))}"
+
+
+def _misspelt(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
+    """The agents whose last try failed for good and whose model nobody sells, with a near one."""
+    for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
+        agent = machine.agents.get(name)
+        one = agent.model[0] if isinstance(agent, ModelAgent) and len(agent.model) == 1 else ""
+        if (near := near_model(one)) is not None:
+            yield name, near

@@ -1,0 +1,119 @@
+"""kill -9 at any instant of a run that is repaired: it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+
+HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
+AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
+MACHINE = f"""
+loopkit: 1
+input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
+limits: {{revisions: input.n, agent_calls: 30}}
+agents:
+  author: {{command: {json.dumps([*AGENT, "author"])}, on_in_doubt: retry}}
+  critic: {{command: {json.dumps([*AGENT, "critic"])}, on_in_doubt: retry}}
+  editor: {{command: {json.dumps([*AGENT, "editor"])}, on_in_doubt: retry}}
+validators:
+  form: {{min_chars: 20}}
+  quality: {{judge: critic, rubric: [It is not vague.]}}
+  tests: {{command: [sh, -c, "exit 5"]}}
+states:
+  draft:
+    agent: author
+    prompt: "Write a plan. {{{{ feedback }}}}"
+    output: plan
+    next: judge
+  judge:
+    validate: plan
+    by: [form, quality]
+    transitions:
+      - {{guard: valid, target: test}}
+      - {{guard: cap_reached, target: failed}}
+      - revise: draft
+        feedback: |
+          revision {{{{ revision }}}}:
+          {{% for f in findings %}}
+          {{{{ f.message }}}}
+          {{% endfor %}}
+  test:
+    validate: plan
+    by: [quality, tests]
+    transitions: [{{guard: valid, target: edit}}, {{target: failed}}]
+  edit:
+    {{agent: editor, prompt: Edit., output: text, next: ask, on_error: {{content: failed}}}}
+  ask:
+    human: Keep it?
+    choices: [keep, drop]
+    transitions: [{{guard: choice == "keep", target: done}}, {{target: failed}}]
+  done: {{final: success, result: [plan, text]}}
+  failed: {{final: failure}}
+"""
+MENDED = MACHINE.replace('"exit 5"', '"exit 0"').replace(
+    "      - {guard: valid, target: test}",
+    "      - {guard: attempt > 9, target: failed}\n      - {guard: valid, target: test}",
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    folder = tmp_path_factory.mktemp("crash")
+    files = {
+        "machine": MACHINE,
+        "mended": MENDED,
+        "scenario": "scenario: 1\nanswers: {ask: [keep]}\n",
+    }
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
+    host = subprocess.run(
+        [*HOST, *paths, "--mended", str(folder / "mended.yaml")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert host.returncode == 0, host.stderr
+    return [json.loads(line) for line in host.stdout.splitlines()]
+
+
+def test_the_unharmed_run_is_repaired_once_and_ends(told: Any) -> None:
+    unharmed = told[0]
+    assert unharmed["outcome"] == "done"
+    assert (unharmed["repairs"], unharmed["suspensions"]) == (1, 1)
+    # What was revised before the repair counts for the transition where it stands now.
+    assert unharmed["counters"] == {"judge[3]": 2}
+    # Three drafts, two opinions of the critic in `judge` and one in `test`, one edit.
+    assert unharmed["calls"] == unharmed["replies"] == 7
+
+
+def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+    assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+
+
+SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
+
+
+def test_after_a_repair_a_killed_run_ends_like_the_unharmed_one(told: Any) -> None:
+    begun = [point for point in told[1:] if point["outcome"] is not None]
+    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
+    for point in begun:
+        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+        assert point["repairs"] == 1, point
+
+
+def test_no_committed_call_is_paid_twice_and_none_is_lost(told: Any) -> None:
+    for point in told[1:]:
+        if point["outcome"] is not None:
+            assert point["replies"] == told[0]["replies"], point
+            assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point

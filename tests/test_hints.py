@@ -1,0 +1,181 @@
+"""Hints of a run that stopped: each is a line to paste, and none leads back to the same end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.agents.model.catalogue import near_model
+from loopkit.cli import invoke as run
+from loopkit.drive.limits import LimitReached, raising
+from loopkit.engine.events import RefusedCall, Usage
+from tests.test_cli import only_run
+
+LINE = re.compile(r"loopkit resume .*")
+MACHINE = """
+loopkit: 1
+LIMITS
+agents:
+  writer: {model: openai/gpt-5-mni, price: 1, params: {max_tokens: 100}, retry: {attempts: 1}}
+validators: {runs: {command: [check-it]}}
+states:
+  draft: {agent: writer, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [runs, {min_chars: 9}]
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+
+
+def stopped(
+    capsys: Any, *, limits: str = "", writer: str, check: str = "[]", code: int
+) -> list[str]:
+    """The lines that a run which stops tells at its end, and `runs show` as well."""
+    Path("plan.yaml").write_text(MACHINE.replace("LIMITS", limits), encoding="utf-8")
+    script = f"scenario: 1\nagents: {{writer: {writer}}}\ncommands: {{runs: {check}}}\n"
+    Path("script.yaml").write_text(script, encoding="utf-8")
+    assert run(["run", "plan.yaml", "--script", "script.yaml"]) == code
+    told = capsys.readouterr().err
+    name = only_run()
+    lines = [line for line in told.splitlines() if f"loopkit resume {name}" in line]
+    assert run(["runs", "show", name]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if "loopkit resume" in line] == lines
+    return lines
+
+
+def pasted(line: str) -> int:
+    """The exit code of the command that stands in a line."""
+    found = LINE.search(line)
+    assert found is not None
+    return run(shlex.split(found[0])[1:])
+
+
+def test_a_model_that_nobody_sells_is_told_with_the_one_that_is_meant(capsys: Any) -> None:
+    fault = "[[{fault: bad_request, message: no such model}, long enough]]"
+    meant, again, mended = stopped(capsys, writer=fault, check="[{exit_code: 0}]", code=4)
+    name = only_run()
+    assert meant == (
+        f"if `openai/gpt-5-mini` is meant: loopkit resume {name} --model writer=openai/gpt-5-mini"
+    )
+    assert again == f"once the cause is gone: loopkit resume {name}"
+    assert mended == f"once `plan.yaml` is mended: loopkit resume {name} --machine plan.yaml"
+    assert pasted(meant) == 0
+
+
+PAID = """[
+  {reply: short, cost_usd: 0.003, usage: {total: 30}},
+  {reply: long enough, cost_usd: 0.003, usage: {total: 30}}
+]"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        ("limits: {agent_calls: 1}", "--set limits.agent_calls=2"),
+        ("limits: {agent_calls: 0}", "--set limits.agent_calls=1"),
+        ("limits: {tokens: 10}", "--set limits.tokens="),
+        ("limits: {cost_usd: 0.0001}", "--max-cost 0."),
+    ],
+)
+def test_a_limit_is_told_with_one_in_which_the_next_call_fits(
+    limits: str, line: str, capsys: Any
+) -> None:
+    check = "[{exit_code: 0}, {exit_code: 0}]"
+    [told] = stopped(capsys, limits=limits, writer=PAID, check=check, code=3)
+    assert told.startswith("raise it: loopkit resume plan-")
+    assert line in told
+    # Where the limit was very low, it is reached once more, but further on.
+    events = 0
+    while (code := pasted(told)) == 3:
+        err = capsys.readouterr().err
+        [told] = [text for text in err.splitlines() if "loopkit resume" in text]
+        events += 1
+        assert events < 5
+    assert code == 0
+
+
+def test_a_limit_of_time_is_written_as_a_duration() -> None:
+    assert raising("a-1", LimitReached("time", 60.0, 61.5)) == (
+        "raise it: loopkit resume a-1 --set limits.time=120s"
+    )
+
+
+def test_an_unknown_price_is_no_matter_of_the_limit() -> None:
+    reached = LimitReached("cost_usd", 1.0, 0.1, None)
+    reached.call = RefusedCall(agent="writer", place="draft", task="", reserved=Usage())
+    assert raising("a-1", reached).endswith("loopkit resume a-1 --price writer=USD")
+
+
+def test_an_exit_code_that_is_missing_is_told_with_the_file_to_mend(capsys: Any) -> None:
+    again, mended = stopped(
+        capsys, writer="[long enough]", check="[{exit_code: 5}, {exit_code: 5}]", code=4
+    )
+    assert again.startswith("once the cause is gone: ")
+    text = Path("plan.yaml").read_text(encoding="utf-8")
+    text = text.replace("[check-it]}", "[check-it], fail_codes: [1, 5]}")
+    Path("plan.yaml").write_text(text.replace(", {revise: draft}", ""), encoding="utf-8")
+    assert pasted(mended) == 1
+
+
+TEMPLATE = """
+loopkit: 1
+agents: {writer: {command: [none]}}
+states:
+  draft: {agent: writer, prompt: Write., output: plan, next: judge, on_error: {content: failed}}
+  judge: {render: "{{ plan[0:'x'] }}", next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_where_only_another_machine_helps_no_other_line_is_told(capsys: Any) -> None:
+    machine = TEMPLATE.replace("plan[0:'x']", "(plan | length) // (plan | length - 4)")
+    Path("plan.yaml").write_text(machine, encoding="utf-8")
+    Path("s.yaml").write_text("scenario: 1\nagents: {writer: [four]}\n", encoding="utf-8")
+    assert run(["run", "plan.yaml", "--script", "s.yaml"]) == 4
+    told = capsys.readouterr().err
+    name = only_run()
+    lines = [line for line in told.splitlines() if "loopkit" in line]
+    assert lines == [f"once `plan.yaml` is mended: loopkit resume {name} --machine plan.yaml"]
+    assert "correct the machine" in told
+    Path("plan.yaml").write_text(machine.replace("- 4", "- 5"), encoding="utf-8")
+    assert pasted(lines[0]) == 0
+
+
+def test_an_interrupted_run_just_goes_on(capsys: Any) -> None:
+    [told] = stopped(
+        capsys, writer="[[{fault: connection}, long enough]]", check="[{exit_code: 0}]", code=4
+    )
+    assert told == f"go on: loopkit resume {only_run()}"
+    assert pasted(told) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("openai/gpt-5-mni", "openai/gpt-5-mini"),
+        ("anthropic/claude-sonet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("opnai/gpt-5-mini", "openai/gpt-5-mini"),
+        ("openai/gpt-5-mini", None),
+        ("gpt-5-mni", None),
+        ("openai/zzzzzzzz", None),
+        ("", None),
+    ],
+)
+def test_the_model_that_was_meant_is_one_of_the_same_provider(
+    written: str, meant: str | None
+) -> None:
+    assert near_model(written) == meant
