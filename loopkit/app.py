@@ -87,6 +87,10 @@ def state_folder(start: Path | None = None) -> Path:
     return here / STATE_FOLDER
 
 
+MOST_NAMED = 5
+"""How many runs are named where an id is not told in full."""
+
+
 class App:
     """Runs of machines over one journal."""
 
@@ -291,6 +295,19 @@ class App:
         finally:
             await claim.release()
         return f"run {run} is cancelled"
+
+    async def run_named(self, beginning: str) -> str:
+        """The id of the one run that begins like this; what begins none as it is.
+
+        Raises NotRunnable where several do.
+        """
+        found = await self.journal.named(beginning, limit=MOST_NAMED)
+        if beginning in found or not found:
+            return beginning
+        if len(found) > 1:
+            more = ", …" if len(found) == MOST_NAMED else ""
+            raise NotRunnable(f"`{beginning}` begins several runs: {', '.join(found)}{more}")
+        return found[0]
 
     async def drive(self, active: ActiveRun) -> RunState:
         """Advance a run and let go of it; the state in which it stopped."""

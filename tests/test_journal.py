@@ -259,20 +259,48 @@ async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(journal
     assert claim.seq == 2
 
 
-async def test_runs_are_listed_newest_first_with_their_last_record_of_a_type(
-    journal: Journal,
-) -> None:
-    await created(journal, "one", worked(1), NewRecord("waiting", NOW + 2, "{}"), worked(3))
+async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journal) -> None:
+    claim = await created(journal, "one", worked(1), worked(2), worked(3))
     await journal.create("two", machine="other", definition="e", records=[worked(4)])
-    two, one = await journal.runs(["waiting", "finished"])
+    await claim.release()
+    two, one = await journal.runs()
     assert (one.run, one.machine, one.definition) == ("one", "m", "d")
     assert (one.created_at, one.updated_at, one.seq) == (NOW + 1, NOW + 3, 4)
-    assert one.last == Record(3, 1, NOW + 2, "waiting", "{}")
-    assert (two.run, two.machine, two.definition, two.last) == ("two", "other", "e", None)
-    assert [row.run for row in await journal.runs([], machine="m")] == ["one"]
-    assert [row.run for row in await journal.runs([], limit=1)] == ["two"]
-    assert await journal.runs([], limit=-1) == []
-    assert len(await journal.runs({"worked"}, limit=10**30)) == 2
+    assert (two.run, two.machine, two.definition) == ("two", "other", "e")
+    assert (one.is_driven, two.is_driven) == (False, True)
+    assert [row.run for row in await journal.runs(machine="m")] == ["one"]
+    assert [row.run for row in await journal.runs(limit=1)] == ["two"]
+    assert [row.run for row in await journal.runs(run="one")] == ["one"]
+    assert await journal.runs(run="three") == []
+    assert await journal.runs(limit=-1) == []
+    assert len(await journal.runs(limit=10**30)) == 2
+
+
+async def test_ids_are_found_by_their_beginning(journal: Journal) -> None:
+    for run in ("plan-1a", "plan-1b", "plan_x", "poem-2"):
+        await created(journal, run)
+    assert await journal.named("plan-") == ["plan-1b", "plan-1a"]
+    assert await journal.named("plan_") == ["plan_x"]
+    assert await journal.named("", limit=1) == ["poem-2"]
+    assert await journal.named("PLAN") == []
+    assert await journal.named("%") == []
+
+
+async def test_a_run_that_nobody_drives_is_removed_with_all_it_has(journal: Journal) -> None:
+    claim, other = await created(journal, "r", worked()), await created(journal, "other", worked())
+    await journal.post("r", "answer", "a", "1", NOW)
+    with pytest.raises(RunBusy, match="'r' is being driven"):
+        await journal.remove("r")
+    await claim.release()
+    await journal.remove("r")
+    with pytest.raises(UnknownRun, match="'r'"):
+        await journal.remove("r")
+    with pytest.raises(UnknownRun):
+        await journal.read("r")
+    again = await created(journal, "r")
+    assert await data_of(journal, "r") == []
+    assert await again.inbox() == []
+    assert await other.append([worked()]) == 3
 
 
 async def test_a_definition_is_stored_once_under_its_digest(journal: Journal) -> None:
@@ -331,7 +359,7 @@ async def test_a_closed_journal_says_so_and_closes_again(journal: Journal) -> No
     await journal.close()
     await journal.close()
     await claim.release()
-    for request in (journal.read("r"), journal.runs([]), claim.append([worked()])):
+    for request in (journal.read("r"), journal.runs(), claim.append([worked()])):
         with pytest.raises(JournalError, match="is closed"):
             await request
 
@@ -359,7 +387,7 @@ async def test_records_that_no_store_could_keep_are_refused_whole(
     with pytest.raises(JournalError, match=message):
         await created(journal, "other", worked(), record)
     assert await data_of(journal) == []
-    assert len(await journal.runs([])) == 1
+    assert len(await journal.runs()) == 1
 
 
 async def test_names_that_no_store_could_keep_are_refused(journal: Journal) -> None:
@@ -368,8 +396,10 @@ async def test_names_that_no_store_could_keep_are_refused(journal: Journal) -> N
         created(journal, bad),
         journal.claim(bad),
         journal.read(bad),
-        journal.runs([bad]),
-        journal.runs([], machine=bad),
+        journal.runs(run=bad),
+        journal.named(bad),
+        journal.remove(bad),
+        journal.runs(machine=bad),
         journal.definition(bad),
         journal.store_definition("d", bad),
         journal.post("r", "answer", bad, "{}", NOW),

@@ -110,7 +110,7 @@ async def test_closing_finishes_what_was_asked_for(folder: Path) -> None:
         await asyncio.sleep(0)
     assert await asyncio.gather(*appends) == [2] * 50
     async with opened(folder) as journal:
-        assert {row.seq for row in await journal.runs([])} == {2}
+        assert {row.seq for row in await journal.runs()} == {2}
     assert list((folder / "locks").iterdir()) == []
 
 
@@ -224,7 +224,7 @@ async def test_runs_of_one_turn_share_a_commit_and_a_failing_one_touches_no_othe
                 *(created(journal, run) for run in ("one", "bad", "two")), return_exceptions=True
             )
             assert isinstance(claims[1], RunExists)
-            assert {row.run for row in await journal.runs([])} == {"one", "bad", "two"}
+            assert {row.run for row in await journal.runs()} == {"one", "bad", "two"}
     assert seen == ["before", "before", "after", "after"]
 
 
@@ -319,7 +319,7 @@ def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
     loop.run_until_complete(asyncio.sleep(0))
     pending = asyncio.all_tasks(loop)
     loop.close()
-    assert asyncio.run(journal.runs([])) is not None
+    assert asyncio.run(journal.runs()) is not None
     asyncio.run(journal.close())
     for task in pending:
         task.get_coro().close()
@@ -502,7 +502,7 @@ async def test_many_processes_open_one_file_at_once_and_each_run_has_one_owner(
     assert sorted(line for line in heard if line.startswith("won")) == [f"won {r}" for r in runs]
     assert len([line for line in heard if line.startswith("RunExists")]) == 50
     async with opened(folder) as journal:
-        own = [row for row in await journal.runs([]) if row.run.startswith("own-")]
+        own = [row for row in await journal.runs() if row.run.startswith("own-")]
         assert [row.seq for row in own] == [51] * 6
 
 
@@ -643,7 +643,7 @@ async def everything(folder: Path) -> list[Exception | None]:
     for n in range(20):
         for request in (journal.read(f"r{n}"), _work_on(journal, f"r{n}")):
             raised.append(await _raised(request))
-    raised.append(await _raised(journal.runs(["worked"])))
+    raised.append(await _raised(journal.runs()))
     await journal.close()
     return raised
 

@@ -12,7 +12,7 @@ from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, output_option
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
-from loopkit.cli.stored_runs import with_app
+from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.drive.active import ActiveRun
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
@@ -20,7 +20,7 @@ from loopkit.language.datatypes import parse_record
 
 
 @click.command()
-@click.argument("run")
+@run_argument()
 @click.argument("choice")
 @click.option("--comment", default="", help="What should change, or why.")
 @click.option("--form", multiple=True, metavar="K=V", help="A field of the form.")

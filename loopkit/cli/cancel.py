@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from loopkit.cli.exit_codes import OK, say
-from loopkit.cli.stored_runs import with_app
+from loopkit.cli.stored_runs import run_argument, with_app
 
 
 @click.command()
-@click.argument("run")
+@run_argument()
 @click.option("--reason", default="", help="Why; it is kept with the run.")
 def command(run: str, reason: str) -> int:
     """End RUN for good; what it made stays."""

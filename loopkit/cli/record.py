@@ -13,7 +13,7 @@ import click
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
-from loopkit.cli.stored_runs import with_app
+from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.drive.active import Stored
 from loopkit.machine.program import Program
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
@@ -60,7 +60,7 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 
 
 @click.command(name="record")
-@click.argument("run")
+@run_argument()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "as_case", metavar="NAME", help="How the case is called.")
 @click.option(

@@ -13,6 +13,7 @@ from loopkit.cli.driving import drive, output_option
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent, usd
+from loopkit.cli.stored_runs import run_argument
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.language import Limits
@@ -23,7 +24,7 @@ RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_re
 
 
 @click.command()
-@click.argument("run")
+@run_argument()
 @click.option(
     "--machine",
     type=click.Path(path_type=Path),

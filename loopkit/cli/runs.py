@@ -1,36 +1,34 @@
-"""`loopkit runs ls|show|logs|record`."""
+"""`loopkit runs ls|show|logs|record|rm`."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from collections.abc import Iterator, Sequence
 
 import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.record import command as record
-from loopkit.cli.stored_runs import with_app
+from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.watching import event_line
-from loopkit.drive.archive import read_record
+from loopkit.cli.wrapping import echo_wrapped
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable
-from loopkit.text import columns, indented, one_line, or_empty
-from loopkit.views.amounts import spent
+from loopkit.text import columns, one_line
+from loopkit.views.amounts import age, money
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
 from loopkit.views.review import review
+from loopkit.views.summary import place_of, status_of, summary
 
-STATUS_TYPES = ("started", "entered", "waiting", "suspended", "resumed", "finished", "cancelled")
 FOLLOW_SECONDS = 0.5
 CAUSE_WIDTH = 60
+HEADINGS = ("run", "status", "state", "age", "cost")
 
 
 @click.group()
 def command() -> None:
-    """List runs, show one, print its events, record one."""
+    """List runs, show one, print its events, record one, remove some."""
 
 
 command.add_command(record)
@@ -40,18 +38,20 @@ command.add_command(record)
 @click.option("--machine", help="Only runs of this machine.")
 @click.option("--limit", default=50, show_default=True, help="How many at most, the newest first.")
 def ls(machine: str | None, limit: int) -> int:
-    """List runs, the newest first."""
+    """List runs, the newest first.
 
-    async def rows(app: App) -> list[RunRow]:
-        return await app.journal.runs(STATUS_TYPES, machine, limit)
+    A run is `interrupted` if the process that drove it is gone: `loopkit resume` goes on with it.
+    """
+    faults: list[RunUnreadable] = []
 
-    found = with_app(rows)
-    if not found:
+    async def read(app: App) -> list[tuple[str, ...]]:
+        return [await _row(app, row, faults) for row in await app.journal.runs(machine, limit)]
+
+    rows = with_app(read)
+    if not rows:
         exit_codes.say(f"no runs of `{machine}`" if machine else "no runs yet")
         return exit_codes.OK
-    faults: list[RunUnreadable] = []
-    table = [("run", "status", "where", "updated"), *(_row(row, faults) for row in found)]
-    for line in columns(table, "<<<<"):
+    for line in columns([HEADINGS, *rows], "<<<<<"):
         click.echo(line)
     for fault in faults:
         exit_codes.say(f"error: {fault}")
@@ -59,26 +59,44 @@ def ls(machine: str | None, limit: int) -> int:
 
 
 @command.command()
-@click.argument("run")
+@run_argument()
 def show(run: str) -> int:
     """Show where RUN stands: its route, its last report, and what to do next."""
 
-    async def read(app: App) -> tuple[RunState, str, list[str]]:
-        state = await app.state_of(run)
+    async def read(app: App) -> tuple[list[str], str]:
+        state, rows = await app.state_of(run), await app.journal.runs(run=run)
         engine = app.engine(await app.machine_of(state), state.definition)
         asked = review(engine, state) if state.status == "waiting" else ""
-        return state, asked, await app.hints_for(state)
+        is_driven = any(row.is_driven for row in rows)
+        hints = await app.hints_for(state)
+        return list(summary(state, hints, is_driven=is_driven)), asked
 
-    state, asked, hints = with_app(read)
-    for line in _shown(state, hints):
-        click.echo(line)
+    lines_of_run, asked = with_app(read)
+    echo_wrapped(lines_of_run)
     if asked:
         click.echo(f"\n{asked}")
     return exit_codes.OK
 
 
 @command.command()
-@click.argument("run")
+@run_argument(nargs=-1, required=True)
+def rm(run: tuple[str, ...]) -> int:
+    """Remove each RUN from the journal, with its events; what it made in folders stays.
+
+    One that a living process drives is refused: cancel it first.
+    """
+
+    async def remove(app: App) -> None:
+        for one in dict.fromkeys(run):
+            await app.journal.remove(one)
+            exit_codes.say(f"run {one} is removed")
+
+    with_app(remove)
+    return exit_codes.OK
+
+
+@command.command()
+@run_argument()
 @click.option("-f", "--follow", is_flag=True, help="Go on as events come, until the run stops.")
 @click.option("--jsonl", is_flag=True, help="Every event as one line of JSON.")
 def logs(run: str, follow: bool, jsonl: bool) -> int:
@@ -102,58 +120,17 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
     return exit_codes.OK
 
 
-def _row(row: RunRow, faults: list[RunUnreadable]) -> tuple[str, str, str, str]:
+async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:
     """A run's line in the table; what cannot be read of it goes to `faults`."""
+    ago = age(app.clock.now() - row.updated_at)
     try:
-        status, where = _status(row)
+        if row.damage is not None:
+            raise row.damage
+        state = await app.state_of(row.run)
     except RunUnreadable as fault:
         faults.append(fault)
         status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
-        return row.run, status, one_line(fault.cause, CAUSE_WIDTH), ""
-    return row.run, status, where, _clock_time(row.updated_at)
-
-
-def _clock_time(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-
-
-def _status(row: RunRow) -> tuple[str, str]:
-    if row.damage is not None:
-        raise row.damage
-    if row.last is None:
-        raise RunDamaged(row.run, "nothing says how it started")
-    event = read_record(row.run, row.last).event
-    words = {"started": "new", "entered": "running", "resumed": "running"}
-    where = getattr(event, "outcome", "") or getattr(event, "state", "")
-    return words.get(event.type, event.type), where
-
-
-def _shown(state: RunState, hints: Sequence[str]) -> Iterator[str]:
-    where = state.finished.outcome if state.finished else state.state
-    yield f"{state.run}: {state.status} at {where}" if where else f"{state.run}: {state.status}"
-    yield f"spent: {spent(state.usage)}, {state.usage.time_s:.1f} s of work"
-    for name, answer in state.answers.items():
-        filled = ", ".join(f"{field} {value}" for field, value in answer.form.items())
-        edited = "edited" if answer.edit is not None else ""
-        told = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
-        yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
-    for name, value in state.input.items():
-        yield f"input {name}: {one_line(or_empty(str(value)), 80)}"
-    if state.status != "waiting":
-        # The open question shows the route itself.
-        yield "route: " + " → ".join(_route(state))
-    if state.suspended is not None:
-        yield f"suspended ({state.suspended.reason}): {one_line(state.suspended.message, 300)}"
-        yield from hints
-    if state.finished is not None:
-        for name, value in state.finished.result.items():
-            label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
-
-
-def _route(state: RunState) -> Iterator[str]:
-    """The states in the order in which they were entered."""
-    for edge in state.route:
-        yield edge.partition("[")[0].partition(".")[0]
-    yield state.state
+        return row.run, status, one_line(fault.cause, CAUSE_WIDTH), "", ""
+    status = status_of(state, is_driven=row.is_driven)
+    cost = "unknown" if state.usage.cost_usd is None else "".join(money(state.usage))
+    return row.run, status, place_of(state), ago, cost

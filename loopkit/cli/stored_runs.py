@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import click
 
 from loopkit.app import App, state_folder
-from loopkit.cli.exit_codes import report_errors
+from loopkit.cli.exit_codes import Stop, report_errors
 
 Result = TypeVar("Result")
+OFFERED = 50
+"""Ids that a shell is offered at most."""
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
@@ -21,3 +25,24 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
 
     with report_errors():
         return asyncio.run(use_app())
+
+
+def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The argument RUN: the id of a stored run, or as much of its beginning as no other run has."""
+    return click.argument("run", callback=_full_ids, shell_complete=_offered, **options)
+
+
+def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
+    return _full_id(value) if isinstance(value, str) else tuple(map(_full_id, value or ()))
+
+
+def _full_id(beginning: str) -> str:
+    return with_app(lambda app: app.run_named(beginning))
+
+
+def _offered(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        return with_app(lambda app: app.journal.named(incomplete, OFFERED))
+    except Stop:
+        # A shell that asks for words has no place for a message.
+        return []

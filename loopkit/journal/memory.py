@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from loopkit.journal.port import (
@@ -129,7 +129,7 @@ class MemoryJournal:
     async def claim(self, run: str) -> MemoryClaim:
         known = self._known(run)
         if known.claim is not None:
-            raise RunBusy(run, Owner(os.getpid(), os.uname().nodename, known.claim.since))
+            raise _busy(known, known.claim)
         return self._claim(known, (), self._clock())
 
     def _claim(self, run: _Run, records: Sequence[NewRecord], now: float) -> MemoryClaim:
@@ -147,14 +147,26 @@ class MemoryJournal:
         return self._known(run).behind(after)
 
     async def runs(
-        self, types: Collection[str], machine: str | None = None, limit: int = 1000
+        self, machine: str | None = None, limit: int = 1000, *, run: str | None = None
     ) -> list[RunRow]:
-        for text in (*types, machine or ""):
-            refuse_text("a filter of runs", text)
+        for text in (machine, run):
+            refuse_text("a filter of runs", text or "")
         self.refuse_closed()
         newest_first = reversed(self._runs.values())
-        wanted = [run for run in newest_first if machine is None or run.machine == machine]
-        return [_row(run, types) for run in wanted[: max(limit, 0)]]
+        wanted = [r for r in newest_first if machine in (None, r.machine) and run in (None, r.name)]
+        return [_row(one) for one in wanted[: max(limit, 0)]]
+
+    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+        refuse_text("the beginning of an id", beginning)
+        self.refuse_closed()
+        found = [run for run in reversed(self._runs) if run.startswith(beginning)]
+        return found[: max(limit, 0)]
+
+    async def remove(self, run: str) -> None:
+        known = self._known(run)
+        if known.claim is not None:
+            raise _busy(known, known.claim)
+        del self._runs[run]
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)
@@ -191,15 +203,17 @@ class MemoryJournal:
         return self._runs[run]
 
 
-def _row(run: _Run, types: Collection[str]) -> RunRow:
-    newest = len(run.records) - 1
-    last = next((at for at in range(newest, -1, -1) if run.records[at].type in types), None)
+def _busy(run: _Run, claim: MemoryClaim) -> RunBusy:
+    return RunBusy(run.name, Owner(os.getpid(), os.uname().nodename, claim.since))
+
+
+def _row(run: _Run) -> RunRow:
     return RunRow(
         run.name,
         run.machine,
         run.definition,
         run.created_at,
-        run.records[newest].at,
-        newest + 1,
-        None if last is None else run.record(last),
+        run.records[-1].at,
+        len(run.records),
+        run.claim is not None,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run in a list; `last` is its newest record of the types that were asked for."""
+    """One run in a list."""
 
     run: str
     machine: str
@@ -46,7 +46,8 @@ class RunRow:
     updated_at: float
     """When something last happened, or the run was created where its records are damaged."""
     seq: int
-    last: Record | None
+    is_driven: bool
+    """Whether a living process owns it."""
     damage: RunDamaged | None = None
     """What is wrong with the run's records, so that others can be listed all the same."""
 
@@ -238,9 +239,20 @@ class Journal(Protocol):
         ...
 
     async def runs(
-        self, types: Collection[str], machine: str | None = None, limit: int = 1000
+        self, machine: str | None = None, limit: int = 1000, *, run: str | None = None
     ) -> list[RunRow]:
-        """At most `limit` runs, the newest created first."""
+        """At most `limit` runs, all or those of a machine or one id, the newest created first."""
+        ...
+
+    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+        """At most `limit` ids of runs that begin like this, the newest created first."""
+        ...
+
+    async def remove(self, run: str) -> None:
+        """Forget a run that no living process owns, with its records and messages.
+
+        Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.
+        """
         ...
 
     async def store_definition(self, digest: str, text: str) -> None:

@@ -24,6 +24,11 @@ class Presence:
         self._descriptor = descriptor
 
     @classmethod
+    def watch(cls, state: Path) -> Presence:
+        """A look at others that leaves no sign, for who may only read."""
+        return cls("", state / "locks", None)
+
+    @classmethod
     def announce(cls, state: Path | None) -> Presence:
         """Sweep away the files of dead processes and hold a new one; raises `OSError`.
 

@@ -77,9 +77,17 @@ UPDATE runs SET owner = :owner WHERE id = :run_id
 UPDATE runs SET owner = NULL WHERE id = :run_id AND owner = :owner
 
 -- name: runs
-SELECT id, run, machine, definition, created_at FROM runs
-WHERE :machine IS NULL OR machine = :machine
+SELECT id, run, machine, definition, created_at, owner FROM runs
+WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 ORDER BY id DESC LIMIT :limit
+
+-- name: named
+SELECT run FROM runs
+WHERE substr(run, 1, length(:beginning)) = :beginning
+ORDER BY id DESC LIMIT :limit
+
+-- name: remove
+DELETE FROM runs WHERE id = :run_id
 
 -- name: missing
 SELECT place FROM (
@@ -87,11 +95,6 @@ SELECT place FROM (
 )
 WHERE seq <> place
 LIMIT 1
-
--- name: newest
-SELECT seq, epoch, at, type, data FROM records
-WHERE run_id = :run_id AND type IN (SELECT value FROM json_each(:types))
-ORDER BY seq DESC LIMIT 1
 
 -- name: post
 INSERT INTO inbox (run_id, message_id, kind, data, at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -182,12 +182,20 @@ class SqliteJournal:
         return await self._writer.read(lambda db: store.read(db, run, after))
 
     async def runs(
-        self, types: Collection[str], machine: str | None = None, limit: int = 1000
+        self, machine: str | None = None, limit: int = 1000, *, run: str | None = None
     ) -> list[RunRow]:
-        for text in (*types, machine or ""):
-            refuse_text("a filter of runs", text)
-        wanted = tuple(types)
-        return await self._writer.read(lambda db: store.runs(db, wanted, machine, limit))
+        for text in (machine, run):
+            refuse_text("a filter of runs", text or "")
+        sees = self._presence.sees
+        return await self._writer.read(lambda db: store.runs(db, machine, run, limit, sees))
+
+    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+        refuse_text("the beginning of an id", beginning)
+        return await self._writer.read(lambda db: store.named(db, beginning, limit))
+
+    async def remove(self, run: str) -> None:
+        refuse_text("the name of the run", run)
+        await self._writer.write(lambda db: store.remove(db, run, self._presence.sees))
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)
@@ -246,7 +254,7 @@ def _open_to_read(
     connection = connect_to_read(folder.absolute() / DATABASE, place)
     if connection is None:
         raise fault
-    return connection, Presence.announce(None)
+    return connection, Presence.watch(folder)
 
 
 def _open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -139,53 +140,60 @@ def has(db: sqlite3.Connection, run: str) -> bool:
 
 def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
     run_id, _owner = _find(db, run)
-    _refuse_gap(db, run_id, run)
-    _head(db, run_id, run)
     values = {"run_id": run_id, "after": min(max(after, 0), _MAX_INTEGER)}
-    return [_sound(run, Record(*row)) for row in db.execute(SQL["read"], values)]
+    with _corruption_is_damage(run):
+        _sound_head(db, run_id, run)
+        return [_sound(run, Record(*row)) for row in db.execute(SQL["read"], values)]
 
 
 def runs(
-    db: sqlite3.Connection, types: Collection[str], machine: str | None, limit: int
+    db: sqlite3.Connection,
+    machine: str | None,
+    run: str | None,
+    limit: int,
+    sees: Callable[[str], bool],
 ) -> list[RunRow]:
-    values = {"machine": machine, "limit": min(max(limit, 0), _MAX_INTEGER)}
+    values = {"machine": machine, "run": run, "limit": min(max(limit, 0), _MAX_INTEGER)}
     listed = db.execute(SQL["runs"], values).fetchall()
-    return [_listed(db, json.dumps(list(types)), *row) for row in listed]
+    return [_listed(db, sees, *row) for row in listed]
 
 
 def _listed(
     db: sqlite3.Connection,
-    types: str,
+    sees: Callable[[str], bool],
     run_id: int,
     run: str,
     machine: str,
     definition: str,
     created_at: float,
+    owner: str | None,
 ) -> RunRow:
     damage: RunDamaged | None = None
     # SQLite holds columns to their types when they are written, and not when they are read.
     if None in (run, machine, definition, created_at):
         damage = RunDamaged(str(run), f"row {run_id} of the runs is not what was written")
-        return RunRow(str(run), "", "", 0.0, 0.0, 0, None, damage)
-    head, last = Head(0, 0, created_at), None
+        return RunRow(str(run), "", "", 0.0, 0.0, 0, False, damage)
+    head = Head(0, 0, created_at)
     try:
-        head, last = _newest(db, types, run_id, run)
+        with _corruption_is_damage(run):
+            head = _sound_head(db, run_id, run)
     except RunDamaged as error:
         damage = error
-    except sqlite3.DatabaseError as error:
-        if not is_corrupt(error):
-            raise
-        damage = RunDamaged(run, f"its records cannot be read ({error})")
-    return RunRow(run, machine, definition, created_at, head.at, head.seq, last, damage)
+    is_driven = owner is not None and sees(owner)
+    return RunRow(run, machine, definition, created_at, head.at, head.seq, is_driven, damage)
 
 
-def _newest(
-    db: sqlite3.Connection, types: str, run_id: int, run: str
-) -> tuple[Head, Record | None]:
-    """Where a run stands, and its newest record of some types."""
-    _refuse_gap(db, run_id, run)
-    row = db.execute(SQL["newest"], {"run_id": run_id, "types": types}).fetchone()
-    return _head(db, run_id, run), None if row is None else _sound(run, Record(*row))
+def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
+    values = {"beginning": beginning, "limit": min(max(limit, 0), _MAX_INTEGER)}
+    return [str(run) for (run,) in db.execute(SQL["named"], values)]
+
+
+def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> None:
+    """Delete a run, whose records and messages go with it, unless its owner is alive."""
+    run_id, present = _find(db, run)
+    if present is not None and sees(present):
+        raise RunBusy(run, _newest_owner(db, run_id))
+    db.execute(SQL["remove"], {"run_id": run_id})
 
 
 def store_definition(db: sqlite3.Connection, digest: str, text: str) -> None:
@@ -245,6 +253,22 @@ def _head(db: sqlite3.Connection, run_id: int, run: str) -> Head:
     if row is None:
         raise RunDamaged(run, "it has no records")
     return _sound(run, Head(*row))
+
+
+def _sound_head(db: sqlite3.Connection, run_id: int, run: str) -> Head:
+    _refuse_gap(db, run_id, run)
+    return _head(db, run_id, run)
+
+
+@contextmanager
+def _corruption_is_damage(run: str) -> Iterator[None]:
+    """A damaged page is the harm of the run whose records are on it, and of no other."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if not is_corrupt(error):
+            raise
+        raise RunDamaged(run, f"its records cannot be read ({error})") from error
 
 
 def _refuse_gap(db: sqlite3.Connection, run_id: int, run: str) -> None:

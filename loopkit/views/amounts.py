@@ -10,7 +10,7 @@ from loopkit.text import plural
 LEAST_USD = 0.0001
 FORGOTTEN_USD = 1e-12
 """Less than that is left where a sum of fractions is taken apart again."""
-MINUTE_S, HOUR_S = 60, 3600
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def spent(usage: Usage) -> str:
@@ -62,6 +62,15 @@ def duration(seconds: float) -> str:
     if whole < HOUR_S:
         return f"{whole // MINUTE_S} min {whole % MINUTE_S} s"
     return f"{whole // HOUR_S} h {whole % HOUR_S // MINUTE_S} min"
+
+
+def age(seconds: float) -> str:
+    """`12 s`, `5 min`, `3 h`, `2 days`: how long ago, in one unit."""
+    for unit, size in (("day", DAY_S), ("h", HOUR_S), ("min", MINUTE_S)):
+        if seconds >= size:
+            count = int(seconds // size)
+            return plural(count, unit) if unit == "day" else f"{count} {unit}"
+    return f"{max(int(seconds), 0)} s"
 
 
 def until(seconds: float) -> str:

@@ -139,7 +139,7 @@ async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, list[Any]
     """Go on until the run is over, as a person would who calls `resume` again and again."""
     app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
     try:
-        runs = await app.journal.runs(["started"])
+        runs = await app.journal.runs()
         if not runs:
             return None, []
         state = await app.state_of(runs[0].run)

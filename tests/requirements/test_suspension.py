@@ -273,7 +273,7 @@ async def only_run(durable: Desk) -> str:
     """The id of the run in the desk's journal."""
     app = App.open(durable.state_folder)
     try:
-        [known] = await app.journal.runs(["started"])
+        [known] = await app.journal.runs()
         return known.run
     finally:
         await app.close()

@@ -1,0 +1,69 @@
+"""Where a run stands: its status, what it spent, its last report, and what comes next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from loopkit.engine.state import RunState
+from loopkit.text import indented, one_line, or_empty
+from loopkit.views.amounts import duration, spent
+from loopkit.views.review import report_lines
+
+
+def status_of(state: RunState, *, is_driven: bool) -> str:
+    """The status in one word; `interrupted` where the process that drove the run is gone."""
+    is_under_way = state.status in ("new", "running")
+    return "interrupted" if is_under_way and not is_driven else state.status
+
+
+def place_of(state: RunState) -> str:
+    """The state in which a run is, or in which it ended."""
+    return state.finished.outcome if state.finished else state.state
+
+
+def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterator[str]:
+    """A run in lines, each a paragraph; the open question, which says more, is not in it.
+
+    The `hints` lead on with a run that was suspended.
+    """
+    status, place = status_of(state, is_driven=is_driven), place_of(state)
+    yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
+    yield f"spent: {spent(state.usage)}, {duration(state.usage.time_s)} of work"
+    yield from _answers(state)
+    for name, value in state.input.items():
+        yield f"input {name}: {one_line(or_empty(str(value)), 80)}"
+    if state.status != "waiting":
+        # The open question shows the route and its report itself.
+        yield "route: " + " → ".join(_route(state))
+        yield from report_lines(state.last_report)
+    if state.suspended is not None:
+        yield f"suspended ({state.suspended.reason}): {state.suspended.message}"
+        yield from hints
+    elif status == "interrupted":
+        yield f"go on: loopkit resume {state.run}"
+    yield from _results(state)
+
+
+def _answers(state: RunState) -> Iterator[str]:
+    for name, answer in state.answers.items():
+        filled = ", ".join(f"{field} {value}" for field, value in answer.form.items())
+        edited = "edited" if answer.edit is not None else ""
+        told = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
+        yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
+
+
+def _results(state: RunState) -> Iterator[str]:
+    if state.finished is None:
+        return
+    for name, value in state.finished.result.items():
+        label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
+
+
+def _route(state: RunState) -> Iterator[str]:
+    """The states in the order in which they were entered."""
+    for edge in state.route:
+        yield edge.partition("[")[0].partition(".")[0]
+    yield state.state

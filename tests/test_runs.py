@@ -1,0 +1,147 @@
+"""Stored runs at the command line: which there are, where each stands and why, and their end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from loopkit.cli import invoke as run
+from tests.terminal import Terminal
+from tests.warm import Process, ran_loopkit
+
+LONG = "It has to say who does it and until when, or nobody will ever know that it was asked for."
+SHORT_OF_WORDS = f"""
+loopkit: 1
+limits: {{revisions: 1}}
+states:
+  note: {{render: "A note.{{{{ feedback }}}}", next: check}}
+  check:
+    validate: note
+    by: [{{matches: until, message: "{LONG}"}}]
+    transitions:
+      - {{guard: valid, target: done}}
+      - {{revise: note, feedback: Once more.}}
+      - {{target: failed}}
+  done: {{final: success}}
+  failed: {{final: failure}}
+"""
+BROKEN = """
+loopkit: 1
+agents: {nobody: {command: [sh, -c, "exit 3"]}}
+states:
+  one: {agent: nobody, prompt: Write., next: done, on_error: {content: done}}
+  done: {final: success}
+"""
+SLEEPY = """
+loopkit: 1
+states:
+  one: {run: [sh, -c, "touch begun; sleep 60"], next: done}
+  done: {final: success}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+
+
+def started(machine: str, name: str = "note") -> str:
+    """The id of a run of a machine."""
+    Path(f"{name}.yaml").write_text(machine, encoding="utf-8")
+    run(["run", f"{name}.yaml", "--output", "quiet"])
+    return rows()[0][0]
+
+
+def rows() -> list[list[str]]:
+    """The cells of the table of runs."""
+    listed = ran_loopkit("runs", "ls")
+    return [re.split(r"  +", line) for line in listed.stdout.splitlines()[1:]]
+
+
+def test_runs_are_listed_with_their_state_their_age_and_their_cost() -> None:
+    first, second = started(SHORT_OF_WORDS), started(BROKEN, "broken")
+    (newest, status, state, age, cost), older = rows()
+    assert (newest, status, state, cost) == (second, "suspended", "one", "unknown")
+    assert re.fullmatch(r"\d+ s", age)
+    assert older[:3] == [first, "finished", "failed"]
+
+
+def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> None:
+    Path("sleepy.yaml").write_text(SLEEPY, encoding="utf-8")
+    process = Process(["-m", "loopkit", "run", "sleepy.yaml"])
+    deadline = time.monotonic() + 60
+    while not Path("begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    [at_work] = rows()
+    refused = ran_loopkit("runs", "rm", at_work[0])
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+    [gone] = rows()
+    assert (at_work[1], gone[1]) == ("running", "interrupted")
+    assert refused.returncode == 4
+    assert f"is being driven by process {process.pid}" in refused.stderr
+    shown = ran_loopkit("runs", "show", gone[0]).stdout
+    assert shown.startswith(f"{gone[0]}: interrupted at one\n")
+    assert f"\ngo on: loopkit resume {gone[0]}\n" in shown
+
+
+def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    name = started(SHORT_OF_WORDS)
+    assert run(["runs", "show", name]) == 0
+    shown = capsys.readouterr().out
+    assert "Verdict of check: fail, 1 blocking finding" in shown
+    assert f"  - {LONG}\n" in shown
+
+
+def test_at_a_terminal_messages_are_wrapped_at_words() -> None:
+    terminal = Terminal(["runs", "show", started(SHORT_OF_WORDS)], columns=80)
+    assert terminal.end() == 0
+    lines = terminal.output.replace("\r", "").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert LONG in " ".join(" ".join(lines).split())
+
+
+def test_a_run_is_known_by_the_beginning_of_its_id(capsys: pytest.CaptureFixture[str]) -> None:
+    note, broken = started(SHORT_OF_WORDS), started(BROKEN, "broken")
+    assert run(["runs", "show", note[:-2]]) == 0
+    assert capsys.readouterr().out.startswith(f"{note}: finished")
+    assert run(["cancel", "b"]) == 0
+    assert f"run {broken} is cancelled" in capsys.readouterr().err
+    other = started(SHORT_OF_WORDS)
+    assert run(["runs", "show", "note-"]) == 2
+    told = capsys.readouterr().err
+    assert f"error: `note-` begins several runs: {other}, {note}" in told
+    assert run(["runs", "show", "nothing"]) == 2
+    assert "there is no run 'nothing'" in capsys.readouterr().err
+
+
+def test_a_shell_completes_the_ids_of_runs() -> None:
+    name = started(SHORT_OF_WORDS)
+    for words, count in (("loopkit runs show no", 3), ("loopkit resume no", 2)):
+        asked = {
+            "_LOOPKIT_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(count),
+        }
+        done = subprocess.run(
+            [Path(sys.executable).parent / "loopkit"],
+            env=os.environ | asked, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stdout == f"plain,{name}\n"
+
+
+def test_removed_runs_are_gone_and_the_others_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, third = (started(SHORT_OF_WORDS) for _ in range(3))
+    assert run(["runs", "rm", first, second]) == 0
+    assert f"run {first} is removed\nrun {second} is removed\n" in capsys.readouterr().err
+    assert [name for name, *_ in rows()] == [third]
+    assert run(["runs", "rm", first]) == 2
+    assert f"there is no run '{first}'" in capsys.readouterr().err
