@@ -11,7 +11,7 @@ from loopkit.language.guard import parse_path, select
 from loopkit.language.guard.paths import ITEMS
 from loopkit.validators.cycles import shortest_cycles
 from loopkit.validators.data import NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS, Fault
+from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.path_values import (
     MAX_HINTS,
@@ -67,7 +67,7 @@ async def check_acyclic(
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [data.fault]
+        return [unreadable(data.reason)]
     graph = Graph()
     _add_nodes(graph, rule.acyclic, data)
     words = choices(node_id for _, node_id in graph.leads)

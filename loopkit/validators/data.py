@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
 from loopkit.language import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
 from loopkit.text.markdown import code_blocks
-from loopkit.validators.fault import Fault
-from loopkit.validators.judged_artifact import JudgedArtifact
+
+if TYPE_CHECKING:
+    from loopkit.validators.judged_artifact import JudgedArtifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,6 @@ class NoData:
 
     reason: str
 
-    @property
-    def fault(self) -> Fault:
-        """The finding that the artifact itself is."""
-        return Fault(self.reason, "no data", is_unreadable=True)
-
 
 def data_of(subject: JudgedArtifact, *, tolerant: bool) -> object | NoData:
     """The data of the artifact.
@@ -32,19 +29,25 @@ def data_of(subject: JudgedArtifact, *, tolerant: bool) -> object | NoData:
     A text has to be JSON, or else YAML with a mapping at the root, within the limits of a machine
     file. `tolerant` takes JSON out of a fence or prose as well, and YAML out of the only fence.
     """
-    if subject.is_data:
-        return subject.data
-    if not subject.text.strip():
+    return (
+        subject.data
+        if subject.is_data
+        else _data_in(subject.artifact, subject.text, tolerant=tolerant)
+    )
+
+
+def _data_in(name: str, text: str, *, tolerant: bool) -> object | NoData:
+    if not text.strip():
         return NoData("the artifact is empty, but JSON is expected")
-    text = _without_yaml_fence(subject.text) if tolerant else subject.text
+    text = _without_yaml_fence(text) if tolerant else text
     value = extract_json(text) if tolerant else parse_json(text)
-    return _from_yaml(subject.artifact, text, value) if isinstance(value, NoJson) else value
+    return _from_yaml(name, text, value) if isinstance(value, NoJson) else value
 
 
 @lru_cache(maxsize=64)
 def data_in(file: DataFile) -> object | NoData:
     """The data of a file, JSON or YAML."""
-    return data_of(JudgedArtifact(file.file, file.text), tolerant=False)
+    return _data_in(file.file, file.text, tolerant=False)
 
 
 def place(lookup: Lookup) -> str:

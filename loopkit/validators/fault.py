@@ -49,6 +49,11 @@ class Found(Value, frozen=True):
     """How two sources of the verdict disagree, where they do."""
 
 
+def unreadable(reason: str) -> Fault:
+    """The fault of an artifact in which there is no data."""
+    return Fault(reason, "no data", is_unreadable=True)
+
+
 class CannotJudge(Exception):
     """The check could not come to a verdict; the reason is a sentence with a remedy."""
 

@@ -8,7 +8,7 @@ from itertools import islice
 from loopkit.language import DataFile, Lookup, LookupRule
 from loopkit.language.guard import parse_path, select
 from loopkit.validators.data import NoData, data_in, data_of, place
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.path_values import (
     MAX_HINTS,
@@ -30,7 +30,7 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [data.fault]
+        return [unreadable(data.reason)]
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
     known = list(values_at(lookup.at, data)) if is_own else known_values(lookup, setting)

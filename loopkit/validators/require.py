@@ -10,7 +10,7 @@ from loopkit.language.guard import parse_requirement, select
 from loopkit.language.guard.requirement import Known
 from loopkit.machine.known import over
 from loopkit.validators.data import NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS, Fault
+from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
@@ -27,7 +27,7 @@ async def check_require(
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
-        return [data.fault]
+        return [unreadable(data.reason)]
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
     names = over({subject.artifact: data, "artifact": data}, setting.names)

@@ -6,7 +6,7 @@ from loopkit.language import SchemaRule
 from loopkit.language.datatypes import NotationError, conform, parse_type
 from loopkit.language.json_schema import NotJudged
 from loopkit.validators.data import NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
@@ -15,7 +15,7 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
     """One fault for each part of the data that is wrong, at its location."""
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):
-        return [data.fault]
+        return [unreadable(data.reason)]
     faults = _faults(data, rule)
     return [_fault(location, message, data) for location, message in faults[:MAX_FAULTS]]
 
