@@ -26,7 +26,7 @@ from loopkit.language.inputs import InvalidInput, complete_input, partial_input
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.repair import Mend
-from loopkit.views.plan import Plan, plan_of
+from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
 """A machine file, or what `load` made of one."""
@@ -89,14 +89,18 @@ def plan(
     machine: Machine,
     input: Mapping[str, Any] | None = None,  # noqa: A002 - the word of the language
     assume: Mapping[str, Fraction] | None = None,
+    answer_tokens: int = ANSWER_TOKENS,
 ) -> Plan:
     """What a run would do and cost, with as much of the input as is known.
 
-    `assume` gives probabilities of facts, such as `{"judge.valid": Fraction("0.6")}`. Raises
-    ProblemsFound, InvalidInput, and NotDetermined where they leave something open.
+    What it typically costs is told for answers of so many tokens. `assume` gives probabilities of
+    facts, such as `{"judge.valid": Fraction("0.6")}`. Raises ProblemsFound,
+    InvalidInput, and NotDetermined where they leave something open.
     """
     loaded = _sound(machine)
-    return plan_of(loaded.machine, partial_input(loaded.machine, input or {}), assume)
+    return plan_of(
+        loaded.machine, partial_input(loaded.machine, input or {}), assume, answer_tokens
+    )
 
 
 def run(

@@ -15,7 +15,7 @@ from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, usd
 from loopkit.language import Machine
 from loopkit.proof.bounds import Endless, NotDetermined
-from loopkit.views.plan import plan_of, plan_text
+from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
 
 
 @click.command()
@@ -23,6 +23,14 @@ from loopkit.views.plan import plan_of, plan_text
 @input_options
 @model_options
 @click.option("--max-cost", type=float, callback=usd, metavar="USD", help="As its `cost_usd`.")
+@click.option(
+    "--answer-tokens",
+    type=click.IntRange(min=1),
+    default=ANSWER_TOKENS,
+    show_default=True,
+    metavar="N",
+    help="How long answers are, for what a run typically costs.",
+)
 @click.option(
     "--assume", "assumed", multiple=True, metavar="STATE.FACT=P", help="A probability, such as 0.6."
 )
@@ -34,6 +42,7 @@ def command(
     models: tuple[str, ...],
     prices: tuple[str, ...],
     max_cost: float | None,
+    answer_tokens: int,
     assumed: tuple[str, ...],
 ) -> int:
     """Say what a run of MACHINE would do and cost. Executes nothing and spends nothing."""
@@ -41,7 +50,7 @@ def command(
         definition = _changed(load_checked(machine).machine, models, prices, max_cost)
         inputs = partial_inputs(definition, input_file, sets, set_json)
         try:
-            plan = plan_of(definition, inputs, probabilities(assumed))
+            plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
     click.echo(plan_text(plan, inputs))

@@ -190,6 +190,19 @@ def _dearest_rates(agent: ModelAgent, model: str, sent: int | None) -> Dearest |
             return Dearest(rate / MILLION, rate / MILLION)
 
 
+def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
+    """USD for so many tokens at the rates that calls have as a rule; None where unknown."""
+    match price_of(agent, model):
+        case None:
+            known = known_model(model)
+            rates = known.rates.usual(_options(agent), sent) if known is not None else None
+            return (
+                None if rates is None else sent * rates.input + answered * rates.output + rates.call
+            )
+        case _:
+            return cost(agent, model, Used(sent, answered), None)
+
+
 def _options(agent: ModelAgent) -> Options:
     return Options.of(agent.params, agent.base_url)
 

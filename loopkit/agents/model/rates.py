@@ -120,8 +120,21 @@ class Rates:
 
         What is put into a cache for minutes counts: a conversation that is sent again is marked.
         """
-        sends = list(self._usd((_INPUT, _WRITTEN), options, sent))
-        answers = list(self._usd((_OUTPUT, _REASONING), options, sent))
+        return self._greatest((_INPUT, _WRITTEN), (_OUTPUT, _REASONING), options, sent)
+
+    def usual(self, options: Options, sent: int) -> Dearest | None:
+        """The same without what is put into a cache, and without a rate of its own for thinking."""
+        return self._greatest((_INPUT,), (_OUTPUT,), options, sent)
+
+    def _greatest(
+        self,
+        sending: tuple[str, ...],
+        answering: tuple[str, ...],
+        options: Options,
+        sent: int | None,
+    ) -> Dearest | None:
+        sends = list(self._usd(sending, options, sent))
+        answers = list(self._usd(answering, options, sent))
         # What costs for its answers alone takes texts for nothing: films are what it is paid for.
         takes_texts_free = not any(rate.kind == _INPUT for rate in self._rates)
         if not answers or not (sends or takes_texts_free):

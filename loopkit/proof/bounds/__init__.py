@@ -10,7 +10,7 @@ from loopkit.proof.bounds.assumptions import NotDetermined
 from loopkit.proof.bounds.exploring import MOST_CONFIGURATIONS, explore
 from loopkit.proof.bounds.extremes import Endless
 from loopkit.proof.bounds.present import present_of
-from loopkit.proof.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken
+from loopkit.proof.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken, Visit, Way
 from loopkit.proof.outcomes import Analysis
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "Range",
     "Stuck",
     "Taken",
+    "Visit",
+    "Way",
     "explore",
     "present_of",
 ]

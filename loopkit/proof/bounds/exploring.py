@@ -33,13 +33,15 @@ def explore(
     most: int = MOST_CONFIGURATIONS,
     measures: Collection[Measure] = ALL,
     present: Present | None = None,
+    ways: int = 0,
 ) -> Bounds:
     """The bounds of a machine whose edges all lead to states.
 
     `price` says what one call costs at most; `inputs` are the values that are known, any others
     are tried. Above `most` configurations bounds may be too high, and say so. `assume` gives
     probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`; a run
-    that stands somewhere already is explored from its `present`. Raises Endless where runs need
+    that stands somewhere already is explored from its `present`; for `Bounds.ways` as many
+    configurations are looked at as `ways` says. Raises Endless where runs need
     not end, NotDetermined for what `assume` leaves open.
     """
     assumptions = assumptions_of(analysis, assume or {})
@@ -50,6 +52,11 @@ def explore(
         bounds = Exact(explorer, explorer.explored(), present).bounds(measures)
     except TooMany:
         bounds = _bracketed(explorer, given, present, measures)
+    if ways:
+        from loopkit.proof.bounds.shortest import shortest_ways  # noqa: PLC0415 - for plans alone
+
+        followed = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
+        bounds = replace(bounds, ways=followed)
     if not assumptions:
         return bounds
     from loopkit.proof.bounds.expected import expected  # noqa: PLC0415 - few people assume

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from loopkit.machine.graph import EdgeEvent
+from loopkit.machine.graph import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes import Row
 
@@ -23,6 +23,20 @@ class Taken:
     """What the state's own work left, as far as guards look at it; empty after an error."""
     asked: Asked = ()
     """Who is asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A state at work on a way on which nothing fails."""
+
+    state: str
+    entered_by: Edge | None
+    """None where the run starts."""
+    asked: Asked
+    """Everybody who has to be asked there."""
+
+
+Way = tuple[Visit, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,8 @@ class Bounds:
     that is spent of it, where that is known."""
     unpriced: tuple[tuple[str, str], ...] = ()
     """(agent, place) of the calls whose price is unknown."""
+    ways: Mapping[int, Way] = field(default_factory=dict)
+    """The shortest way to a success after each number of revisions, where these were asked for."""
     expected: Expected | None = None
     """Where probabilities were given."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, wrapped
 from loopkit.views.plan.planned import Plan
+from loopkit.views.plan.typical import Typical
 
+MOST_COLUMNS = 7
 Row = tuple[str, str, str, str]
 
 
@@ -18,6 +20,35 @@ def calls_and_cost(plan: Plan) -> Iterator[str]:
     yield ""
     for note in _notes(plan):
         yield from wrapped(note)
+
+
+def typical_cost(plan: Plan) -> Iterator[str]:
+    """What a run costs as a rule after each number of revisions, by state."""
+    shown = _shown(plan.typical)
+    states = list(dict.fromkeys(name for typical in plan.typical for name in typical.by_state))
+    if not states:
+        return
+    yield "What a run typically costs, by its revisions:"
+    rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
+    for name in states if len(states) > 1 else ():
+        rows.append([f"  at {name}", *(usd(t.by_state.get(name, 0.0)) for t in shown)])
+    rows.append(["  in all", *(usd(typical.usd) for typical in shown)])
+    rows.append(["  calls", *(count(typical.calls) for typical in shown)])
+    yield from columns(rows, "<" + ">" * len(shown))
+    yield from wrapped(
+        f"On the shortest way to a success, where nothing is tried again or comes from a cache, "
+        f"with answers of {plan.answer_tokens:,} tokens (`--answer-tokens`), findings a quarter as "
+        "long, and the prompts as far as they are known, at four characters a token."
+    )
+
+
+def _shown(typical: Sequence[Typical]) -> list[Typical]:
+    """The first ones, fewer and fewer of those behind, and the last."""
+    if len(typical) <= MOST_COLUMNS:
+        return list(typical)
+    first, behind = typical[:4], typical[4:-1]
+    step = len(behind) // (MOST_COLUMNS - 5) + 1
+    return [*first, *behind[step - 1 :: step], typical[-1]]
 
 
 def usd(number: float | None) -> str:

@@ -9,7 +9,7 @@ from loopkit.language import Limits
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
 from loopkit.text import columns, indented, one_line, plural, printable, wrapped
-from loopkit.views.plan.figures import calls_and_cost, count, usd
+from loopkit.views.plan.figures import calls_and_cost, count, typical_cost, usd
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
@@ -21,6 +21,7 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
     parts = [
         "\n".join(_head(plan)),
         "\n".join(calls_and_cost(plan)),
+        "\n".join(typical_cost(plan)),
         "\n".join(_expected(plan.bounds)),
         "\n".join(_worst_way(plan.bounds)),
         "\n".join(_limits(plan.machine.limits, inputs)),

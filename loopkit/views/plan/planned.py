@@ -22,6 +22,10 @@ from loopkit.language import (
 from loopkit.language.template import TemplateError
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, Bounds, explore
+from loopkit.views.plan.typical import ANSWER_TOKENS, Typical, Typically
+
+MOST_FOLLOWED = 50_000
+"""Configurations that are looked at to find the shortest ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,20 @@ class Plan:
     commands: tuple[Running, ...]
     assumed_windows: Mapping[str, int]
     """The tokens in that are assumed at most, for each model whose window is in no list."""
+    answer_tokens: int
+    typical: tuple[Typical, ...]
+    """What a run costs as a rule, by the number of revisions after which it succeeds."""
 
 
 def plan_of(
-    machine: Machine, inputs: Mapping[str, Any], assume: Mapping[str, Fraction] | None = None
+    machine: Machine,
+    inputs: Mapping[str, Any],
+    assume: Mapping[str, Fraction] | None = None,
+    answer_tokens: int = ANSWER_TOKENS,
 ) -> Plan:
     """The plan of a sound machine with as much of the input as is known.
+
+    What runs typically cost is told for answers of so many tokens.
 
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
@@ -75,14 +87,17 @@ def plan_of(
         return call_usd(machine.agents[agent])
 
     analysis = Analysis.of_machine(machine)
-    bounds = explore(analysis, price=price, inputs=inputs, assume=assume)
+    bounds = explore(analysis, price=price, inputs=inputs, assume=assume, ways=MOST_FOLLOWED)
     program = Program(machine, "plan")
+    typically = Typically(program, inputs, answer_tokens)
     return Plan(
         machine=machine,
         bounds=bounds,
         asked=tuple(_asked(program, inputs)),
         commands=tuple(_commands(program, inputs)),
         assumed_windows=dict(_assumed(machine)),
+        answer_tokens=answer_tokens,
+        typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
     )
 
 

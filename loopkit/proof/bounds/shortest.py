@@ -1,0 +1,51 @@
+"""The shortest way to a success after each number of revisions, with nothing failing on it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from loopkit.proof.bounds.configurations import END, Explorer
+from loopkit.proof.bounds.moves import Move
+from loopkit.proof.bounds.result import Visit, Way
+
+_At = tuple[int, int]
+"""A configuration, and how many revisions lead to it."""
+
+
+def shortest_ways(explorer: Explorer, most: int) -> dict[int, Way]:
+    """By the number of revisions, the fewest first; at most `most` configurations are looked at."""
+    states = explorer.plans.variables.graph.states
+    before: dict[_At, tuple[_At, Move] | None] = {(at, 0): None for at in explorer.starts()}
+    found: dict[int, Way] = {}
+    front = deque(before)
+    while front and len(before) <= most:
+        here = front.popleft()
+        index, revised = here
+        if states[explorer.state(index)].succeeds:
+            if revised not in found:
+                found[revised] = tuple(_visits(explorer, here, before))
+            continue
+        for move, target in explorer.arcs(index):
+            if move.event != "done" or move.edge is None or target == END:
+                continue
+            there = (target, revised + move.edge.back)
+            if there not in before:
+                before[there] = (here, move)
+                front.append(there)
+    return dict(sorted(found.items()))
+
+
+def _visits(
+    explorer: Explorer, end: _At, before: dict[_At, tuple[_At, Move] | None]
+) -> Iterator[Visit]:
+    steps: list[tuple[_At, Move]] = []
+    at = end
+    while (step := before[at]) is not None:
+        steps.append(step)
+        at = step[0]
+    entered_by = None
+    for (index, _), move in reversed(steps):
+        case = max(move.cases, key=lambda case: len(case.spread.least))
+        yield Visit(explorer.state(index), entered_by, case.spread.least)
+        entered_by = move.edge

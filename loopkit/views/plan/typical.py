@@ -1,0 +1,136 @@
+"""What a run typically costs: the shortest way to a success after each number of revisions."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.agents.model.pricing import output_cap, usual_cost
+from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
+from loopkit.machine.graph import Edge, artifact_of
+from loopkit.machine.program import Program
+from loopkit.proof.bounds import AgentCalls, Visit, Way
+from loopkit.views.plan.sizes import Sizes, tokens_of
+
+ANSWER_TOKENS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """A run that succeeds after so many revisions."""
+
+    revisions: int
+    calls: int
+    by_state: Mapping[str, float | None]
+    """USD; none where a price is unknown."""
+
+    @property
+    def usd(self) -> float | None:
+        known = [usd for usd in self.by_state.values() if usd is not None]
+        return sum(known) if len(known) == len(self.by_state) else None
+
+
+class Typically:
+    """Costs of calls with prompts and answers of the assumed sizes."""
+
+    def __init__(self, program: Program, inputs: Mapping[str, Any], answer: int) -> None:
+        self._program = program
+        self._sizes = Sizes(program, inputs, answer)
+
+    def of(self, revisions: int, way: Way) -> Typical:
+        """What the calls on a way cost."""
+        by_state: dict[str, float | None] = {}
+        for state, usd in self.calls(way):
+            before = by_state.get(state, 0.0)
+            by_state[state] = None if usd is None or before is None else before + usd
+        return Typical(revisions, sum(len(visit.asked) for visit in way), by_state)
+
+    def calls(self, way: Way) -> Iterator[tuple[str, float | None]]:
+        """(state, USD) of each call on a way, in order."""
+        walk = _Walk(self._program, self._sizes)
+        for visit in way:
+            for usd in walk.costs(visit):
+                yield visit.state, usd
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A run on its way: what has been said in each state."""
+
+    program: Program
+    sizes: Sizes
+    revised: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How often the work of each author was revised."""
+    authors: dict[str, str] = field(default_factory=dict)
+    """Which state wrote each artifact last."""
+    turns: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """The tokens of each prompt that an author was sent, oldest first."""
+
+    def costs(self, visit: Visit) -> Iterator[float | None]:
+        """Of each call on a visit."""
+        entered = visit.entered_by
+        if entered is not None and entered.back:
+            self.revised[visit.state] += 1
+        if (artifact := artifact_of(self.program.machine, visit.state)) is not None:
+            self.authors[artifact] = visit.state
+        for work in visit.asked:
+            agent = self.program.machine.agents[work.agent]
+            if not isinstance(agent, ModelAgent):
+                yield agent.call_usd
+            elif visit.state in self.program.graph.judges:
+                yield self._judge(visit.state, work, agent)
+            else:
+                yield self._author(visit.state, entered, agent)
+
+    def _author(self, name: str, entered: Edge | None, agent: ModelAgent) -> float | None:
+        turns, asked = self.turns[name], self.program.agents_asked[name]
+        sent = self._turn(name, entered, agent)
+        told = [] if agent.session == "fresh" else _told(turns, agent)
+        turns.append(sent)
+        model = self._model(agent, name)
+        again = sum(turn + self._answer(agent, model) for turn in told)
+        schema = tokens_of(json.dumps(asked.schema)) if asked.schema else 0
+        return self._usd(agent, model, again + sent + schema)
+
+    def _turn(self, name: str, entered: Edge | None, agent: ModelAgent) -> int:
+        """The tokens of the prompt itself, with the feedback of a revision."""
+        state = self.program.machine.states_of(AgentState)[name]
+        prompt = self.sizes.prompt(state.prompt)
+        if entered is None or not entered.back:
+            return prompt
+        feedback = self.sizes.feedback(entered)
+        if agent.session != "fresh":
+            return feedback
+        named = self.program.template(state.prompt).names
+        previous = 0 if "previous" in named else self.sizes.answer
+        return prompt + previous + (0 if "feedback" in named else feedback)
+
+    def _judge(self, name: str, work: AgentCalls, agent: ModelAgent) -> float | None:
+        rules = self.program.rules_asked[name]
+        asked = (rule for at, _, rule in rules.judges if at == work.place)
+        rule = next(rule for rule in asked if rule.judge == work.agent)
+        author = self.authors.get(rules.state.validate_, name)
+        sent = self.sizes.judge(rules, rule, again=self.revised[author] > 0)
+        return self._usd(agent, self._model(agent, author), sent)
+
+    def _usd(self, agent: ModelAgent, model: str, sent: int) -> float | None:
+        whole = sent + tokens_of(agent.system_prompt)
+        return usual_cost(agent, model, whole, self._answer(agent, model))
+
+    def _answer(self, agent: ModelAgent, model: str) -> int:
+        return min(self.sizes.answer, output_cap(agent, model) or self.sizes.answer)
+
+    def _model(self, agent: ModelAgent, author: str) -> str:
+        """The rung that is asked; of a ladder that climbs when work stalls, the first."""
+        rung = self.revised[author] if agent.climb == "revision" else 0
+        return agent.model[min(rung, len(agent.model) - 1)]
+
+
+def _told(turns: list[int], agent: Agent) -> list[int]:
+    """The turns of a kept session that are sent again; the first says what the task is."""
+    if isinstance(agent.session, KeepTurns) and len(turns) > agent.session.keep:
+        return [turns[0], *turns[-agent.session.keep :]]
+    return turns[:]

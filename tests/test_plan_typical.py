@@ -1,0 +1,169 @@
+"""What a run typically costs: the calls on the shortest ways, with prompts of about their size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from loopkit.language import Machine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
+from loopkit.proof.bounds import Analysis, explore
+from loopkit.views.plan import plan_of
+from loopkit.views.plan.typical import Typically
+from tests.support import PASS, Desk, fails, scenario
+
+DOLLAR_A_TOKEN_IN = "{input: 1000000, output: 0}"
+DOLLAR_A_TOKEN_OUT = "{input: 0, output: 1000000}"
+MACHINE = """
+loopkit: 1
+input: {topic: str}
+limits: {revisions: 3}
+agents:
+  writer:
+    model: openai/ours
+    price: PRICE
+    params: {max_tokens: 5000}
+    MORE
+validators:
+  form: {min_chars: 10}
+states:
+  draft: {agent: writer, prompt: "{{ input.topic }}", output: text, next: judge}
+  judge:
+    validate: text
+    by: [form]
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def machine(
+    desk: Desk, text: str = MACHINE, price: str = DOLLAR_A_TOKEN_IN, more: str = ""
+) -> Machine:
+    written = text.replace("PRICE", price).replace("MORE", more)
+    return load(desk.write("machine.yaml", written)).machine
+
+
+def costs(
+    made: Machine, inputs: dict[str, Any] | None = None, answer: int = 40
+) -> list[float | None]:
+    """After no revision, one, and so on; a prompt of 100 tokens unless others are given."""
+    given = {"topic": "x" * 400} if inputs is None else inputs
+    return [typical.usd for typical in plan_of(made, given, answer_tokens=answer).typical]
+
+
+def test_a_fresh_session_sends_prompt_last_version_and_findings(desk: Desk) -> None:
+    # An answer of 40 tokens, and findings of 10.
+    assert costs(machine(desk)) == [100, 100 + 150, 100 + 2 * 150, 100 + 3 * 150]
+
+
+def test_a_kept_session_sends_all_that_was_said(desk: Desk) -> None:
+    turns = [100, 10, 10, 10]
+    sent = [sum(turns[: n + 1]) + 40 * n for n in range(4)]
+    kept = costs(machine(desk, more="session: keep"))
+    assert kept == [sum(sent[: n + 1]) for n in range(4)]
+
+
+def test_a_session_that_keeps_some_turns_sends_the_task_and_these(desk: Desk) -> None:
+    # The fourth prompt: the task, one turn before it, their answers, and the findings.
+    few = costs(machine(desk, more="session: {keep: 1}"))
+    assert (few[3] or 0) - (few[2] or 0) == 100 + 10 + 2 * 40 + 10
+
+
+def test_an_answer_is_as_long_as_is_assumed_but_no_longer_than_its_cap(desk: Desk) -> None:
+    made = machine(desk, price=DOLLAR_A_TOKEN_OUT)
+    assert costs(made, answer=300) == [300, 600, 900, 1200]
+    assert costs(made, answer=9_000) == [5_000, 10_000, 15_000, 20_000]
+
+
+def test_a_system_prompt_is_sent_each_time(desk: Desk) -> None:
+    assert costs(machine(desk, more=f"system: {'y' * 80}"))[:2] == [120, 120 + 170]
+
+
+def test_a_template_that_says_where_version_and_findings_go_has_them_once(desk: Desk) -> None:
+    text = MACHINE.replace('"{{ input.topic }}"', '"{{ previous }}{{ feedback }}"')
+    assert costs(machine(desk, text)) == [50, 100, 150, 200]
+
+
+def test_an_input_that_is_not_given_counts_as_an_answer(desk: Desk) -> None:
+    first = costs(machine(desk), inputs={})[0]
+    assert first is not None
+    assert 40 <= first <= 50
+
+
+def test_a_ladder_asks_a_dearer_model_with_each_revision(desk: Desk) -> None:
+    text = MACHINE.replace("openai/ours", "[openai/gpt-5-mini, openai/gpt-5]")
+    ladder = machine(desk, text.replace("    price: PRICE\n", ""))
+    first, second, third, _ = costs(ladder, answer=1_000)
+    assert first == pytest.approx(100 * 0.25e-6 + 1_000 * 2e-6)
+    sent = 100 + 1_000 + 250
+    assert (second or 0) - (first or 0) == pytest.approx(sent * 1.25e-6 + 1_000 * 1e-5)
+    assert (third or 0) - (second or 0) == pytest.approx((second or 0) - (first or 0))
+
+
+def test_a_price_that_is_not_known_makes_it_unknown(desk: Desk) -> None:
+    made = machine(desk, MACHINE.replace("    price: PRICE\n", ""))
+    assert costs(made) == [None] * 4
+
+
+def test_everybody_on_the_panel_is_asked_and_a_program_costs_its_price(desk: Desk) -> None:
+    text = MACHINE.replace("by: [form]", "by: [form, quality, style]").replace(
+        "validators:",
+        "  critic: {command: [judge], price_per_run: 0.25}\nvalidators:\n"
+        "  quality: {judge: critic, samples: 2}\n  style: {judge: critic, confirm: fail}",
+    )
+    made = machine(desk, text, price="0")
+    typical = plan_of(made, {"topic": "x"}).typical
+    assert [dict(t.by_state)["judge"] for t in typical] == [0.75, 1.5, 2.25, 3.0]
+    assert [t.calls for t in typical] == [4, 8, 12, 16]
+
+
+def test_prompts_are_taken_to_be_about_as_long_as_they_are(desk: Desk) -> None:
+    """What the plan assumes beside what the agents of a run that goes that way are sent."""
+    text = MACHINE.replace("by: [form]", "by: [form, quality]").replace(
+        "validators:",
+        f"  critic: {{model: openai/ours, price: {DOLLAR_A_TOKEN_IN}, params: {{max_tokens: 9}}}}\n"
+        "validators:\n  quality: {judge: critic, rubric: [Good.], sees: [input.topic]}",
+    )
+    text = text.replace("PRICE", DOLLAR_A_TOKEN_IN).replace("MORE", "session: keep")
+    made = machine(desk, text)
+    inputs = {"topic": "Describe the port of Hamburg. " * 30}
+    program = Program(made, "plan")
+    ways = explore(Analysis.of_machine(made), inputs=inputs, ways=1_000).ways
+    assumed = [usd or 0 for _, usd in Typically(program, inputs, 300).calls(ways[1])]
+    finding = "x" * 4 * 75
+    played = desk.play(
+        text,
+        scenario(
+            agents={
+                "writer": [{"reply": "word " * 240}, {"reply": "other " * 200}],
+                "critic": [fails(finding), PASS],
+            }
+        ),
+        inputs,
+    )
+    assert played.outcome == "done"
+    sent = [
+        sum(len(message.content) for message in request.messages) / 4
+        + len(json.dumps(request.schema or "")) / 4
+        for request in played.requests
+    ]
+    assert assumed == pytest.approx(sent, rel=0.15)
+
+
+def test_the_shortest_ways_have_each_number_of_revisions_up_to_the_most(desk: Desk) -> None:
+    plan = plan_of(machine(desk), {"topic": "x"})
+    assert [typical.revisions for typical in plan.typical] == [0, 1, 2, 3]
+    states = [visit.state for visit in plan.bounds.ways[1]]
+    assert states == ["draft", "judge", "draft", "judge"]
+    entered = plan.bounds.ways[1][2].entered_by
+    assert entered is not None
+    assert entered.back
+
+
+def test_a_machine_without_a_success_has_no_way_to_one(desk: Desk) -> None:
+    text = MACHINE.replace("final: success, result: text", "final: failure")
+    assert plan_of(machine(desk, text), {"topic": "x"}).typical == ()
