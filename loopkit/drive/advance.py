@@ -58,7 +58,7 @@ async def _advance(active: ActiveRun) -> None:
         active.take(first_macrostep(active))
         if not calls_at_once(active):
             await active.append()
-    await active.append(*doubts(active.program.machine, active.state))
+    await _doubt_open_calls(active)
     looked_at = active.clock.monotonic()
     while active.state.status in ("running", "waiting"):
         if active.clock.monotonic() - looked_at > INBOX_SECONDS:
@@ -213,6 +213,12 @@ def _unworked(
         remedy=remedy,
         resume_at=resume_at,
     )
+
+
+async def _doubt_open_calls(active: ActiveRun) -> None:
+    # An append of nothing would store what is staged: a commit more for each new run.
+    if found := doubts(active.program.machine, active.state):
+        await active.append(*found)
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:

@@ -171,7 +171,7 @@ def test_tokens_that_stand_in_the_total_alone_are_paid_as_answer(
     usage = played.of(Replied)[0].usage
     assert usage.tokens == 5_030
     assert usage.cost_usd is not None
-    assert usage.cost_usd >= 5_010 * known.cheapest_output
+    assert usage.cost_usd >= 5_010 * known.rates.cheapest().output
 
 
 @pytest.mark.parametrize("means", ["header", "body"])
@@ -185,7 +185,8 @@ def test_a_provider_cannot_call_itself_cheaper_than_its_list_price(
     (replied,) = desk.play(machine(hostile)).of(Replied)
     known = known_model(MINI)
     assert known is not None
-    listed = 20 * known.cheapest_input + 10 * known.cheapest_output
+    rates = known.rates.cheapest()
+    listed = 20 * rates.input + 10 * rates.output
     assert replied.usage.cost_usd == pytest.approx(listed)
 
 
