@@ -331,16 +331,31 @@ def test_params_are_passed_on_and_the_address_and_the_key_with_them(
 TURNS = (("system", "S"), ("user", "one"), ("assistant", ""), ("user", "two"))
 
 
-def test_a_conversation_is_cached_at_the_provider_that_has_to_be_asked_for_it() -> None:
-    made = agent(model=CLAUDE)
-    points = arguments(made, request(*TURNS, model=CLAUDE))["cache_control_injection_points"]
+SOLD = [
+    CLAUDE, "claude-sonnet-4-5", "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "bedrock/converse/anthropic.claude-3-haiku-20240307-v1:0", "vertex_ai/claude-sonnet-4-5",
+    "openrouter/anthropic/claude-sonnet-4.5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", SOLD)
+def test_a_conversation_is_cached_wherever_claude_is_sold(model: str) -> None:
+    asked = request(*TURNS, model=model)
+    asked.is_sent_again = True
+    points = arguments(agent(model=model), asked)["cache_control_injection_points"]
     assert points == [
         {"location": "message", "role": "system"},
         {"location": "message", "index": -1},
     ]
-    once = arguments(made, request(("user", "one"), model=CLAUDE))
-    assert "cache_control_injection_points" not in once
-    assert "cache_control_injection_points" not in arguments(agent(), request(*TURNS))
+    asked.is_sent_again = False
+    assert "cache_control_injection_points" not in arguments(agent(model=model), asked)
+
+
+@pytest.mark.parametrize("model", [MINI, "bedrock/amazon.nova-pro-v1:0", "deepseek/claude-like"])
+def test_no_other_model_is_sent_marks(model: str) -> None:
+    asked = request(*TURNS, model=model)
+    asked.is_sent_again = True
+    assert "cache_control_injection_points" not in arguments(agent(model=model), asked)
 
 
 def test_an_empty_reply_of_a_kept_session_is_sent_as_words() -> None:

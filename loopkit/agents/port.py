@@ -47,6 +47,8 @@ class Request:
     """Where a command works."""
     session: str | None = None
     """The session id that an external agent named before."""
+    is_sent_again: bool = False
+    """Whether a later call may begin with the same messages, which a cache makes cheaper."""
     timeout_s: float = 600.0
     deadline_s: float = inf
     """The time after which the caller gives the call up: the timeout, or what a limit leaves."""

@@ -28,3 +28,18 @@ def revision_of(
     revision = spent.get(edge.counters[0], 0)
     left = min(cap_of(program, run, counter) - spent.get(counter, 0) for counter in edge.counters)
     return revision, revision + max(left, 0)
+
+
+def can_come_again(program: Program, run: RunState, state: str) -> bool:
+    """Whether a revise edge with room may lead from a state, or from what follows, back to it."""
+    ahead = program.graph.reachable(state, back=False)
+    return any(
+        state in program.graph.reachable(edge.target, back=False)
+        for edge in program.graph.by_id.values()
+        if edge.back and edge.source in ahead and _has_room(program, run, edge)
+    )
+
+
+def _has_room(program: Program, run: RunState, edge: Edge) -> bool:
+    used = run.counters
+    return all(cap_of(program, run, name) > used.get(name, 0) for name in edge.counters)

@@ -112,8 +112,32 @@ class TestAnErrorThatTheProviderAnswers:
         variable = f"{provider.model.partition('/')[0].upper()}_API_KEY"
         assert (error.error_class, error.charged) == ("fatal", False)
         assert error.message == (
-            f"the API key was refused (401): check the variable of `api_key_env:`, or {variable}"
+            f"the API key was refused (401): check the environment variable {variable}"
         )
+
+    @pytest.mark.parametrize(
+        ("model", "variable"),
+        [
+            ("openrouter/openai/gpt-4o", "OPENROUTER_API_KEY"),
+            ("together_ai/a-model", "TOGETHERAI_API_KEY"),
+            ("perplexity/sonar", "PERPLEXITYAI_API_KEY"),
+            ("mistral/mistral-small-latest", "MISTRAL_API_KEY"),
+        ],
+    )
+    async def test_the_variable_is_the_one_that_litellm_reads(
+        self,
+        hostile: HostileServer,
+        call: Call,
+        litellm: Any,
+        model: str,
+        variable: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.delenv(variable, raising=False)
+        assert variable in litellm.validate_environment(model=model)["missing_keys"]
+        hostile.fail(401)
+        error = await sent_once(hostile, call, model)
+        assert error.message.endswith(f"check the environment variable {variable}")
 
     async def test_an_unknown_model_is_fatal(self, provider: ModelServer, call: Call) -> None:
         provider.fail(404, message="The model gpt-99 does not exist.", code="model_not_found")

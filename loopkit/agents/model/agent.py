@@ -9,7 +9,8 @@ from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.pricing import cost, quote
 from loopkit.agents.model.received import Received, used_in
 from loopkit.agents.model.reply import read_reply
-from loopkit.agents.model.request import arguments
+from loopkit.agents.model.request import arguments, native_schema
+from loopkit.agents.model.schema import without_added_nulls
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
@@ -38,8 +39,13 @@ class ModelAgentPort:
         try:
             response = await client.complete(arguments(self._definition, request), received)
         except Exception as error:
-            raise self._booked(request, as_agent_error(error, received), received) from error
-        return read_reply(self._definition, request, response, quote(self._definition, request))
+            failure = as_agent_error(error, received, self._definition.api_key_env)
+            raise self._booked(request, failure, received) from error
+        most = quote(self._definition, request)
+        reply = read_reply(self._definition, request, response, most)
+        if (schema := native_schema(self._definition, request)) is not None:
+            return reply.replace(text=without_added_nulls(reply.text, schema))
+        return reply
 
     def _booked(self, request: Request, error: AgentError, received: Received) -> AgentError:
         """The error with what the call cost, where the provider counted in what nobody can use."""

@@ -20,6 +20,8 @@ from loopkit.document.problems import closest
 
 _TALKING = ("chat", "completion", "responses")
 TABLE = "model_prices_and_context_window_backup.json"
+REJECT_SCHEMAS = frozenset({"deepseek"})
+"""Providers whose API refuses a JSON Schema, whatever the table says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def known_model(model: str) -> KnownModel | None:
         max_input=_number(entry.get("max_input_tokens")),
         max_output=_number(entry.get("max_output_tokens", entry.get("max_tokens"))),
         rates=Rates(entry),
-        native_schema=entry.get("supports_response_schema") is True,
+        native_schema=_takes_schema(entry),
         provider=str(entry.get("litellm_provider", "")),
     )
 
@@ -66,6 +68,11 @@ def near_model(model: str) -> str | None:
         if sells(model, provider)
     )
     return closest(model, listed)
+
+
+def _takes_schema(entry: Mapping[str, Any]) -> bool:
+    is_listed = entry.get("supports_response_schema") is True
+    return is_listed and entry.get("litellm_provider") not in REJECT_SCHEMAS
 
 
 def _number(tokens: object) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from loopkit.agents.model.failure_cause import FailureCause, cause_in, cause_of
@@ -32,16 +33,30 @@ _KEYLESS = re.compile(
     re.IGNORECASE,
 )
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\b")
+_SCHEMA = re.compile(
+    r"response_?(?:format|schema)|json_?schema|output_(?:format|config|schema)"
+    r"|structured[ _]outputs?|\bschema\b",
+    re.IGNORECASE,
+)
+_KEYS = {
+    "bedrock": "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY",
+    "perplexity": "PERPLEXITYAI_API_KEY",
+    "together_ai": "TOGETHERAI_API_KEY",
+    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+"""What holds a provider's key, where that is not called like the provider."""
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
 
 
-def as_agent_error(error: Exception, received: Received | None = None) -> AgentError:
+def as_agent_error(
+    error: Exception, received: Received | None = None, key_env: str | None = None
+) -> AgentError:
     """What `litellm.acompletion` raised, sorted; its message names cause and remedy, never a key.
 
     `charged` is set where the provider may have billed the call all the same. A named wait is
     kept for every class: a run that is suspended goes on after it.
     """
-    return _sorted(cause_of(error, received))
+    return _sorted(replace(cause_of(error, received), key_env=key_env or ""))
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -167,6 +182,15 @@ def _misconfigured(seen: FailureCause) -> AgentError | None:
     return None
 
 
+def _no_schema(seen: FailureCause) -> AgentError | None:
+    is_refused = seen.answered in (400, 422) or "UnsupportedParamsError" in seen.kinds
+    if not is_refused or not _SCHEMA.search(seen.said):
+        return None
+    cause = "the provider does not take the JSON Schema of the answer"
+    remedy = "write `structured: text` on the agent, which asks for it in words"
+    return AgentError("fatal", _told(cause, seen, remedy))
+
+
 def _refused(seen: FailureCause) -> AgentError | None:
     """By the status that the server answered, or that LiteLLM gave to a call it did not make."""
     status = seen.status
@@ -181,10 +205,7 @@ def _refused(seen: FailureCause) -> AgentError | None:
         )
     if status == 401:
         # Nothing is quoted: providers repeat parts of the key here.
-        own = _own_variable(seen)
-        return AgentError(
-            "fatal", f"the API key was refused (401): check the variable of `api_key_env:`{own}"
-        )
+        return AgentError("fatal", f"the API key was refused (401): check {_key_variable(seen)}")
     cause, remedy = _REFUSED.get(status, ("the provider refused the request", _CHECK))
     return AgentError("fatal", _told(f"{cause} ({status})", seen, remedy))
 
@@ -216,10 +237,14 @@ def _told(cause: str, seen: FailureCause, remedy: str = "") -> str:
     return f"{message}; {remedy}" if remedy else message
 
 
-def _own_variable(seen: FailureCause) -> str:
+def _key_variable(seen: FailureCause) -> str:
+    if seen.key_env:
+        return f"the environment variable {seen.key_env}"
     provider = getattr(seen.error, "llm_provider", None)
-    is_name = isinstance(provider, str) and provider.isidentifier()
-    return f", or {str(provider).upper()}_API_KEY" if is_name else ""
+    if not isinstance(provider, str) or not provider.isidentifier():
+        return "the provider's environment variable, or name yours in `api_key_env:` of the agent"
+    usual = f"{provider.removesuffix('_chat').upper()}_API_KEY"
+    return f"the environment variable {_KEYS.get(provider, usual)}"
 
 
 def _place(seen: FailureCause) -> str:
@@ -228,6 +253,6 @@ def _place(seen: FailureCause) -> str:
 
 RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (
     _not_taken, _other_shape, _no_key, _no_quota, _too_long, _policy, _no_address, _not_reached,
-    _late, _lost, _web_page, _misconfigured, _refused, _unreadable,
+    _late, _lost, _web_page, _no_schema, _misconfigured, _refused, _unreadable,
 )  # fmt: skip
 """The first that knows the failure decides."""

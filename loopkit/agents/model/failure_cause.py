@@ -48,6 +48,8 @@ class FailureCause:
     """Of that answer; names in lower case."""
     codes: frozenset[str] = frozenset()
     """`code` and `type` of the error in its body."""
+    key_env: str = ""
+    """The environment variable that the agent takes its key from, where it names one."""
     origin: str = ""
     """Where the request went: scheme, host and port."""
 

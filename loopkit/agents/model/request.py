@@ -8,10 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.schema import is_closed, native_form
+from loopkit.agents.model.schema import is_closed, native_form, strict_form
 from loopkit.agents.port import Message, Request
 from loopkit.language import ModelAgent
 
+MARKED = frozenset({
+    "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta", "openrouter",
+    "vertex_ai-anthropic_models",
+})  # fmt: skip
+"""Who sells Claude, by the prefix of the model, or by the table where it has none."""
 NOTHING_SAID = "(no answer)"
 """For an empty reply in a kept session: providers refuse messages without text."""
 
@@ -27,15 +32,15 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
         told["base_url"] = agent.base_url
     if agent.api_key_env is not None:
         told["api_key"] = os.environ.get(agent.api_key_env)
-    if (schema := _native(agent, request)) is not None:
-        told["response_format"] = _response_format(schema)
-    if len(request.messages) > 2 and _is_anthropic(request.model):
-        # A kept session is sent again with each revision; what was sent before costs a tenth.
+    if (schema := native_schema(agent, request)) is not None:
+        told["response_format"] = _response_format(strict_form(schema))
+    if request.is_sent_again and _is_marked(request.model):
+        # To put it into the cache costs a quarter more; to find it there, a tenth.
         told.setdefault("cache_control_injection_points", _cache_points(request.messages))
     return told
 
 
-def _native(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
+def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
     """The schema that is asked for by the provider's own means; none where words have to do."""
     form = None if request.schema is None else native_form(request.schema)
     if agent.structured is not None:
@@ -45,7 +50,7 @@ def _native(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
-    if request.schema is None or _native(agent, request) is not None:
+    if request.schema is None or native_schema(agent, request) is not None:
         return request.messages
     asked = schema_in_words(request.schema)
     first, *rest = request.messages
@@ -72,9 +77,12 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_anthropic(model: str) -> bool:
+def _is_marked(model: str) -> bool:
+    """Whether it is a Claude of a provider that caches what is marked, and nothing else."""
+    prefix, slash, _ = model.partition("/")
     known = known_model(model)
-    return model.startswith("anthropic/") or (known is not None and known.provider == "anthropic")
+    provider = prefix if slash else known.provider if known else ""
+    return "claude" in model.lower() and provider in MARKED
 
 
 def _cache_points(messages: Sequence[Message]) -> list[dict[str, Any]]:

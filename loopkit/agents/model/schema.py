@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopkit.language.json_schema.local import part_at, parts, steps_of
+from loopkit.language.json_schema.local import part_at, parts, rewritten, steps_of
+from loopkit.text.json_text import NoJson, parse_json
 
 STRICT = frozenset(
     {
@@ -59,3 +61,86 @@ def _is_open(part: Mapping[str, Any]) -> bool:
     """Whether something in it may be anything, or a reference has words beside it."""
     anything = True in part.get("properties", {}).values() or part.get("items") is True
     return anything or ("$ref" in part and not part.keys() <= {"$ref", "$defs"})
+
+
+def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema with every field required, and null for those that may be left out.
+
+    It stays as it is where that does not make it a strict one.
+    """
+
+    def change(part: Mapping[str, Any]) -> dict[str, Any]:
+        # A default says something about what is left out, and nothing is left out here.
+        kept = {word: value for word, value in part.items() if word != "default"}
+        fields = part.get("properties")
+        if not isinstance(fields, Mapping):
+            return kept
+        added = set(_added(part, schema))
+        made = {n: {"anyOf": [f, {"type": "null"}]} if n in added else f for n, f in fields.items()}
+        return {**kept, "properties": made, "required": list(fields)}
+
+    strict: Mapping[str, Any] = rewritten(schema, change)
+    return strict if is_closed(strict) else schema
+
+
+def without_added_nulls(text: str, schema: Mapping[str, Any]) -> str:
+    """An answer without the nulls that only the strict form of its schema allowed."""
+    answer = parse_json(text)
+    if isinstance(answer, NoJson) or strict_form(schema) is schema:
+        return text
+    kept = _without_added(answer, schema, schema)
+    return text if kept == answer else json.dumps(kept, ensure_ascii=False)
+
+
+def _added(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of an object that may be left out, but not be null."""
+    required = part.get("required", ())
+    for name, field in part.get("properties", {}).items():
+        if name not in required and not _takes_null(field, root):
+            yield name
+
+
+def _takes_null(part: Any, root: Mapping[str, Any]) -> bool:
+    """Whether null fits; of what may be anything it does."""
+    if not isinstance(part, Mapping):
+        return part is True
+    for option in _options(part, root):
+        kind = option.get("type")
+        words = {"enum": option.get("enum", [None]), "const": [option.get("const")]}
+        is_typed = "null" in (kind if isinstance(kind, list) else [kind]) or kind is None
+        if is_typed and all(None in words[word] for word in words.keys() & option.keys()):
+            return True
+    return False
+
+
+def _options(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What a part may be, with references followed as far as they lead to something else."""
+    waiting, seen = [part], set[str]()
+    while waiting:
+        option = waiting.pop()
+        reference = option.get("$ref")
+        if isinstance(reference, str):
+            target = part_at(root, steps_of(reference) or ()) if reference not in seen else None
+            seen.add(reference)
+            waiting += [target] if isinstance(target, Mapping) else []
+        elif isinstance(option.get("anyOf"), list):
+            waiting += [inner for inner in option["anyOf"] if isinstance(inner, Mapping)]
+        else:
+            yield option
+
+
+def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
+    options = list(_options(part, root)) if isinstance(part, Mapping) else []
+    if isinstance(value, list):
+        items = next((option["items"] for option in options if "items" in option), None)
+        return [_without_added(inner, items, root) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    fitting = (o for o in options if value.keys() <= o.get("properties", {}).keys())
+    record = next(fitting, {})
+    added, fields = set(_added(record, root)), record.get("properties", {})
+    return {
+        name: _without_added(inner, fields.get(name), root)
+        for name, inner in value.items()
+        if inner is not None or name not in added
+    }

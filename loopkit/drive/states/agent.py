@@ -21,6 +21,7 @@ from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
+from loopkit.engine.revisions import can_come_again
 from loopkit.engine.state import Exchange
 from loopkit.engine.template_values import previous, render, template_names
 from loopkit.language import Agent, AgentState, KeepTurns
@@ -123,6 +124,7 @@ async def _reply(
         folder=folder,
         session=told[-1].reply.session if told else None,
         timeout_s=agent.timeout,
+        is_sent_again=_is_sent_again(active, name, agent),
     )
     return await call(active, work, request, hold=True)
 
@@ -137,6 +139,17 @@ def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange
         return ()
     kept = agent.session
     return _newest(told, kept.keep) if isinstance(kept, KeepTurns) else told
+
+
+def _is_sent_again(active: ActiveRun, name: str, agent: Agent) -> bool:
+    """Whether the next call of the conversation, if there can be one, begins with all of this."""
+    if agent.session == "fresh" or not agent.is_sent_turns:
+        return False
+    turns = len(active.state.conversations.get(name, ()))
+    if isinstance(agent.session, KeepTurns) and turns >= agent.session.keep:
+        # The oldest turn that is sent now will be left out then.
+        return False
+    return can_come_again(active.program, active.state, name)
 
 
 def _newest(told: Sequence[Exchange], turns: int) -> Sequence[Exchange]:

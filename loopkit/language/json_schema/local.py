@@ -67,7 +67,7 @@ def made_local(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         kept = {word: value for word, value in part.items() if word != "$id"}
         return {**kept, "$ref": next(waiting)} if "$ref" in kept else kept
 
-    local: Mapping[str, Any] = _rewritten(schema, change)
+    local: Mapping[str, Any] = rewritten(schema, change)
     return local
 
 
@@ -82,7 +82,7 @@ def moved(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
     place = pointer(steps)
     # What has an address of its own is referred to by that.
-    return _rewritten(schema, change) if refers(schema) and "$id" not in schema else dict(schema)
+    return rewritten(schema, change) if refers(schema) and "$id" not in schema else dict(schema)
 
 
 def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
@@ -125,16 +125,16 @@ def _local(base: str, reference: object, places: Mapping[str, Path]) -> str | No
     return pointer((*places[address], *(steps or ()))) if known else None
 
 
-def _rewritten(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+def rewritten(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
     """The schema with each one in it changed, in the order of `_parts`."""
     if not isinstance(schema, Mapping):
         return schema
     made = change(schema)
     for word, value in made.items():
         if word in IN_VALUE:
-            made[word] = _rewritten(value, change)
+            made[word] = rewritten(value, change)
         elif word in IN_LIST and isinstance(value, list):
-            made[word] = [_rewritten(inner, change) for inner in value]
+            made[word] = [rewritten(inner, change) for inner in value]
         elif word in IN_MAPPING and isinstance(value, Mapping):
-            made[word] = {name: _rewritten(inner, change) for name, inner in value.items()}
+            made[word] = {name: rewritten(inner, change) for name, inner in value.items()}
     return made

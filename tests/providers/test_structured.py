@@ -1,0 +1,161 @@
+"""How a schema is asked for, and what is done with an answer that a strict one made longer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from loopkit.engine.events import Replied, Suspended
+from tests.providers.conftest import KEY_VARIABLE
+from tests.providers.hostile import HostileServer
+from tests.support import Desk, Played
+
+pytestmark = pytest.mark.usefixtures("provider_key")
+
+MACHINE = """
+loopkit: 1
+agents:
+  writer: {model: MODEL, base_url: URL, api_key_env: VARIABLE, price: 1, schema: SCHEMA, STRUCTURED}
+states:
+  write: {agent: writer, prompt: Write., output: data, on_error: {content: broken}, next: done}
+  done: {final: success, result: data}
+  broken: {final: failure}
+"""
+NOTATION = (
+    """{title: str, note: optional str, count: {type: int, default: 3}, tags: [TAG]}""".replace(
+        "TAG", "{name: str, weight: {type: num, default: 1}}"
+    )
+)
+NULL = {"type": "null"}
+
+
+def play(
+    desk: Desk, server: HostileServer, schema: str, model: str = HostileServer.model, how: str = ""
+) -> Played:
+    parts = {
+        "MODEL": model, "URL": server.base_url, "VARIABLE": KEY_VARIABLE, "SCHEMA": schema,
+        ", STRUCTURED": f", structured: {how}" if how else "",
+    }  # fmt: skip
+    text = MACHINE
+    for name, value in parts.items():
+        text = text.replace(name, value)
+    return desk.play(text)
+
+
+def form(server: HostileServer) -> Any:
+    return server.requests()[0].body["response_format"]["json_schema"]
+
+
+def test_fields_that_may_be_left_out_keep_the_strict_mode(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    tags = [{"name": "a", "weight": None}, {"name": "b", "weight": 2}]
+    hostile.say(json.dumps({"title": "T", "note": None, "count": None, "tags": tags}))
+    played = play(desk, hostile, NOTATION)
+    sent = form(hostile)
+    assert sent["strict"] is True
+    schema = sent["schema"]
+    assert schema["required"] == ["title", "note", "count", "tags"]
+    assert schema["properties"]["title"] == {"type": "string"}
+    assert schema["properties"]["count"] == {"anyOf": [{"type": "integer"}, NULL]}
+    assert schema["properties"]["tags"]["items"]["required"] == ["name", "weight"]
+    assert played.result["data"] == {
+        "title": "T", "note": None, "count": 3,
+        "tags": [{"name": "a", "weight": 1}, {"name": "b", "weight": 2}],
+    }  # fmt: skip
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+
+
+def test_only_the_nulls_that_strictness_made_are_taken_out(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    leaf = {**CLOSED, "properties": {"x": {"type": "integer"}}}
+    schema = {
+        **CLOSED,
+        "$defs": {"leaf": leaf, "kind": {"enum": ["a", None]}},
+        "properties": {
+            "own": {"type": ["string", "null"]},
+            "kind": {"$ref": "#/$defs/kind"},
+            "leaf": {"$ref": "#/$defs/leaf"},
+            "either": {"anyOf": [{"$ref": "#/$defs/leaf"}, NULL]},
+            "must": {"type": "string"},
+            "word": {"type": "string", "enum": ["y"], "default": "y"},
+        },
+        "required": ["must"],
+    }
+    given = {
+        "own": None, "kind": None, "leaf": {"x": None}, "either": {"x": None}, "must": "m",
+        "word": None,
+    }  # fmt: skip
+    hostile.say(json.dumps(given))
+    played = play(desk, hostile, json.dumps(schema))
+    assert form(hostile)["strict"] is True
+    kept = {"own": None, "kind": None, "leaf": {}, "either": {}, "must": "m"}
+    assert json.loads(played.of(Replied)[0].text) == kept
+
+
+def test_a_null_where_a_field_is_required_is_a_fault(hostile: HostileServer, desk: Desk) -> None:
+    hostile.say(json.dumps({"title": None, "note": None, "count": 1, "tags": []}))
+    assert play(desk, hostile, NOTATION).outcome == "broken"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["{a: any, b: optional str}", "{type: object, properties: {a: {type: string}}}"],
+)
+def test_what_strictness_can_not_have_is_asked_for_as_it_is(
+    hostile: HostileServer, desk: Desk, schema: str
+) -> None:
+    hostile.say('{"a": null, "b": null}' if "any" in schema else '{"a": null}')
+    played = play(desk, hostile, schema)
+    assert form(hostile)["strict"] is False
+    assert "null" in played.of(Replied)[0].text
+    assert '"anyOf"' not in json.dumps(form(hostile)) or "any" in schema
+
+
+def test_deepseek_is_asked_in_words(hostile: HostileServer, desk: Desk) -> None:
+    hostile.say('{"title": "T", "tags": []}')
+    played = play(desk, hostile, NOTATION, "deepseek/deepseek-chat")
+    (request,) = hostile.requests()
+    assert "response_format" not in request.body
+    assert "JSON Schema" in request.texts[0]
+    assert played.result["data"]["title"] == "T"
+
+
+def test_of_words_no_null_is_taken_out(hostile: HostileServer, desk: Desk) -> None:
+    hostile.say('{"title": "T", "count": null, "tags": []}')
+    assert play(desk, hostile, NOTATION, how="text").outcome == "broken"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Invalid schema for response_format 'answer': 'uri' is not a valid format."),
+        (400, "This response_format type is unavailable now"),
+        (400, "output_format.schema: For 'object' type, 'additionalProperties' must be false"),
+        (422, "Structured outputs are not supported by this model"),
+    ],
+)
+def test_a_provider_that_refuses_the_schema_is_told_of_with_the_remedy(
+    hostile: HostileServer, desk: Desk, status: int, message: str
+) -> None:
+    hostile.fail(status, message=message)
+    (suspended,) = play(desk, hostile, NOTATION).of(Suspended)
+    assert suspended.reason == "fatal"
+    assert suspended.message.startswith("the provider does not take the JSON Schema of the answer")
+    assert message.rstrip(".") in suspended.message
+    assert "write `structured: text` on the agent" in suspended.message
+    assert len(hostile.requests()) == 1
+
+
+class TestARefusedKey:
+    def test_that_of_the_agent_is_named(self, hostile: HostileServer, desk: Desk) -> None:
+        hostile.fail(401)
+        (suspended,) = play(desk, hostile, NOTATION).of(Suspended)
+        assert suspended.message == (
+            f"the API key was refused (401): check the environment variable {KEY_VARIABLE}"
+        )
