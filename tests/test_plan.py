@@ -157,6 +157,44 @@ def test_expected_values_are_exact_under_given_probabilities(
     assert "  failed: 25.0%\n" in out
 
 
+RAN = """
+loopkit: 1
+agents:
+  writer: {command: [cat, answer], price_per_run: 0.25, retry: {attempts: 2, backoff: 1ms}}
+validators: {form: {min_chars: 5}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, next: judge}
+  judge:
+    validate: text
+    by: [form]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: failed}]
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def test_expected_values_come_from_the_runs_in_the_journal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("machine.yaml").write_text(RAN, encoding="utf-8")
+    Path("s.yaml").write_text("scenario: 1\nagents: {writer: [{reply: Played.}]}\n", "utf-8")
+    assert run(["plan", "machine.yaml", "--from-runs"]) == 0
+    assert "no finished runs of `machine` in the journal" in capsys.readouterr().err
+    assert not Path(".loopkit").exists()
+    for answer in ("A long answer.", "Well, a long one.", "Good as it is.", "No"):
+        Path("answer").write_text(answer, encoding="utf-8")
+        run(["run", "machine.yaml"])
+    run(["run", "machine.yaml", "--script", "s.yaml"])
+    Path("answer").unlink()
+    assert run(["run", "machine.yaml"]) != 0
+    capsys.readouterr()
+    out = planned(capsys, "--from-runs")
+    assert "In the mean over 4 finished runs of `machine` in the journal:" in out
+    assert "  1.25 calls, $0.3125; at most 2, $0.5000\n" in out
+    assert "  at draft: $0.3125\n" in out
+    assert "  done: 75.0%\n  failed: 25.0%\n" in out
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -167,3 +169,33 @@ def test_the_shortest_ways_have_each_number_of_revisions_up_to_the_most(desk: De
 def test_a_machine_without_a_success_has_no_way_to_one(desk: Desk) -> None:
     text = MACHINE.replace("final: success, result: text", "final: failure")
     assert plan_of(machine(desk, text), {"topic": "x"}).typical == ()
+
+
+def test_expected_costs_are_typical_ones_and_follow_the_revisions(desk: Desk) -> None:
+    """Half of the drafts are valid: one prompt for sure, and each revision half as often."""
+    made = machine(desk, more="session: keep")
+    chances = {"judge.valid": Fraction(1, 2)}
+    means = plan_of(made, {"topic": "x" * 400}, chances, answer_tokens=40).bounds.expected
+    assert means is not None
+    sent = [100, 150, 200, 250]
+    assert means.cost == sum(Fraction(tokens, 2**n) for n, tokens in enumerate(sent))
+
+
+def test_expected_costs_of_judges_follow_what_they_judge(desk: Desk) -> None:
+    text = MACHINE.replace("by: [form]", "by: [quality]").replace(
+        "validators:",
+        f"  critic: {{model: openai/ours, price: {DOLLAR_A_TOKEN_IN}, params: {{max_tokens: 9}}}}\n"
+        "validators:\n  quality: {judge: critic, rubric: [Good.]}",
+    )
+    plan = plan_of(machine(desk, text, price="0"), {"topic": "x"}, {"judge.valid": Fraction(1, 2)})
+    costs_of = [typical.usd or 0 for typical in plan.typical]
+    calls = [costs_of[0], *(after - before for before, after in pairwise(costs_of))]
+    assert plan.bounds.expected is not None
+    assert plan.bounds.expected.cost == sum(Fraction(c) / 2**n for n, c in enumerate(calls))
+
+
+def test_a_price_that_is_not_known_leaves_the_expected_cost_open(desk: Desk) -> None:
+    made = machine(desk, MACHINE.replace("    price: PRICE\n", ""))
+    means = plan_of(made, {"topic": "x"}, {"judge.valid": Fraction(1, 2)}).bounds.expected
+    assert means is not None
+    assert means.cost is None

@@ -34,6 +34,7 @@ from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
 @click.option(
     "--assume", "assumed", multiple=True, metavar="STATE.FACT=P", help="A probability, such as 0.6."
 )
+@click.option("--from-runs", is_flag=True, help="What the runs in the journal took, in the mean.")
 def command(
     machine: Path,
     input_file: str | None,
@@ -44,6 +45,7 @@ def command(
     max_cost: float | None,
     answer_tokens: int,
     assumed: tuple[str, ...],
+    from_runs: bool,
 ) -> int:
     """Say what a run of MACHINE would do and cost. Executes nothing and spends nothing."""
     with exit_codes.report_errors():
@@ -54,7 +56,21 @@ def command(
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
     click.echo(plan_text(plan, inputs))
+    if from_runs:
+        _tell_of_runs(definition.name or "machine")
     return exit_codes.OK
+
+
+def _tell_of_runs(machine: str) -> None:
+    # A plan needs no journal otherwise.
+    from loopkit.cli.past_runs import past_runs
+    from loopkit.views.plan.past import past_text
+
+    past = past_runs(machine)
+    if past is None:
+        exit_codes.say(f"no finished runs of `{machine}` in the journal")
+    else:
+        click.echo("\n" + "\n".join(past_text(past, machine)))
 
 
 def _changed(

@@ -33,6 +33,8 @@ class AgentCalls:
 
 
 Asked = tuple[AgentCalls, ...]
+Usual = Callable[[str, AgentCalls, int], float | None]
+"""(state, who is asked, revisions before) -> USD of a call that is answered at once, or none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from heapq import heappop, heappush
 
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
-from loopkit.proof.bounds.agent_calls import Asked
+from loopkit.proof.bounds.agent_calls import Asked, Usual
 from loopkit.proof.bounds.assumptions import BLOCKED, Assumption, NotDetermined
 from loopkit.proof.bounds.configurations import END, Explorer
-from loopkit.proof.bounds.extremes import weight_of
 from loopkit.proof.bounds.linear import Contradiction, Equations
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
@@ -41,9 +40,11 @@ class _Outcome:
 
 
 def expected(
-    explorer: Explorer, assumptions: Sequence[Assumption], most: int, *, is_priced: bool
+    explorer: Explorer, assumptions: Sequence[Assumption], most: int, usual: Usual
 ) -> Expected:
     """The means; raises NotDetermined where an assumption is missing or they contradict.
+
+    `usual` says what a call costs.
 
     Runs are followed from the start on, the least revised ones first. After `most` configurations
     the rest is left out, and how many of all runs that are.
@@ -51,7 +52,7 @@ def expected(
     chances = _Chances(assumptions)
     front = _Front(explorer)
     outcomes: dict[str, Fraction] = defaultdict(Fraction)
-    runs, cost = Fraction(0), Fraction(0)
+    runs, cost = Fraction(0), _Sum()
     for revised, index, here in front.each(most):
         ways = list(explorer.ways(index))
         if not ways:
@@ -62,13 +63,27 @@ def expected(
                 raise NotDetermined(OPEN_INPUT)
             share = here * chance
             runs += share * len(asked)
-            cost += share * Fraction(weight_of(asked, "cost", is_worst=False))
+            for work in asked:
+                cost.add(share, usual(explorer.state(index), work, revised))
             if target == END:
                 outcomes[move.event] += share
             else:
                 is_back = move.edge is not None and move.edge.back
                 front.add(revised + is_back, target, share)
-    return Expected(runs, runs, cost if is_priced else None, dict(outcomes), front.left)
+    return Expected(runs, runs, cost.total, dict(outcomes), front.left)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """A weighted sum, which is none where one of its parts is unknown."""
+
+    total: Fraction | None = Fraction(0)
+
+    def add(self, share: Fraction, amount: float | None) -> None:
+        if self.total is None or amount is None:
+            self.total = None
+        else:
+            self.total += share * Fraction(amount)
 
 
 class _Front:

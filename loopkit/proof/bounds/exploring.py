@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from loopkit.language.guard import Guard
 from loopkit.machine.program import flat_facts
-from loopkit.proof.bounds.agent_calls import Asking, Price
+from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
 from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
@@ -34,6 +34,7 @@ def explore(
     measures: Collection[Measure] = ALL,
     present: Present | None = None,
     ways: int = 0,
+    usual: Usual = lambda _state, work, _revised: work.call_usd,
 ) -> Bounds:
     """The bounds of a machine whose edges all lead to states.
 
@@ -41,8 +42,8 @@ def explore(
     are tried. Above `most` configurations bounds may be too high, and say so. `assume` gives
     probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`; a run
     that stands somewhere already is explored from its `present`; for `Bounds.ways` as many
-    configurations are looked at as `ways` says. Raises Endless where runs need
-    not end, NotDetermined for what `assume` leaves open.
+    configurations are looked at as `ways` says; `usual` is what a call costs in the mean. Raises
+    Endless where runs need not end, NotDetermined for what `assume` leaves open.
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
@@ -62,7 +63,7 @@ def explore(
     from loopkit.proof.bounds.expected import expected  # noqa: PLC0415 - few people assume
 
     fresh = Explorer(explorer.plans, sys.maxsize, present)
-    means = expected(fresh, assumptions, most, is_priced=not bounds.unpriced)
+    means = expected(fresh, assumptions, most, usual)
     return replace(bounds, expected=means)
 
 

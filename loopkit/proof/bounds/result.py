@@ -93,7 +93,7 @@ class Expected:
     calls: Fraction
     """Every call is answered at once: retries and re-asks are none."""
     cost: Fraction | None
-    """USD, each call at what it costs at most; none where a price is unknown."""
+    """USD, each call at its usual cost; none where one is unknown."""
     outcomes: Mapping[str, Fraction]
     """How often each final state is reached; a suspended run counts under its error."""
     left_out: Fraction = Fraction(0)

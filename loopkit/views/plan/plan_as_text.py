@@ -49,7 +49,7 @@ def _expected(bounds: Bounds) -> Iterator[str]:
     if means is None:
         return
     cost = None if means.cost is None else float(means.cost)
-    yield "Expected, under the given probabilities:"
+    yield "Expected, under the given probabilities and at the typical cost of each call:"
     yield f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls, {usd(cost)}"
     for outcome, share in means.outcomes.items():
         yield f"  {outcome}: {float(share):.1%}"

@@ -87,9 +87,16 @@ def plan_of(
         return call_usd(machine.agents[agent])
 
     analysis = Analysis.of_machine(machine)
-    bounds = explore(analysis, price=price, inputs=inputs, assume=assume, ways=MOST_FOLLOWED)
     program = Program(machine, "plan")
     typically = Typically(program, inputs, answer_tokens)
+    bounds = explore(
+        analysis,
+        price=price,
+        inputs=inputs,
+        assume=assume,
+        ways=MOST_FOLLOWED,
+        usual=typically.call,
+    )
     return Plan(
         machine=machine,
         bounds=bounds,

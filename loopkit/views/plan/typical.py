@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any
 
 from loopkit.agents.model.pricing import output_cap, usual_cost
@@ -16,6 +17,10 @@ from loopkit.proof.bounds import AgentCalls, Visit, Way
 from loopkit.views.plan.sizes import Sizes, tokens_of
 
 ANSWER_TOKENS = 1_000
+
+
+_Place = tuple[str, str, str]
+"""A state, who is asked there, and for what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Typically:
     def __init__(self, program: Program, inputs: Mapping[str, Any], answer: int) -> None:
         self._program = program
         self._sizes = Sizes(program, inputs, answer)
+        self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
 
     def of(self, revisions: int, way: Way) -> Typical:
         """What the calls on a way cost."""
@@ -47,6 +53,15 @@ class Typically:
             before = by_state.get(state, 0.0)
             by_state[state] = None if usd is None or before is None else before + usd
         return Typical(revisions, sum(len(visit.asked) for visit in way), by_state)
+
+    def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
+        """What one call costs after so many revisions of what is worked on."""
+        key = (state, work.agent, work.place)
+        if key not in self._each:
+            self._each[key] = _Walk(self._program, self._sizes).again(state, work), []
+        coming, known = self._each[key]
+        known.extend(islice(coming, max(0, revised + 1 - len(known))))
+        return known[min(revised, len(known) - 1)]
 
     def calls(self, way: Way) -> Iterator[tuple[str, float | None]]:
         """(state, USD) of each call on a way, in order."""
@@ -84,6 +99,19 @@ class _Walk:
                 yield self._judge(visit.state, work, agent)
             else:
                 yield self._author(visit.state, entered, agent)
+
+    def again(self, name: str, work: AgentCalls) -> Iterator[float | None]:
+        """Of the calls for one thing: first, and after each revision of what is worked on."""
+        graph = self.program.graph
+        judged = self.program.machine.states[name].judges
+        authors = graph.artifacts.get(judged or "", (name,))
+        back = next((edge for edge in graph.edges if edge.back and edge.target in authors), None)
+        for number in count() if back is not None else (0,):
+            entered = back if number and judged is None else None
+            if judged is not None:
+                self.authors[judged] = authors[0]
+                self.revised[authors[0]] = number
+            yield from self.costs(Visit(name, entered, (work,)))
 
     def _author(self, name: str, entered: Edge | None, agent: ModelAgent) -> float | None:
         turns, asked = self.turns[name], self.program.agents_asked[name]

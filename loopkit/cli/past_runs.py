@@ -1,0 +1,33 @@
+"""The finished runs of a machine, read from the journal where there is one."""
+
+from __future__ import annotations
+
+from loopkit.app import App, state_folder
+from loopkit.cli.stored_runs import with_app
+from loopkit.drive.archive import state_after
+from loopkit.journal import RunUnreadable
+from loopkit.journal.folder import DATABASE
+from loopkit.views.plan.past import Past, PastRun, past_of
+
+NEWEST = 200
+"""How many of the runs are looked at."""
+
+
+def past_runs(machine: str) -> Past | None:
+    """What the newest runs of a machine took; nothing is made where no journal is."""
+    if not (state_folder() / DATABASE).exists():
+        return None
+
+    async def read(app: App) -> list[PastRun]:
+        found: list[PastRun] = []
+        for row in await app.journal.runs(machine, NEWEST):
+            try:
+                stored = await app.events(row.run)
+                state = state_after(row.run, stored)
+            except RunUnreadable:
+                # `runs ls` tells what is wrong with it; it says nothing of what others took.
+                continue
+            found.append((state, [each.event for each in stored]))
+        return found
+
+    return past_of(with_app(read))

@@ -1,0 +1,74 @@
+"""What finished runs of a machine took."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from loopkit.engine.events import Event, Failed, Intended, Replied, Usage
+from loopkit.engine.state import RunState
+from loopkit.text import plural, wrapped
+from loopkit.views.plan.figures import usd
+
+PastRun = tuple[RunState, Sequence[Event]]
+"""Where a run stands, and its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The runs that came to their end with nobody played."""
+
+    calls: Sequence[int]
+    """Of each run, the newest first."""
+    usd: Sequence[float | None]
+    outcomes: Mapping[str, int]
+    by_state: Mapping[str, float]
+    """USD at each state, in the mean."""
+
+
+def past_of(runs: Iterable[PastRun]) -> Past | None:
+    """None where no run has ended."""
+    ended = [(state, events) for state, events in runs if state.finished and not state.script]
+    if not ended:
+        return None
+    by_state: dict[str, float] = defaultdict(float)
+    for _, events in ended:
+        for name, amount in _paid(events):
+            by_state[name] += amount / len(ended)
+    return Past(
+        calls=[state.usage.agent_calls for state, _ in ended],
+        usd=[_known(state.usage) for state, _ in ended],
+        outcomes=Counter(state.finished.outcome for state, _ in ended if state.finished),
+        by_state=by_state,
+    )
+
+
+def _paid(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
+    """(state, USD) of each call that was paid."""
+    states = {event.key: event.state for event in events if isinstance(event, Intended)}
+    for event in events:
+        if isinstance(event, Replied | Failed) and (amount := _known(event.usage)):
+            yield states[event.key], amount
+
+
+def _known(usage: Usage) -> float | None:
+    """What was spent, without what is only held."""
+    return None if usage.cost_usd is None else usage.cost_usd - usage.held_usd
+
+
+def past_text(past: Past, machine: str) -> Iterator[str]:
+    """What the runs took, for a person."""
+    count = len(past.calls)
+    known = [amount for amount in past.usd if amount is not None]
+    yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"
+    mean = f"  {sum(past.calls) / count:.2f} calls"
+    if len(known) < count:
+        yield f"{mean}; what they cost is not known of all"
+    else:
+        yield f"{mean}, {usd(sum(known) / count)}; at most {max(past.calls)}, {usd(max(known))}"
+        for name, amount in past.by_state.items():
+            yield f"  at {name}: {usd(amount)}"
+    for outcome, number in sorted(past.outcomes.items(), key=lambda item: -item[1]):
+        yield f"  {outcome}: {number / count:.1%}"
+    yield from wrapped("As they ran then; runs that a scenario played are left out.")
