@@ -54,7 +54,7 @@ CODES = re.compile(r"(?:\"([^\"]*)\"|'([^']*)') (?:not )?in [\w.]*codes")
 NAMES = re.compile(r"(?<![\w.])[a-z]\w*(?:\.\w+)*")
 
 
-def price(agent: str, place: str) -> int:
+def price(agent: str, place: str, fallback: int = 0) -> int:
     """Different whole numbers, so that sums are exact and the dearest call is not always one."""
     return sum(map(ord, agent + place)) % 7 + 1
 

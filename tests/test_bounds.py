@@ -84,7 +84,7 @@ LOOP = """
 
 
 def test_a_loop_takes_its_first_attempt_and_all_its_revisions() -> None:
-    bounds = explore(machine(LOOP), price=lambda agent, _: 5 if agent == "writer" else 1)
+    bounds = explore(machine(LOOP), price=lambda agent, *_: 5 if agent == "writer" else 1)
     # Worst: three attempts, each judged. The writer has 3 tries, the critic 2 for each of 1 + 1
     # questions: 3 · (3 + 4) = 21 calls; 3 · (3 · 5 + 4 · 1) = 57 USD. Best: one call each.
     assert totals(bounds) == ((2, 2, 6), (6, 21, 57))
@@ -179,8 +179,8 @@ def test_a_judge_is_asked_as_often_as_it_has_samples_and_once_more_where_a_fail_
     assert totals(explore(machine(failing), price=_of(usd)))[0] == (5, 5, 9)
 
 
-def _of(usd: Mapping[str, int]) -> Callable[[str, str], int]:
-    return lambda agent, _: usd[agent]
+def _of(usd: Mapping[str, int]) -> Callable[[str, str, int], int]:
+    return lambda agent, *_: usd[agent]
 
 
 def test_what_a_second_opinion_can_change_bounds_what_it_costs() -> None:
@@ -253,7 +253,7 @@ def test_a_limit_is_no_way_to_the_best_and_leads_on_once() -> None:
 
 
 def test_an_unknown_price_makes_the_cost_unknown_and_never_nothing() -> None:
-    bounds = explore(machine(LOOP), price=lambda agent, _: None if agent == "critic" else 1)
+    bounds = explore(machine(LOOP), price=lambda agent, *_: None if agent == "critic" else 1)
     assert bounds.cost.worst.total is None
     assert bounds.cost.best is not None
     assert bounds.cost.best.total is None

@@ -24,8 +24,8 @@ agents:
     base_url: URL/v1
     api_key_env: CRASH_KEY
     params: {max_tokens: 500}
-    retry: {attempts: 4, backoff: 10ms}
     session: SESSION
+    MORE
   critic:
     model: openai/gpt-4o-mini
     base_url: URL/v1
@@ -56,7 +56,13 @@ states:
 """
 
 
-@pytest.fixture(scope="module", params=["fresh", "keep"])
+FALLBACK = "openai/gpt-4o"
+TRIES = "retry: {attempts: 4, backoff: 10ms}"
+"""Tries of the author: its first call fails, and either it or its fallback is asked then."""
+INSTEAD = f"retry: {{attempts: 1}}\n    fallbacks: [{{model: {FALLBACK}, {TRIES}}}]"
+
+
+@pytest.fixture(scope="module", params=[("fresh", INSTEAD), ("keep", TRIES)])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
     folder = tmp_path_factory.mktemp("crash_http")
@@ -64,7 +70,8 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     try:
         machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
         url = server.base_url.removesuffix("/v1")
-        text = MACHINE.replace("SESSION", request.param).replace("URL", url)
+        session, more = request.param
+        text = MACHINE.replace("SESSION", session).replace("MORE", more).replace("URL", url)
         machine.write_text(text, encoding="utf-8")
         scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
         host = ran(
@@ -118,3 +125,11 @@ def test_a_call_that_was_killed_while_it_waited_was_received_and_is_in_doubt(tol
     inside = [point for point in told if point["point"].startswith("inside_call")]
     assert len(inside) <= MAX_RESUMES
     assert [point["in_doubt"] for point in inside] == [1] * len(inside)
+
+
+def test_a_run_that_had_come_to_a_fallback_goes_on_with_it(told: Any) -> None:
+    """Whoever is killed between the tries, and whatever call of the work is in doubt."""
+    by_fallback = FALLBACK in told[0]["answered"]
+    assert told[0]["answered"].count(FALLBACK) == by_fallback
+    for point in begun(told):
+        assert (point["answered"][0] == FALLBACK) is by_fallback, point

@@ -59,6 +59,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.ErrorEdge: ("Errors and suspension",),
     d.ModelAgent: ("Model agent", AGENT),
     d.Price: ("Model agent", "price."),
+    d.Fallback: ("Fallbacks", "fallbacks[]."),
     d.CommandAgent: ("Command agent", AGENT),
     d.KeepTurns: (AGENT, "session."),
     d.Retry: (AGENT, "retry."),

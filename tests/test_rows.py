@@ -357,7 +357,7 @@ def test_second_opinions_are_spared_by_as_many_judges_as_a_quorum_can_do_without
 def test_the_opinion_of_most_calls_need_not_be_the_dearest() -> None:
     prices = {"writer": 20, "critic": 30, "second": 2}
     analysis = Analysis.of_machine(loaded_of(with_quorum(1)).machine)
-    bounds = explore(analysis, price=lambda agent, _: prices[agent])
+    bounds = explore(analysis, price=lambda agent, *_: prices[agent])
     # Six calls of the writer, three of the critic and nine of the other; one of them once more.
     assert bounds.calls.worst.total == 6 + 3 + 9 + 9
     assert bounds.cost.worst.total == 6 * 20 + 3 * 30 + 9 * 2 + 3 * 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.function import AgentFunction, FunctionAgentPort
@@ -14,7 +14,16 @@ from loopkit.agents.model.pricing import output_cap, unpriced
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
 from loopkit.document.problems import did_you_mean
-from loopkit.language import Agent, CommandAgent, CommandState, HumanState, Machine, ModelAgent
+from loopkit.language import (
+    Agent,
+    CommandAgent,
+    CommandState,
+    Fallback,
+    HumanState,
+    Machine,
+    ModelAgent,
+)
+from loopkit.language.agents.agent import AgentBase
 from loopkit.scenario import Scenario
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
@@ -32,6 +41,7 @@ class NotRunnable(Exception):
     """A machine that can't be started as it is asked to; the message says what to do."""
 
 
+_A = TypeVar("_A", bound=AgentBase)
 Functions = Mapping[str, AgentFunction]
 """By the name of the agent that each plays."""
 
@@ -65,15 +75,11 @@ def models_called(ports: Mapping[str, AgentPort]) -> bool:
 def with_models(
     machine: Machine, models: Mapping[str, str], prices: Mapping[str, float]
 ) -> Machine:
-    """The machine with other models for some agents; raises NotRunnable.
-
-    What belongs to the replaced model goes with it: its price, and where the provider is another
-    one, its address and its key.
-    """
+    """The machine with other models for some agents, without fallbacks; raises NotRunnable."""
     agents, known = dict(machine.agents), _models(machine.agents)
     _refuse_no_models(machine, {"--model": models, "--price": prices})
     for name, model in models.items():
-        agents[name] = _replaced(known[name], model)
+        agents[name] = known[name].replaced(Fallback(model=(model,)))
     for name, price in prices.items():
         agents[name] = agents[name].model_copy(update={"price": price})
     return machine.model_copy(update={"agents": agents})
@@ -110,14 +116,6 @@ def _refuse_no_models(machine: Machine, named: Mapping[str, Iterable[str]]) -> N
 
 def _models(agents: Mapping[str, Agent]) -> dict[str, ModelAgent]:
     return {name: agent for name, agent in agents.items() if isinstance(agent, ModelAgent)}
-
-
-def _replaced(agent: ModelAgent, model: str) -> ModelAgent:
-    changes: dict[str, Any] = {"model": (model,), "price": None, "structured": None}
-    providers = {rung.partition("/")[0] for rung in agent.model}
-    if providers != {model.partition("/")[0]}:
-        changes |= {"base_url": None, "api_key_env": None}
-    return agent.model_copy(update=changes)
 
 
 def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:
@@ -192,38 +190,40 @@ def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
 
 
 def _refuse_keyless(real: Mapping[str, Agent]) -> None:
-    for name, agent in real.items():
-        variable = agent.key_env
+    for who, one in _each_asked(real):
+        variable = one.key_env
         if variable is not None and not os.environ.get(variable):
             raise NotRunnable(
-                f"agent `{name}` takes its key from the environment variable `{variable}`, "
-                "which is not set"
+                f"{who} takes its key from the environment variable `{variable}`, which is not set"
             )
 
 
 def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
     """No prompt meant for a server of one's own goes to a stranger's."""
-    for name, agent in models.items():
-        rungs = agent.model if agent.base_url is None else ()
+    for who, one in _each_asked(models):
+        rungs = one.model if one.base_url is None else ()
         for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
             if not os.environ.get(f"{provider.upper()}_API_BASE"):
                 raise NotRunnable(
-                    f"agent `{name}` asks a server of your own (`{provider}`): add its `base_url:`"
+                    f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
                 )
+
+
+def _each_asked(agents: Mapping[str, _A]) -> Iterator[tuple[str, _A]]:
+    """Everybody who may be asked, each with what messages call it."""
+    return (asked for name, agent in agents.items() for asked in agent.named_in_turn(name))
 
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
     for name, agent in real.items():
-        for what, remedy in unpriced(name, agent):
-            raise NotRunnable(
-                f"`limits.cost_usd` can't be kept: agent `{name}` {what}; add {remedy}"
-            )
+        for who, what, remedy in unpriced(name, agent):
+            raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; add {remedy}")
 
 
 def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
-    for name, agent in models.items():
-        if any(output_cap(agent, model) is None for model in agent.model):
+    for who, one in _each_asked(models):
+        if any(output_cap(one, model) is None for model in one.model):
             raise NotRunnable(
-                f"`limits.tokens` can't be kept: agent `{name}` may answer at any length; "
+                f"`limits.tokens` can't be kept: {who} may answer at any length; "
                 "add `max_tokens` to its `params:`"
             )

@@ -42,7 +42,9 @@ class Request:
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the data that the answer has to be."""
     model: str = ""
-    """The rung of the agent's ladder that is asked."""
+    """The rung of the ladder that is asked."""
+    fallback: int = 0
+    """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     folder: Path | None = None
     """Where a command works."""
     session: str | None = None
@@ -101,6 +103,7 @@ class AgentError(Exception):
         tokens: int = 0,
         charged: bool = False,
         unreadable: bool = False,
+        unavailable: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -112,6 +115,8 @@ class AgentError(Exception):
         """It may have been billed all the same: it stays charged at its reservation."""
         self.unreadable = unreadable
         """An answer came, and nobody can read it: it is asked for once more, and not again."""
+        self.unavailable = unavailable
+        """The model can't be had at all for now: where there is a fallback, it is asked at once."""
 
 
 class AgentPort(Protocol):

@@ -38,8 +38,12 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
     "content_policy": ("fatal", "400: refused by the provider's content policy"),
     "bad_request": ("fatal", "400: the provider can't read the request"),
+    "missing_model": ("fatal", "404: the provider has no such model"),
+    "region_outage": ("transient", "503: the provider's region is not available"),
     "refusal": ("content", "the agent says that it has no answer"),
 }
+UNAVAILABLE = frozenset({"quota", "missing_model", "region_outage"})
+"""Faults of a model that can't be had for now, so that a fallback is asked at once."""
 BROKEN: Mapping[str, Reply] = {
     "cut_off": Reply("The answer ends in the mid", cut_off=True),
     "invalid_json": Reply('{"verdict": "pass", "findings": ['),
@@ -99,7 +103,7 @@ class ScriptedAgent:
         if played.fault == CRASH:
             raise Crashed(f"the scenario plays that the process dies while `{self._name}` is asked")
         if played.fault is not None and played.fault in FAULTS:
-            raise _failure(played, *FAULTS[played.fault])
+            raise _failure(played, played.fault)
         write_files(request.folder, played.files)
         return self._reply(played)
 
@@ -137,14 +141,16 @@ class ScriptedAgent:
         )
 
 
-def _failure(played: Played, error_class: ErrorClass, message: str) -> AgentError:
+def _failure(played: Played, fault: str) -> AgentError:
+    error_class, message = FAULTS[fault]
     return AgentError(
         error_class,
         played.message or message,
         retry_after_s=played.retry_after,
         cost_usd=played.cost_usd,
         tokens=played.usage.tokens,
-        unreadable=played.fault == UNREADABLE,
+        unreadable=fault == UNREADABLE,
+        unavailable=fault in UNAVAILABLE,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import ModelAgent
+from loopkit.language import Machine, ModelAgent
+from loopkit.language.load import DocPath
 
 MEANINGS = {
     "reserved-option": "An option of the provider is loopkit's own business.",
@@ -24,7 +25,7 @@ RESERVED = {
     "base_url": "write it on the agent",
     "messages": _SAID,
     "model": "write it on the agent",
-    "fallbacks": "write a list of models on the agent, or catch errors with `on_error:`",
+    "fallbacks": "write `fallbacks: [MODEL, …]` on the agent: their tries are counted and paid too",
     "max_retries": _TRIED,
     "num_retries": _TRIED,
     "timeout": _WAITED,
@@ -41,23 +42,32 @@ RESERVED = {
 
 def check_models(subject: Subject) -> Iterator[Problem]:
     """`params:` holds options of the provider, and none that loopkit sets by itself."""
-    for name, agent in subject.machine.agents.items():
-        params = agent.params if isinstance(agent, ModelAgent) else {}
+    for path, params in _params(subject.machine):
         for key in params.keys() & RESERVED.keys():
-            path = ("agents", name, "params", key)
             message = f"`{key}` is no option to pass on"
             yield subject.source.problem(
-                path, "reserved-option", message, help=RESERVED[key], key=True
+                (*path, key), "reserved-option", message, help=RESERVED[key], key=True
             )
-        yield from _caps(subject, name, params)
+        yield from _caps(subject, path, params)
 
 
-def _caps(subject: Subject, name: str, params: dict[str, object]) -> Iterator[Problem]:
+def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
+    """The options of each model agent and of each of its fallbacks, with their place."""
+    for name, agent in machine.agents.items():
+        if isinstance(agent, ModelAgent):
+            yield ("agents", name, "params"), agent.params
+            for index, fallback in enumerate(agent.fallbacks):
+                yield ("agents", name, "fallbacks", index, "params"), fallback.params or {}
+
+
+def _caps(subject: Subject, path: DocPath, params: Mapping[str, object]) -> Iterator[Problem]:
     for key in ("max_tokens", "max_completion_tokens"):
         cap = params.get(key)
         if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
-            path = ("agents", name, "params", key)
             message = f"`{key}` is not a number of tokens"
             yield subject.source.problem(
-                path, "wrong-kind", message, help=f"write a whole number, such as `{key}: 4000`"
+                (*path, key),
+                "wrong-kind",
+                message,
+                help=f"write a whole number, such as `{key}: 4000`",
             )

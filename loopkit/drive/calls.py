@@ -16,10 +16,10 @@ from loopkit.drive.deadline import within
 from loopkit.drive.limits import LimitReached, room_for
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
+from loopkit.drive.turns import Callee, take_turn
 from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
 from loopkit.engine.records import Value
-from loopkit.engine.state import Exchange, Task
-from loopkit.language import Retry
+from loopkit.engine.tasks import Exchange, Task
 from loopkit.text import or_empty
 from loopkit.validators.answer import storable
 
@@ -49,8 +49,8 @@ class CallSeries(Value, frozen=True):
     agent: str
     place: str
     role: Role
-    retry: Retry
-    timeout_s: float
+    callees: tuple[Callee, ...]
+    """Who is asked, one after the other, until somebody answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Written] = Written
@@ -59,8 +59,6 @@ class CallSeries(Value, frozen=True):
     """The digest of what the call left in its workspace."""
     ready: Callable[[], Awaitable[None]] = _at_once
     """Waits for what a call needs and is not part of it."""
-    provider: str = ""
-    """Whose failures count together; empty for a program."""
     opinion: str = ""
     """Which of a judge's opinions this is, where it is asked for several."""
 
@@ -88,18 +86,23 @@ def unused_reply(active: ActiveRun, work: CallSeries) -> Replied | None:
 async def call(
     active: ActiveRun, work: CallSeries, request: Request, *, hold: bool = False
 ) -> Replied:
-    """The reply to a request, after as many tries as the retry budget has left.
+    """The reply to a request, after as many tries as all who can be asked have left.
 
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
     """
-    if (task := active.state.tasks.get(work.task)) or active.state.refused:
-        await _take_up_tries(active, work, task)
+    index, turns = await _turn(active, work), request.messages
     while True:
+        callee = work.callees[index]
+        if callee.provider and not await _is_admitted(active, work, index):
+            index += 1
+            continue
+        _address(request, turns, callee, index)
         try:
-            replied = await _try(active, work, request)
+            replied = await _try(active, work, callee, request)
         except TryFailed as failure:
-            await _wait_for_next_try(active, work, failure)
+            await active.append(_failed(active, work, failure, index))
+            index = await _turn(active, work)
             continue
         if hold:
             active.stage(replied)
@@ -108,90 +111,65 @@ async def call(
         return replied
 
 
-async def _wait_for_next_try(active: ActiveRun, work: CallSeries, failure: TryFailed) -> None:
-    """Write a failure down and wait; raises CallFailed where no try follows within reach."""
-    retry, error, now = work.retry, failure.error, active.clock.now()
-    task = active.state.tasks[work.task]
-    failures, unread = task.tries + 1, task.unread + error.unreadable
-    is_transient = error.error_class == "transient"
-    wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
-    is_near = wait_s <= retry.max_backoff
-    if is_transient and is_near and has_try_left(retry, failures, unread):
-        await active.append(_failed(active, work, failure, now + wait_s))
+async def _turn(active: ActiveRun, work: CallSeries) -> int:
+    return await take_turn(active, work.task, work.agent, work.callees)
+
+
+async def _is_admitted(active: ActiveRun, work: CallSeries, index: int) -> bool:
+    """Wait while the provider is left alone, unless a fallback is left: then that has its turn.
+
+    Raises CallFailed where waiting takes too long.
+    """
+    callee = work.callees[index]
+    others = work.callees[index + 1 :]
+    while (
+        wait_s := active.breakers.seconds_to_wait(callee.provider, active.clock.monotonic())
+    ) > 0:
+        until = active.clock.now() + wait_s
+        failures = active.breakers.failures(callee.provider)
+        reason = f"`{callee.provider}` failed {failures} times in a row"
+        if wait_s > callee.retry.max_backoff and not others:
+            raise CallFailed("transient", reason, resume_at=until)
+        if wait_s > PROBE_S or others:
+            held = Held(
+                task=work.task,
+                state=active.state.state,
+                provider=callee.provider,
+                until=until,
+                reason=reason,
+                instead=others[0].model if others else "",
+            )
+            await active.append(held)
+        if others:
+            return False
         await active.pause(wait_s)
-        return
-    until = now + wait_s if is_transient and not is_near else None
-    await active.append(_failed(active, work, failure, until))
-    named = error.retry_after_s
-    raise CallFailed(
-        error.error_class,
-        _after(failure.message, failures) if is_transient else failure.message,
-        resume_at=None if named is None else now + named,
-    ) from failure
+    return True
 
 
-async def _take_up_tries(active: ActiveRun, work: CallSeries, task: Task | None) -> None:
-    """Take up what an earlier life of the run tried; raises CallFailed where no try is left."""
-    if work.task in active.state.refused:
-        raise CallFailed("fatal", f"the call to `{work.agent}` is in doubt and is not made again")
-    if task is None:
-        return
-    failed = task.failed
-    if failed is not None and failed.error_class != "transient":
-        raise CallFailed(failed.error_class, failed.message)
-    if not has_try_left(work.retry, task.tries, task.unread):
-        message = failed.message if failed else "the call was in doubt too often"
-        raise CallFailed("transient", _after(message, task.tries))
-    wait_s = max(0.0, (task.retry_at or 0.0) - active.clock.now())
-    if failed is not None and wait_s > work.retry.max_backoff:
-        raise CallFailed("transient", failed.message, resume_at=task.retry_at)
-    await active.pause(wait_s)
+def _address(request: Request, turns: Sequence[Message], callee: Callee, index: int) -> None:
+    """Direct a request at one of those who can be asked."""
+    request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
+    request.messages = [Message("system", callee.system), *turns] if callee.system else turns
 
 
-def _after(message: str, tries: int) -> str:
-    return f"{message} ({tries} tries)" if tries > 1 else message
-
-
-async def _try(active: ActiveRun, work: CallSeries, request: Request) -> Replied:
+async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Request) -> Replied:
     """One try; raises TryFailed, CallFailed and LimitReached."""
-    if work.provider:
-        await _wait_for_breaker(active, work)
     try:
         await work.ready()
         await active.append(_intend(active, work, request))
         replied = await _make(active, work, request)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
-            active.breakers.record_failure(work.provider, active.clock.monotonic())
+            active.breakers.record_failure(callee.provider, active.clock.monotonic())
         else:
-            active.breakers.record_answer(work.provider)
+            active.breakers.record_answer(callee.provider)
         raise
     except BaseException:
-        active.breakers.release_probe(work.provider)
+        active.breakers.release_probe(callee.provider)
         raise
-    if work.provider:
-        active.breakers.record_answer(work.provider)
+    if callee.provider:
+        active.breakers.record_answer(callee.provider)
     return replied
-
-
-async def _wait_for_breaker(active: ActiveRun, work: CallSeries) -> None:
-    """Wait while the provider is left alone; raises CallFailed where that takes too long."""
-    while (wait_s := active.breakers.seconds_to_wait(work.provider, active.clock.monotonic())) > 0:
-        until = active.clock.now() + wait_s
-        failures = active.breakers.failures(work.provider)
-        reason = f"`{work.provider}` failed {failures} times in a row"
-        if wait_s > work.retry.max_backoff:
-            raise CallFailed("transient", reason, resume_at=until)
-        if wait_s > PROBE_S:
-            held = Held(
-                task=work.task,
-                state=active.state.state,
-                provider=work.provider,
-                until=until,
-                reason=reason,
-            )
-            await active.append(held)
-        await active.pause(wait_s)
 
 
 def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
@@ -213,7 +191,7 @@ def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
             agent=work.agent, place=work.place, task=work.task, reserved=reserved
         )
         raise
-    request.deadline_s = work.timeout_s if left is None else min(work.timeout_s, left)
+    request.deadline_s = request.timeout_s if left is None else min(request.timeout_s, left)
     request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}{run.era}"
     return Intended(
         key=request.key,
@@ -226,6 +204,7 @@ def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
         opinion=work.opinion,
         prompt=request.prompt,
         model=request.model,
+        fallback=request.fallback,
         deadline_s=request.deadline_s,
         reserved=reserved,
     )
@@ -252,8 +231,8 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         message = f"no answer within {deadline_s:g} s"
         late = AgentError("transient", message, charged=True)
         failure = TryFailed(late, message, request.key, active.clock.monotonic() - started)
-        if deadline_s < work.timeout_s:
-            active.stage(_failed(active, work, failure, None))
+        if deadline_s < request.timeout_s:
+            active.stage(_cut_short(active, work, failure))
             limit = active.limits["time"]
             raise LimitReached("time", limit, active.state.committed.time_s) from error
         raise failure from error
@@ -310,9 +289,25 @@ def _session(named: str) -> str | None:
     return None if len(named) > LONGEST_NAME else storable(named)
 
 
-def _failed(
-    active: ActiveRun, work: CallSeries, failure: TryFailed, retry_at: float | None
-) -> Failed:
+def _failed(active: ActiveRun, work: CallSeries, failure: TryFailed, index: int) -> Failed:
+    """What says that a try failed, and until when whoever was asked is left alone."""
+    error, retry, now = failure.error, work.callees[index].retry, active.clock.now()
+    task, is_last = active.state.tasks[work.task], index + 1 == len(work.callees)
+    failures, unread = task.tries + 1, task.unread + error.unreadable
+    wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
+    is_near, named = wait_s <= retry.max_backoff, error.retry_after_s
+    has_try = has_try_left(retry, failures, unread) and (is_last or not error.unavailable)
+    is_tried_again = is_near and has_try
+    is_awaited = is_tried_again or (is_last and not is_near)
+    return _cut_short(active, work, failure).replace(
+        retry_at=now + wait_s if error.error_class == "transient" and is_awaited else None,
+        resume_at=None if named is None else now + named,
+        unavailable=error.unavailable,
+    )
+
+
+def _cut_short(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
+    """What says that a try came to nothing, without a word about the next one."""
     error = failure.error
     usage = _usage(work, error.tokens, error.cost_usd, failure.spent_s)
     if error.charged:
@@ -322,7 +317,6 @@ def _failed(
         key=failure.key,
         error_class=error.error_class,
         message=failure.message,
-        retry_at=retry_at,
         unreadable=error.unreadable,
         usage=usage,
     )
@@ -333,9 +327,9 @@ def _usage(work: CallSeries, tokens: int, cost_usd: float | None, spent_s: float
     return Usage(agent_calls=calls, tokens=tokens, cost_usd=cost_usd, time_s=spent_s)
 
 
-def conversation(system: str, told: Sequence[Exchange], prompt: str) -> list[Message]:
-    """The messages of a call: the system prompt, the turns so far, the new prompt."""
-    messages = [Message("system", system)] if system else []
+def conversation(told: Sequence[Exchange], prompt: str) -> list[Message]:
+    """The turns of a conversation: those so far, and the new prompt."""
+    messages: list[Message] = []
     for exchange in told:
         messages.append(Message("user", or_empty(exchange.prompt)))
         # Some providers refuse a conversation in which somebody says nothing.

@@ -1,4 +1,4 @@
-"""Model ladders: the rung of an agent's models that the next call uses."""
+"""Who is asked in a piece of work: the rung of an agent's models, and its fallbacks after it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,35 @@ from collections.abc import Iterator
 from itertools import islice
 
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.turns import Callee
 from loopkit.engine.rounds import Round
 from loopkit.language import Agent, ModelAgent
 from loopkit.machine.graph import Edge
 
 
-def model_for(active: ActiveRun, agent: Agent, author: str) -> str:
-    """The rung for work on what a state authors; empty for a program. The last rung stays."""
-    if not isinstance(agent, ModelAgent):
-        return ""
-    if len(agent.model) == 1:
-        return agent.model[0]
+def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
+    """Who is asked for work on what a state authors, in turn; of a ladder the rung."""
+    found: list[Callee] = []
+    for asked in agent.in_turn:
+        callee = Callee(asked.retry, asked.timeout, system=asked.system_prompt)
+        if isinstance(asked, ModelAgent):
+            model = _rung(active, asked, author)
+            provider = asked.base_url or model.partition("/")[0]
+            if any(before.provider == provider for before in found):
+                # What failed there was another model: the failures of that don't hold it off.
+                provider = f"{provider} ({model})"
+            callee = callee.replace(model=model, provider=provider)
+        found.append(callee)
+    return tuple(found)
+
+
+def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
+    """The model that has its turn. The last one stays."""
     top = len(agent.model) - 1
+    if top == 0:
+        return agent.model[0]
     ways = _stalls(active, author) if agent.climb == "stall" else _revisions(active, author)
     return agent.model[sum(1 for _ in islice(ways, top))]
-
-
-def provider_of(agent: Agent, model: str) -> str:
-    """Whose failures count together: the address where one is given, else the model's provider."""
-    if not isinstance(agent, ModelAgent):
-        return ""
-    return agent.base_url or model.partition("/")[0]
 
 
 def _revisions(active: ActiveRun, author: str) -> Iterator[Edge]:

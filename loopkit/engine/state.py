@@ -31,44 +31,10 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
-from loopkit.engine.records import Record, Value
 from loopkit.engine.rounds import Earlier, Round, Rounds
+from loopkit.engine.tasks import Exchange, Task
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
-
-
-class Exchange(Value, frozen=True):
-    """A prompt and its reply, both committed."""
-
-    prompt: str
-    reply: Replied
-    opening: Exchange | None = None
-    """Where it was a revision: the newest one before it that said what the task is."""
-
-
-class Task(Record, frozen=True, kw_only=True):
-    """One piece of work for an agent or a command: its tries, re-asks and replies."""
-
-    agent: str
-    place: str
-    index: int
-    """How many tasks this agent had before."""
-    place_index: int
-    """How many of them at this place."""
-    sent: int = 0
-    """Calls that were intended, for the next key."""
-    tries: int = 0
-    """Failed ones since the last reply or resume: what the retry budget counts."""
-    unread: int = 0
-    """Of these, the ones that brought an answer that could not be read."""
-    settled: int = 0
-    """Calls that were answered or failed for certain."""
-    retry_at: float | None = None
-    exchanges: tuple[Exchange, ...] = ()
-    renewed: int = 0
-    """Exchanges before the last resume, which no longer count against re-asks."""
-    failed: Failed | None = None
-    """The last try, where it failed."""
 
 
 @dataclass
@@ -226,8 +192,8 @@ def _enter(state: RunState, event: Entered) -> None:
 
 
 def _intend(state: RunState, event: Intended) -> None:
-    task = state.tasks.get(event.task)
-    state.tasks[event.task] = task.replace(sent=task.sent + 1) if task else _task(state, event)
+    task = state.tasks.get(event.task) or _task(state, event)
+    state.tasks[event.task] = task.after_intent(event)
     state.open_calls[event.key] = event
 
 
@@ -236,7 +202,7 @@ def _task(state: RunState, event: Intended) -> Task:
     index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
     place_index = state.asked_at.get(here, 0)
     state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
-    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index, sent=1)
+    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index)
 
 
 def _reply(state: RunState, event: Replied) -> None:
@@ -244,11 +210,7 @@ def _reply(state: RunState, event: Replied) -> None:
     told = (intent.role == "author" and state.conversations.get(intent.state)) or Log()
     before = told[-1] if told and state.is_revision else None
     exchange = Exchange(intent.prompt, event, before and (before.opening or before))
-    task = state.tasks[intent.task]
-    state.tasks[intent.task] = task.replace(
-        tries=0, unread=0, retry_at=None, failed=None, settled=task.settled + 1,
-        exchanges=(*task.exchanges, exchange),
-    )  # fmt: skip
+    state.tasks[intent.task] = state.tasks[intent.task].after_reply(exchange)
     if intent.role == "author":
         state.conversations[intent.state] = told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
@@ -256,14 +218,7 @@ def _reply(state: RunState, event: Replied) -> None:
 
 def _fail(state: RunState, event: Failed) -> None:
     intent = state.open_calls.pop(event.key)
-    task = state.tasks[intent.task]
-    state.tasks[intent.task] = task.replace(
-        tries=task.tries + 1,
-        unread=task.unread + event.unreadable,
-        settled=task.settled + 1,
-        retry_at=event.retry_at,
-        failed=event,
-    )
+    state.tasks[intent.task] = state.tasks[intent.task].after_failure(event)
     state.usage = state.usage.plus(event.usage)
 
 
@@ -377,10 +332,7 @@ def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
 
 def _resume(state: RunState, event: Resumed) -> None:
     for key, task in state.tasks.items():
-        renewed = _renewed(state, task)
-        state.tasks[key] = task.replace(
-            tries=0, unread=0, retry_at=None, failed=None, renewed=renewed
-        )
+        state.tasks[key] = task.after_resume(_renewed(state, task))
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()

@@ -3,7 +3,7 @@
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
 from loopkit.language.agents.command import CommandAgent
-from loopkit.language.agents.model import ModelAgent, Price
+from loopkit.language.agents.model import Fallback, ModelAgent, Price
 from loopkit.language.machine import Limits, Machine
 from loopkit.language.noun import Bound, Noun
 from loopkit.language.states import State, state_kind
@@ -50,6 +50,7 @@ __all__ = [
     "ErrorRule",
     "ErrorTargets",
     "Extract",
+    "Fallback",
     "FinalState",
     "FixedRule",
     "HumanState",

@@ -117,7 +117,8 @@ class Machine(Noun):
     @property
     def key_names(self) -> list[str]:
         """The environment variables that hold keys of its models, whatever they are called."""
-        return [agent.key_env for agent in self.agents.values() if agent.key_env is not None]
+        asked = (one for agent in self.agents.values() for one in agent.in_turn)
+        return [one.key_env for one in asked if one.key_env is not None]
 
     @property
     def start(self) -> str:

@@ -18,6 +18,8 @@ Fault = Literal[
     "unreadable",
     "authentication",
     "quota",
+    "missing_model",
+    "region_outage",
     "context_too_long",
     "content_policy",
     "bad_request",

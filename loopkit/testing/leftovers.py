@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from loopkit.engine.events import Event, Suspended, Worked
-from loopkit.engine.state import RunState, Task
+from loopkit.engine.state import RunState
+from loopkit.engine.tasks import Task
 from loopkit.language.load import DocPath
 from loopkit.scenario import Attempts, Case, call_at
 from loopkit.testing.playbill import Playbill

@@ -1,9 +1,9 @@
 """Comparison of two runs, without what no replay can repeat.
 
-What is left out: times and durations, ids of runs and processes, what a provider calls its
-model, what was reserved before a call or left uncounted after it, and whether it is there at
-all. Everything else counts: types, states, visits, facts, edges, prompts, replies, reports,
-feedback, counters, cost, usage.
+What is left out: times and durations, ids of runs and processes, which model is asked and what its
+provider calls it, what was reserved before a call or left uncounted after it, and whether it is
+there at all. Everything else counts: types, states, visits, facts, edges, prompts, replies,
+reports, feedback, counters, cost, usage.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PROCESS = frozenset({"claimed", "held", "refused"})
 """Events about the process that drives a run, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
-    "intended": ("model", "deadline_s", "reserved"),
+    "intended": ("model", "fallback", "deadline_s", "reserved"),
     "replied": ("model", "session", "played"),
-    "failed": ("retry_at",),
+    "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused"),
     "baselined": ("time_s",),
     "waiting": ("expires_at",),

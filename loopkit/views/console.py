@@ -82,7 +82,8 @@ def _intended(event: Intended, *_: object) -> Iterator[Line]:
         return
     model = f" ({one_line(event.model, MODEL_WIDTH)})" if event.model else ""
     task = f" to judge ({event.asked_at})" if event.role == "judge" else ""
-    yield _row(event.state, f"asks `{event.agent}`{model}{task}")
+    which = f", fallback {event.fallback}" if event.fallback else ""
+    yield _row(event.state, f"asks `{event.agent}`{which}{model}{task}")
 
 
 def _held(event: Held, before: Progress, at: float) -> Iterator[Line]:
@@ -91,6 +92,10 @@ def _held(event: Held, before: Progress, at: float) -> Iterator[Line]:
         # The same wait, prolonged: the status line goes on counting.
         return
     reason = f": {one_line(event.reason, MESSAGE_WIDTH)}" if event.reason else ""
+    if event.instead:
+        told = f" waiting for {one_line(event.provider, MODEL_WIDTH)}{reason}"
+        yield _row(event.state, told, word="not", tone="odd")
+        return
     told = f" for {one_line(event.provider, MODEL_WIDTH)}{reason} · again {until(event.until - at)}"
     yield _row(event.state, told, word="waits", tone="odd")
 

@@ -111,6 +111,8 @@ def _decided(now: Progress, event: Decided) -> Progress:
 
 
 def _held(now: Progress, event: Held) -> Progress:
+    if event.instead:
+        return now
     known = now.pending.get(event.task)
     waits = Pending(now.since, known.call if known else None, event.until, event.provider)
     return replace(now, pending={**now.pending, event.task: waits})
@@ -258,7 +260,9 @@ def _asked(pending: Pending) -> str:
         return f"waits for {one_line(pending.provider, MODEL_WIDTH)}"
     if call.role == "run":
         return f"runs {one_line(call.prompt, COMMAND_WIDTH)}"
-    return f"asks {call.agent}" + (f" to judge {call.asked_at}" if call.role == "judge" else "")
+    which = f", fallback {call.fallback}" if call.fallback else ""
+    task = f" to judge {call.asked_at}" if call.role == "judge" else ""
+    return f"asks {call.agent}{which}{task}"
 
 
 def _place(pending: Pending, now: float) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from loopkit.agents.model import client
 from loopkit.app import App, Script
-from loopkit.engine.events import Failed, InDoubt, Replied, Suspended
+from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Suspended
 from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import load
@@ -178,11 +178,18 @@ def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
         "prompts": {s: [e.prompt for e in told] for s, told in state.conversations.items()},
         "exchanges": {key: len(task.exchanges) for key, task in state.tasks.items()},
         "replies": sum(isinstance(event, Replied) for event in events),
+        "answered": _answered(events),
         "failed": sum(isinstance(event, Failed) for event in events),
         "suspensions": sum(isinstance(event, Suspended) for event in events),
         "repairs": state.repairs,
         "in_doubt": sum(isinstance(event, InDoubt) for event in events),
     }
+
+
+def _answered(events: Sequence[Any]) -> list[str]:
+    """The models that gave the replies, in order."""
+    asked = {event.key: event.model for event in events if isinstance(event, Intended)}
+    return [asked[event.key] for event in events if isinstance(event, Replied)]
 
 
 def points(play: Play, work: Path, world: World) -> Iterator[dict[str, Any]]:

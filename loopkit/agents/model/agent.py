@@ -1,4 +1,7 @@
-"""A model agent: quotes a call, makes it once, and returns its reply or raises its error."""
+"""A model agent: quotes a call, makes it once, and returns its reply or raises its error.
+
+Each of its fallbacks is asked as an agent of its own would be.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class ModelAgentPort:
     """One agent of the machine behind LiteLLM."""
 
     def __init__(self, definition: ModelAgent) -> None:
-        self._definition = definition
+        self._in_turn = definition.in_turn
 
     async def ready(self) -> None:
         """Wait until LiteLLM is imported."""
@@ -28,28 +31,32 @@ class ModelAgentPort:
 
     def quote(self, request: Request) -> Usage:
         """The most that the call can cost; raises AgentError where there is no key to call with."""
-        name = self._definition.api_key_env
+        asked = self._in_turn[request.fallback]
+        name = asked.api_key_env
         if name is not None and not os.environ.get(name):
             raise AgentError("fatal", f"the environment variable `{name}` is not set")
-        return quote(self._definition, request)
+        return quote(asked, request)
 
     async def ask(self, request: Request) -> Reply:
         """One request, never tried again here; raises AgentError with whose fault it is."""
+        asked = self._in_turn[request.fallback]
         received = Received()
         try:
-            response = await client.complete(arguments(self._definition, request), received)
+            response = await client.complete(arguments(asked, request), received)
         except Exception as error:
-            failure = as_agent_error(error, received, self._definition.api_key_env)
-            raise self._booked(request, failure, received) from error
-        most = quote(self._definition, request)
-        reply = read_reply(self._definition, request, response, most)
-        if (schema := native_schema(self._definition, request)) is not None:
+            failure = as_agent_error(error, received, asked.api_key_env)
+            raise _booked(asked, request, failure, received) from error
+        reply = read_reply(asked, request, response, quote(asked, request))
+        if (schema := native_schema(asked, request)) is not None:
             return reply.replace(text=without_added_nulls(reply.text, schema))
         return reply
 
-    def _booked(self, request: Request, error: AgentError, received: Received) -> AgentError:
-        """The error with what the call cost, where the provider counted in what nobody can use."""
-        if (used := used_in(received.record)) is not None:
-            error.charged, error.tokens = False, used.total
-            error.cost_usd = cost(self._definition, request.model, used, None)
-        return error
+
+def _booked(
+    asked: ModelAgent, request: Request, error: AgentError, received: Received
+) -> AgentError:
+    """The error with what the call cost, where the provider counted in what nobody can use."""
+    if (used := used_in(received.record)) is not None:
+        error.charged, error.tokens = False, used.total
+        error.cost_usd = cost(asked, request.model, used, None)
+    return error

@@ -12,16 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from loopkit.agents.model.availability import QUOTA, is_unavailable
 from loopkit.agents.model.failure_cause import FailureCause, cause_in, cause_of
 from loopkit.agents.model.received import Received
 from loopkit.agents.model.retry_after import retry_after_s
 from loopkit.agents.port import AgentError
 
-QUOTA = frozenset({
-    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
-    "insufficient_balance", "exceeded_current_quota_error",
-})  # fmt: skip
-"""Codes that say that no money is left, not that calls come too fast."""
 TOO_LONG = frozenset({"context_length_exceeded", "request_too_large", "string_above_max_length"})
 POLICY = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
 TRANSIENT = frozenset({408, 409, 429})
@@ -68,7 +64,9 @@ def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) 
 
 def _sorted(seen: FailureCause) -> AgentError:
     found = next((found for rule in RULES if (found := rule(seen)) is not None), None)
-    return found or AgentError("fatal", f"the model could not be called: {seen.said}")
+    error = found or AgentError("fatal", f"the model could not be called: {seen.said}")
+    error.unavailable = is_unavailable(seen)
+    return error
 
 
 def _no_key(seen: FailureCause) -> AgentError | None:

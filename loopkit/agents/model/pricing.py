@@ -125,11 +125,18 @@ def is_priced(agent: ModelAgent, model: str) -> bool:
     return _dearest(agent, model, 1, output_cap(agent, model)) is not None
 
 
-def unpriced(name: str, agent: Agent) -> Iterator[tuple[str, str]]:
+def unpriced(name: str, agent: Agent) -> Iterator[tuple[str, str, str]]:
     """Why the most that a call of an agent costs can't be told, and what to add; none where it can.
 
-    Each as part of a sentence, one for each model.
+    Each as the parts of a sentence (who, what, what to add), one for each model.
     """
+    for who, asked in agent.named_in_turn(name):
+        option = f", or `--price {name}=USD`" if asked is agent else ""
+        for what, remedy in _unpriced(asked, option):
+            yield who, what, remedy
+
+
+def _unpriced(agent: Agent, option: str) -> Iterator[tuple[str, str]]:
     if not isinstance(agent, ModelAgent):
         if agent.call_usd is None:
             yield "has no price", "`price_per_run:` (0 where it costs nothing)"
@@ -144,7 +151,7 @@ def unpriced(name: str, agent: Agent) -> Iterator[tuple[str, str]]:
             is_endless = output_cap(agent, model) is None
             yield (
                 f"asks `{model}`, whose price is not known",
-                f"`price:` to it, or `--price {name}=USD`, in USD for a million tokens "
+                f"`price:` to it{option}, in USD for a million tokens "
                 f"(0 where it costs nothing){f', and {cap}' if is_endless else ''}",
             )
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, conversation, exchanges_of
-from loopkit.drive.ladder import model_for, provider_of
+from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Replied
@@ -58,10 +58,6 @@ class Judge:
         return replace(form, shares_keys=self.shares_keys)
 
     @cached_property
-    def model(self) -> str:
-        return model_for(self.active, self.agent, self.author)
-
-    @cached_property
     def work(self) -> CallSeries:
         port = self.active.agents[self.rule.judge]
         return CallSeries(
@@ -69,12 +65,10 @@ class Judge:
             agent=self.rule.judge,
             place=self.validator,
             role="judge",
-            retry=self.agent.retry,
-            timeout_s=self.agent.timeout,
+            callees=callees(self.active, self.agent, self.author),
             quote=port.quote,
             ask=port.ask,
             ready=port.ready,
-            provider=provider_of(self.agent, self.model),
             opinion=self._opinion,
         )
 
@@ -107,18 +101,15 @@ class Judge:
 
     async def reply(self, prompt: str) -> Replied:
         """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
-        system = self.agent.system_prompt
         told = exchanges_of(self.active, self.work)
         request = Request(
             agent=self.rule.judge,
             place=self.validator,
             role="judge",
             prompt=prompt,
-            messages=conversation(system, told, prompt),
+            messages=conversation(told, prompt),
             schema=self.form.schema,
-            model=self.model,
             folder=workspace(self.active, self.agent.workspace),
-            timeout_s=self.agent.timeout,
         )
         return await call(self.active, self.work, request)
 

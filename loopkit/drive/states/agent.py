@@ -16,13 +16,13 @@ from loopkit.drive.calls import (
     unused_reply,
     usable_reply,
 )
-from loopkit.drive.ladder import model_for, provider_of
+from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.state import Exchange
+from loopkit.engine.tasks import Exchange
 from loopkit.engine.template_values import previous, render, template_names
 from loopkit.language import Agent, AgentState, KeepTurns
 from loopkit.language.datatypes import facts_of
@@ -88,7 +88,6 @@ async def _reply(
     agent, output = asked.agent, asked.output
     folder = workspace(active, asked.workspace)
     port = active.agents[state.agent]
-    model = model_for(active, agent, name)
     is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
     leaves_files = is_program and active.program.graph.judged
     work = CallSeries(
@@ -96,14 +95,12 @@ async def _reply(
         agent=state.agent,
         place=name,
         role="author",
-        retry=agent.retry,
-        timeout_s=agent.timeout,
+        callees=callees(active, agent, name),
         quote=port.quote,
         ask=port.ask,
         ready=port.ready,
         written=output_reader(active, folder, output),
         files=files_reader(active, folder, output) if leaves_files else no_files,
-        provider=provider_of(agent, model),
     )
     if (answered := usable_reply(active, work)) is not None:
         return answered
@@ -116,14 +113,12 @@ async def _reply(
         agent=state.agent,
         place=name,
         role="author",
-        messages=conversation(agent.system_prompt, told, prompt),
+        messages=conversation(told, prompt),
         prompt=prompt,
         names=_names(active, asked),
         schema=asked.schema,
-        model=model,
         folder=folder,
         session=told[-1].reply.session if told else None,
-        timeout_s=agent.timeout,
         is_sent_again=_is_sent_again(active, name, agent),
     )
     return await call(active, work, request, hold=True)

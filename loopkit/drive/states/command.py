@@ -8,6 +8,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, no_files, usable_reply
 from loopkit.drive.fields import body, extract
 from loopkit.drive.state_files import files_reader, output_reader, workspace
+from loopkit.drive.turns import Callee
 from loopkit.engine.events import Artifact, Replied, Usage, Worked
 from loopkit.engine.template_values import render
 from loopkit.language import CommandState, Output, Retry
@@ -83,8 +84,7 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
         agent=name,
         place=name,
         role="run",
-        retry=ONCE,
-        timeout_s=state.timeout,
+        callees=(Callee(ONCE, state.timeout),),
         quote=lambda _: Usage(),
         ask=ask,
         written=output_reader(active, folder, output),

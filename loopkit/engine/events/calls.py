@@ -33,6 +33,8 @@ class Intended(Event, frozen=True, kw_only=True):
     """The message that is sent last."""
     model: str = ""
     """The model that is asked; empty for a program."""
+    fallback: int = 0
+    """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     deadline_s: float
     reserved: Usage
     """What the call may cost at most; charged until it is settled."""
@@ -44,7 +46,7 @@ class Intended(Event, frozen=True, kw_only=True):
 
 
 class Held(Event, frozen=True, kw_only=True):
-    """A call waits, because its provider has failed again and again."""
+    """A call waits, or a fallback is asked, because its provider has failed again and again."""
 
     type: ClassVar[str] = "held"
     task: str
@@ -53,6 +55,8 @@ class Held(Event, frozen=True, kw_only=True):
     until: float
     """Unix time at which it is asked again."""
     reason: str
+    instead: str = ""
+    """The fallback that is asked meanwhile; empty where the call waits."""
 
 
 class Replied(Event, frozen=True, kw_only=True):
@@ -96,6 +100,10 @@ class Failed(Event, frozen=True, kw_only=True):
     """Unix time before which the call is not tried again."""
     unreadable: bool = False
     """An answer came, and was paid, but it could not be read: it is asked for once more alone."""
+    resume_at: float | None = None
+    """Unix time from which the provider wants to be asked again, where it names one."""
+    unavailable: bool = False
+    """The model can't be had for now, so that a fallback is asked at once."""
     usage: Usage
     """What the call is charged at nevertheless."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
@@ -91,6 +91,21 @@ class AgentBase(Noun):
     @abstractmethod
     def called(self) -> tuple[str, ...]:
         """The models or the program behind it."""
+
+    @property
+    def in_turn(self) -> tuple[Self, ...]:
+        """Who is asked for one answer until somebody gives it: the agent, then its fallbacks."""
+        return (self,)
+
+    def named_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
+        """The same, each with what messages call it."""
+        for index, asked in enumerate(self.in_turn):
+            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked
+
+    @property
+    def most_tries(self) -> int:
+        """Calls that one answer takes at most."""
+        return sum(one.retry.attempts for one in self.in_turn)
 
     @property
     def call_usd(self) -> float | None:

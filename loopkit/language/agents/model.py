@@ -1,13 +1,14 @@
-"""The agent `model`: a model, or a ladder of them."""
+"""The agent `model`: a model or a ladder of them, and the fallbacks that are asked instead."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.language.agents.agent import AgentBase
-from loopkit.language.noun import Noun, Text, Written, _one_or_more
+from loopkit.language.agents.agent import AgentBase, Retry
+from loopkit.language.noun import Duration, Noun, Text, Written, _one_or_more
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -25,14 +26,51 @@ class Price(Noun):
     """Input tokens that the provider puts into its cache; without it as the others."""
 
 
+Models = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    Field(min_length=1),
+    BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
+]
+"""A model, or a ladder of them."""
+Rate = Annotated[
+    Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
+    Discriminator(lambda value: "<number>" if isinstance(value, int | float) else "<price>"),
+]
+"""USD for a million tokens: one number for all of them, or one for each sort."""
+Structured = Literal["native", "text"]
+
+
+class Fallback(Noun):
+    """Who is asked where an agent can't be had. What it does not say is as the agent has it."""
+
+    model: Models
+    """One model, or a ladder of them, as an agent has."""
+    system: Text | None = None
+    """Its own system prompt."""
+    params: dict[str, Any] | None = None
+    """Its own options, instead of all those of the agent."""
+    base_url: str | None = None
+    """Where its provider is reached; default is the agent's, where the provider is the same."""
+    api_key_env: str | None = None
+    """The variable that holds its key; default is the agent's, where provider and address are."""
+    price: Rate | None = None
+    """USD for a million tokens; default is the list price."""
+    structured: Structured | None = None
+    """How it is asked for a `schema`; default is native where the model is known to have it."""
+    retry: Retry | None = None
+    """Its own tries."""
+    timeout: Duration | None = None
+    """Wall-clock limit of one call to it."""
+
+
+def _as_fallback(value: object) -> object:
+    return {"model": value} if isinstance(value, str) else value
+
+
 class ModelAgent(AgentBase):
     """An agent behind a LiteLLM model string."""
 
-    model: Annotated[
-        tuple[Annotated[str, Field(min_length=1)], ...],
-        Field(min_length=1),
-        BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
-    ]
+    model: Models
     """One model, or a ladder of them; the last one stays."""
     climb: Literal["revision", "stall"] = "revision"
     """A rung up for each revision, or for each report without progress."""
@@ -44,20 +82,23 @@ class ModelAgent(AgentBase):
     """Where the provider is reached; default is the provider's own address."""
     api_key_env: str | None = None
     """The environment variable that holds the key; default is the provider's own."""
-    price: (
-        Annotated[
-            Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
-            Discriminator(
-                lambda value: "<number>" if isinstance(value, int | float) else "<price>"
-            ),
-        ]
-        | None
-    ) = None
+    price: Rate | None = None
     """USD for a million tokens, in and out; 0 for what costs nothing. Default is the list price."""
-    structured: Literal["native", "text"] | None = None
+    structured: Structured | None = None
     """How a `schema` is asked for: by the provider's own means, or in words.
 
     Default is native where the model is known to have it."""
+
+    fallbacks: Annotated[
+        tuple[
+            Annotated[
+                Fallback, BeforeValidator(_as_fallback, json_schema_input_type=str | Fallback)
+            ],
+            ...,
+        ],
+        BeforeValidator(_one_or_more, json_schema_input_type=str | list[str | Fallback]),
+    ] = ()
+    """Who is asked, one after the other, where the model can't be had."""
 
     kind = "model"
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
@@ -75,5 +116,30 @@ class ModelAgent(AgentBase):
         return self.system
 
     @property
+    def in_turn(self) -> tuple[Self, ...]:
+        return (self, *(self.replaced(fallback) for fallback in self.fallbacks))
+
+    @property
     def plain_texts(self) -> Written:
         yield ("system",), self.system
+        for index, fallback in enumerate(self.fallbacks):
+            if fallback.system is not None:
+                yield ("fallbacks", index, "system"), fallback.system
+
+    def replaced(self, by: Fallback) -> Self:
+        """The agent with another model, and without fallbacks.
+
+        What belongs to the replaced model goes with it: its price, and where the provider or the
+        address is another one, its address and its key, which no stranger may be sent.
+        """
+        given = {name: getattr(by, name) for name in Fallback.model_fields}
+        own = {name: value for name, value in given.items() if value is not None}
+        strange = _providers(by.model) != _providers(self.model)
+        lost = ["price", "structured"] + (["base_url"] if strange else [])
+        is_moved = strange or by.base_url not in (None, self.base_url)
+        lost += ["api_key_env"] if is_moved else []
+        return self.model_copy(update={**dict.fromkeys(lost), **own, "fallbacks": ()})
+
+
+def _providers(models: Iterable[str]) -> set[str]:
+    return {model.partition("/")[0] for model in models}

@@ -14,10 +14,11 @@ from loopkit.proof.outcomes import Analysis, Panel, Row
 from loopkit.proof.outcomes.faults import is_given_up
 from loopkit.proof.outcomes.severity import levels_at, may_block
 
-Price = Callable[[str, str], float | None]
-"""(agent, place) -> USD that one call costs at most, or none where that is unknown.
+Price = Callable[[str, str, int], float | None]
+"""(agent, place, fallback) -> USD that one call costs at most, or none where that is unknown.
 
-The place is the state's name for an author, the validator's for a judge (`by[2]` inline)."""
+The place is the state's name for an author, the validator's for a judge (`by[2]` inline); fallback
+0 is the agent itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,11 @@ class AgentCalls:
     agent: str
     place: str
     most_calls: int
-    """With every retry and re-ask; the least is one."""
+    """With every retry, fallback and re-ask; the least is one."""
     call_usd: float | None
-    """What one call costs at most."""
+    """What one call of the agent itself costs at most."""
+    most_usd: float | None
+    """What all these calls cost at most."""
 
 
 Asked = tuple[AgentCalls, ...]
@@ -82,13 +85,13 @@ class Asking:
         """Everybody whom a state can ask on one visit."""
         machine = self._analysis.machine
         if (asked := machine.states[name].asks) is not None:
-            return (self._work(asked, name, machine.agents[asked].retry.attempts),)
+            return (self._work(asked, name),)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
     def unpriced(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """(agent, place) of each call of these states that has no known price."""
         asked = (work for name in dict.fromkeys(states) for work in self.reach(name))
-        return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.call_usd is None))
+        return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.most_usd is None))
 
     def author(self, name: str) -> Spread:
         """Who is asked in a state that judges nothing."""
@@ -179,13 +182,26 @@ class Asking:
         for place, rules in validators_of(machine, state).items():
             for rule in rules:
                 if isinstance(rule, JudgeRule):
-                    calls = machine.agents[rule.judge].retry.attempts * (1 + rule.reask)
-                    work = self._work(rule.judge, place, calls)
+                    work = self._work(rule.judge, place, rule.reask)
                     blocks = may_block(rule, levels)
                     yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
 
-    def _work(self, agent: str, place: str, calls: int) -> AgentCalls:
-        return AgentCalls(agent, place, calls, self._price(agent, place))
+    def _work(self, agent: str, place: str, reask: int = 0) -> AgentCalls:
+        """All tries of everybody in turn, and of one of them again for each re-ask.
+
+        Whoever has answered is asked again, and those before it are not.
+        """
+        tries = [one.retry.attempts for one in self._analysis.machine.agents[agent].in_turn]
+        usd = [self._price(agent, place, fallback) for fallback in range(len(tries))]
+        costs = [number * one for number, one in zip(tries, usd, strict=True) if one is not None]
+        is_priced = len(costs) == len(tries)
+        return AgentCalls(
+            agent,
+            place,
+            most_calls=sum(tries) + reask * max(tries),
+            call_usd=usd[0],
+            most_usd=sum(costs) + reask * max(costs) if is_priced else None,
+        )
 
 
 def _spread(
@@ -209,7 +225,7 @@ def _calls(work: AgentCalls) -> float:
 
 
 def _cost(work: AgentCalls) -> float:
-    return work.most_calls * (work.call_usd or 0)
+    return work.most_usd or 0
 
 
 def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:

@@ -27,7 +27,7 @@ ALL: tuple[Measure, ...] = ("runs", "calls", "cost")
 def explore(
     analysis: Analysis,
     *,
-    price: Price = lambda _agent, _place: None,
+    price: Price = lambda *_: None,
     inputs: Mapping[str, object] | None = None,
     assume: Mapping[str, Fraction] | None = None,
     most: int = MOST_CONFIGURATIONS,

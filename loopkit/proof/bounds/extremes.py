@@ -106,13 +106,15 @@ def paths(explored: Explored, order: Sequence[int]) -> int:
 
 
 def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
-    """What a visit counts for, with every retry and re-ask or with none. Prices are known."""
+    """What a visit counts for, with every retry, fallback and re-ask or with none.
+
+    Prices are known.
+    """
     if measure == "runs":
         return len(asked)
-    calls = [(work.most_calls if is_worst else 1, work) for work in asked]
     if measure == "calls":
-        return sum(number for number, _ in calls)
-    return sum(number * (work.call_usd or 0.0) for number, work in calls)
+        return sum(work.most_calls if is_worst else 1 for work in asked)
+    return sum((work.most_usd if is_worst else work.call_usd) or 0.0 for work in asked)
 
 
 class Aim:

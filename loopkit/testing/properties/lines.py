@@ -39,7 +39,8 @@ MOST_TOKENS = 2000
 MOST_TEXTS = 12
 FAULTS = (
     "server_error", "rate_limit", "timeout", "connection", "unreadable", "cut_off", "invalid_json",
-    "refusal", "authentication", "quota", "context_too_long", "content_policy", "crash",
+    "refusal", "authentication", "quota", "region_outage", "context_too_long", "content_policy",
+    "crash",
 )  # fmt: skip
 _WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _NUMBER = re.compile(r"(?<![\w.\"'])\d+\b")

@@ -75,7 +75,10 @@ def _meets_limit(cut: Performance) -> bool:
 def _is_last_try(cut: Performance, machine: Machine) -> bool:
     tries = Counter(_task(e.key) for e in cut.events if isinstance(e, InDoubt | Failed))
     tasks = {_task(key) for key in cut.doubted}
-    agents = {name: agent.retry.attempts for name, agent in machine.agents.items()}
+    agents = {
+        name: min(asked.retry.attempts for asked in agent.in_turn)
+        for name, agent in machine.agents.items()
+    }
     known = cut.state.tasks
     return any(tries[task] >= agents.get(known[task].agent, tries[task] + 1) for task in tasks)
 

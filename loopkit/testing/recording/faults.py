@@ -27,13 +27,18 @@ _WORDS = {
     "content": (("", "refusal"),),
 }
 """By class: what a message says, and the word for it. The first one that is found counts."""
+_UNAVAILABLE = {
+    "transient": (("", "region_outage"),),
+    "fatal": (_WORDS["fatal"][0], ("", "missing_model")),
+}
+"""The same of a model that can't be had."""
 _NOTICEABLE_S = 0.05
 """A wait that is longer than ours by less is ours."""
 
 
 def fault_of(failed: Failed) -> dict[str, Any]:
     """The word and the message of a failure."""
-    words = _WORDS[failed.error_class]
+    words = (_UNAVAILABLE if failed.unavailable else _WORDS)[failed.error_class]
     named = (w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
     word = UNREADABLE if failed.unreadable else next(named)
     is_usual = FAULTS[word] == (failed.error_class, failed.message)

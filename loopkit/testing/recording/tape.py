@@ -143,10 +143,12 @@ class Tape:
             # Where the limit's own deadline was over, waiting for as long makes the same of it.
             call["delay"] = f"{failed.usage.time_s:.3f}s"
         if failed.retry_at is not None:
-            retry = self.program.machine.agents[intent.agent].retry
+            retry = self.program.machine.agents[intent.agent].in_turn[intent.fallback].retry
             tries = before.tasks[intent.task].tries
             wait = asked_for(failed.retry_at - at, retry, tries)
             call |= {"retry_after": wait} if wait else {}
+        elif failed.resume_at is not None:
+            call["retry_after"] = duration(max(0.0, failed.resume_at - at))
         self.attempts[intent.task].calls.append(
             call | calls.reserved(intent.reserved, self.limited)
         )

@@ -179,7 +179,7 @@ class Panel:
             return [NO_REPORT] * (1 + rule.reask)
         if event != "transient":
             return [AGENT_FAULTS["fatal"]]
-        return [AGENT_FAULTS[event]] * self._program.machine.agents[rule.judge].retry.attempts
+        return [AGENT_FAULTS[event]] * self._program.machine.agents[rule.judge].most_tries
 
     def _is_meant(self, place: str, by: str) -> bool:
         return self.cause.by == by and self.cause.place in ("", place)

@@ -126,7 +126,7 @@ class Parts:
         if event == "limit":
             return [self._refused()]
         if event == "transient":
-            tries = self._program.machine.agents[state.agent].retry.attempts
+            tries = self._program.machine.agents[state.agent].most_tries
             return [AGENT_FAULTS[event]] * tries
         is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
         if event == "content" or is_faulty:

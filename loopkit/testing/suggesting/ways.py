@@ -76,7 +76,7 @@ class Ways:
         """
         self.graph = analysis.graph
         self._variables = Variables(analysis, {}, keeps_inputs=True)
-        self._moves = Moves(self._variables, Asking(analysis, lambda _agent, _place: None))
+        self._moves = Moves(self._variables, Asking(analysis, lambda *_: None))
         explorer = Explorer(Plans(self._moves), most)
         self.is_whole = True
         try:

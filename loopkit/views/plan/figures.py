@@ -95,8 +95,9 @@ def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Ite
 
 def _notes(plan: Plan) -> Iterator[str]:
     yield (
-        "Agent runs are authors and judges at work; the most calls include every retry and re-ask. "
-        "A resume renews the tries, and a killed process adds one for each call that is open."
+        "Agent runs are authors and judges at work; the most calls include every retry, "
+        "fallback and re-ask. A resume renews the tries, and a killed process adds one for each "
+        "call that is open."
     )
     yield (
         "May cost: all of these calls at the dearest, each with the model's whole window in and "
@@ -105,8 +106,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
     for name, agent in plan.machine.agents.items():
-        for what, remedy in unpriced(name, agent):
-            yield f"The cost is not known: agent `{name}` {what}; add {remedy}."
+        for who, what, remedy in unpriced(name, agent):
+            yield f"The cost is not known: {who} {what}; add {remedy}."
 
 
 def _limit(plan: Plan) -> str:

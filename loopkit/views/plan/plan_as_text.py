@@ -122,7 +122,8 @@ def _agent(asking: Asking) -> str:
 
 
 def _who(asking: Asking) -> str:
-    return one_line(" → ".join(asking.who), 60)
+    ladders = (asking.who, *asking.fallbacks)
+    return one_line(", else ".join(" → ".join(models) for models in ladders), 60)
 
 
 def _price(asking: Asking) -> str:

@@ -38,11 +38,13 @@ class Asking:
     who: tuple[str, ...]
     """The models of the ladder, or the program with its arguments."""
     call_usd: float | None
-    """What one call costs at most; None where that is not known."""
+    """What one call costs at most, of whomever; None where that is not known."""
     times: int = 1
     """How often a judge is asked for one report at most, re-asks and retries left out."""
     prompt: str | None = None
     """The first prompt, filled in; None where it takes something that the run has to make first."""
+    fallbacks: tuple[tuple[str, ...], ...] = ()
+    """The models of each fallback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ def plan_of(
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
 
-    def price(agent: str, _place: str) -> float | None:
-        return call_usd(machine.agents[agent])
+    def price(agent: str, _place: str, fallback: int) -> float | None:
+        return call_usd(machine.agents[agent].in_turn[fallback])
 
     analysis = Analysis.of_machine(machine)
     program = Program(machine, "plan")
@@ -109,8 +111,8 @@ def plan_of(
 
 
 def _assumed(machine: Machine) -> Iterator[tuple[str, int]]:
-    models = (agent for agent in machine.agents.values() if isinstance(agent, ModelAgent))
-    for agent in models:
+    asked = (one for agent in machine.agents.values() for one in agent.in_turn)
+    for agent in (one for one in asked if isinstance(one, ModelAgent)):
         for model in agent.model:
             if (window := assumed_window(agent, model)) is not None:
                 yield model, window
@@ -138,8 +140,18 @@ def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
 def _asking(
     machine: Machine, agent: str, place: str, *, times: int = 1, prompt: str | None = None
 ) -> Asking:
-    definition = machine.agents[agent]
-    return Asking(agent, place, definition.called, call_usd(definition), times, prompt)
+    asked, *others = machine.agents[agent].in_turn
+    costs = [call_usd(one) for one in (asked, *others)]
+    known = [cost for cost in costs if cost is not None]
+    return Asking(
+        agent,
+        place,
+        asked.called,
+        call_usd=max(known) if len(known) == len(costs) else None,
+        times=times,
+        prompt=prompt,
+        fallbacks=tuple(other.called for other in others),
+    )
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:

@@ -1,0 +1,81 @@
+"""Turns: whose try is the next one for a piece of work, after what came of those before.
+
+Only what the run's events say counts, so that a resumed run goes on with whom it had come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.retries import CallFailed, has_try_left
+from loopkit.engine.records import Value
+from loopkit.engine.tasks import GivenUp, Task
+from loopkit.language import Retry
+
+
+class Callee(Value, frozen=True):
+    """One who can be asked: an agent or a command itself, or a fallback of an agent."""
+
+    retry: Retry
+    timeout_s: float
+    model: str = ""
+    """Empty for a program."""
+    system: str = ""
+    provider: str = ""
+    """Whose failures count together; empty for a program."""
+
+
+async def take_turn(active: ActiveRun, task: str, agent: str, callees: Sequence[Callee]) -> int:
+    """The place of the next one to ask, once it may be asked; raises CallFailed where nobody is."""
+    if task in active.state.refused:
+        raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
+    known = active.state.tasks.get(task)
+    if known is None:
+        return 0
+    index = known.fallback if known.fallback < len(callees) else 0
+    is_last = index + 1 == len(callees)
+    if _has_a_try(known, callees[index].retry, active.clock.now(), is_last=is_last):
+        await active.pause(max(0.0, (known.retry_at or 0.0) - active.clock.now()))
+        return index
+    if is_last or not _may_help(known):
+        raise _nobody_left(known, callees, index)
+    return index + 1
+
+
+def _may_help(task: Task) -> bool:
+    """Whether somebody else may answer what the one who was asked last did not."""
+    failed = task.failed
+    return failed is None or failed.error_class == "transient" or failed.unavailable
+
+
+def _has_a_try(task: Task, retry: Retry, now: float, *, is_last: bool) -> bool:
+    """Whether the one who was asked last is asked again."""
+    failed = task.failed
+    if not has_try_left(retry, task.tries, task.unread):
+        return False
+    if failed is None:
+        return True
+    if failed.error_class != "transient" or (failed.unavailable and not is_last):
+        return False
+    return max(failed.retry_at or now, failed.resume_at or now) - now <= retry.max_backoff
+
+
+def _nobody_left(task: Task, callees: Sequence[Callee], index: int) -> CallFailed:
+    """Why nobody else is asked: the last class of error, what came of each, the earliest time."""
+    before = (one for one in task.given_up if one.fallback < index)
+    lost = [*before, GivenUp(index, task.tries, task.failed)]
+    named = [one.failed.resume_at for one in lost if one.failed is not None]
+    return CallFailed(
+        task.failed.error_class if task.failed else "transient",
+        "; ".join(_told(one, callees) for one in lost),
+        resume_at=min((time for time in named if time is not None), default=None),
+    )
+
+
+def _told(lost: GivenUp, callees: Sequence[Callee]) -> str:
+    failed = lost.failed
+    message = failed.message if failed else "the call was in doubt too often"
+    if lost.tries > 1 and (failed is None or failed.error_class == "transient"):
+        message = f"{message} ({lost.tries} tries)"
+    return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message

@@ -1,0 +1,90 @@
+"""Tasks: what a run knows of the calls for one piece of work, changed by their events alone."""
+
+from __future__ import annotations
+
+from loopkit.engine.events import Failed, Intended, Replied
+from loopkit.engine.records import Record, Value
+
+
+class Exchange(Value, frozen=True):
+    """A prompt and its reply, both committed."""
+
+    prompt: str
+    reply: Replied
+    opening: Exchange | None = None
+    """Where it was a revision: the newest one before it that said what the task is."""
+
+
+class GivenUp(Value, frozen=True):
+    """One who was asked in vain, before a fallback was."""
+
+    fallback: int
+    """Which of the agent's fallbacks it was; 0 is the agent itself."""
+    tries: int
+    failed: Failed | None
+    """Its last try, where it is known to have failed."""
+
+
+class Task(Record, frozen=True, kw_only=True):
+    """One piece of work for an agent or a command: its tries, re-asks and replies."""
+
+    agent: str
+    place: str
+    index: int
+    """How many tasks this agent had before."""
+    place_index: int
+    """How many of them at this place."""
+    sent: int = 0
+    """Calls that were intended, for the next key."""
+    fallback: int = 0
+    """Which of the agent's fallbacks was asked last; 0 is the agent itself."""
+    given_up: tuple[GivenUp, ...] = ()
+    """Those before it, since the last reply or resume."""
+    tries: int = 0
+    """Its failed ones since then: what its retry budget counts."""
+    unread: int = 0
+    """Of these, the ones that brought an answer that could not be read."""
+    settled: int = 0
+    """Calls that were answered or failed for certain."""
+    retry_at: float | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    renewed: int = 0
+    """Exchanges before the last resume, which no longer count against re-asks."""
+    failed: Failed | None = None
+    """The last try, where it failed."""
+
+    def after_intent(self, event: Intended) -> Task:
+        """The task once a call is to be made, by whom it was asked before or by the next one."""
+        task = self
+        if event.fallback != self.fallback:
+            lost = GivenUp(self.fallback, self.tries, self.failed)
+            given_up = (*self.given_up, lost) if self.tries else self.given_up
+            task = self._anew(fallback=event.fallback, given_up=given_up)
+        return task.replace(sent=self.sent + 1)
+
+    def after_reply(self, exchange: Exchange) -> Task:
+        """The task once it has an answer."""
+        return self._anew(settled=self.settled + 1, exchanges=(*self.exchanges, exchange))
+
+    def after_failure(self, event: Failed) -> Task:
+        """The task once a try of it has failed."""
+        return self.replace(
+            tries=self.tries + 1,
+            unread=self.unread + event.unreadable,
+            settled=self.settled + 1,
+            retry_at=event.retry_at,
+            failed=event,
+        )
+
+    def after_resume(self, renewed: int) -> Task:
+        """The task with new tries; so many of its answers count no longer.
+
+        Where nobody gave an answer, the agent itself is asked first again.
+        """
+        is_lost = bool(self.given_up or self.failed)
+        return self._anew(fallback=0 if is_lost else self.fallback, renewed=renewed)
+
+    def _anew(self, **changes: object) -> Task:
+        """The task with all tries of whoever is asked now."""
+        fresh = {"given_up": (), "tries": 0, "unread": 0, "retry_at": None, "failed": None}
+        return self.replace(**{**fresh, **changes})

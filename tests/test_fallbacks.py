@@ -1,0 +1,258 @@
+"""Fallbacks with played agents: whose turn it is, what is told and recorded of it, and bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from loopkit.agents.assignment import NotRunnable, with_models
+from loopkit.engine.events import Failed, Intended, Suspended
+from loopkit.language.load import load
+from loopkit.proof.bounds import Analysis, explore
+from loopkit.views.console import lines
+from loopkit.views.plan.planned import plan_of
+from loopkit.views.progress import fitted, progress_of, status
+from tests.recording import assert_same, taped
+from tests.support import PASS, Desk, Played, QuickClock, scenario
+from tests.test_properties import holds
+
+MACHINE = """
+loopkit: 1
+agents:
+  writer:
+    model: openai/one
+    retry: {attempts: 3, backoff: 1ms, max_backoff: 2s}
+    fallbacks: [openai/two, {model: groq/three, retry: {attempts: 2, backoff: 1ms}}]
+states:
+  draft: {agent: writer, prompt: Write., output: plan, on_error: {content: failed}, next: done}
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+JUDGED = """
+loopkit: 1
+agents:
+  critic:
+    model: openai/one
+    retry: {attempts: 2, backoff: 1ms}
+    fallbacks: [{model: groq/two, retry: {attempts: 3, backoff: 1ms}}]
+states:
+  draft: {render: A plan., output: plan, next: check}
+  check:
+    validate: plan
+    by: [{judge: critic, rubric: [Good.], reask: 2}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+DOWN: dict[str, Any] = {"fault": "server_error", "cost_usd": 1}
+NO_VERDICT: dict[str, Any] = {"reply": "I like it.", "cost_usd": 1}
+
+
+def played(desk: Desk, *calls: object, machine: str = MACHINE) -> Played:
+    desk.clock = QuickClock()
+    agent = "critic" if machine == JUDGED else "writer"
+    return desk.play(machine, scenario(agents={agent: [list(calls)]}))
+
+
+def turns(run: Played) -> list[int]:
+    """Who was asked, call by call: 0 is the agent itself."""
+    return [intent.fallback for intent in run.of(Intended)]
+
+
+def told(run: Played) -> list[str]:
+    """The lines of a run on the console."""
+    befores = (progress_of(run.stored[:index]) for index in range(len(run.stored)))
+    pairs = zip(befores, run.stored, strict=True)
+    return [line.text for before, stored in pairs for line in lines(before, stored)]
+
+
+@pytest.mark.parametrize("fault", ["quota", "missing_model", "region_outage"])
+def test_what_can_not_be_had_is_asked_once_each(desk: Desk, fault: str) -> None:
+    run = played(desk, {"fault": fault}, {"fault": fault}, "A plan.")
+    assert (run.outcome, turns(run)) == ("done", [0, 1, 2])
+
+
+@pytest.mark.parametrize("fault", ["authentication", "bad_request", "context_too_long"])
+def test_what_no_other_model_mends_ends_the_call(desk: Desk, fault: str) -> None:
+    run = played(desk, {"fault": fault}, "A plan.")
+    assert turns(run) == [0]
+    assert run.of(Suspended)[0].reason == "fatal"
+
+
+def test_an_agent_that_says_that_it_has_no_answer_is_not_replaced(desk: Desk) -> None:
+    run = played(desk, {"fault": "refusal"}, "A plan.")
+    assert (run.outcome, turns(run)) == ("failed", [0])
+
+
+def test_everybody_has_tries_of_its_own(desk: Desk) -> None:
+    run = played(desk, *[DOWN] * 7, "A plan.")
+    assert turns(run) == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert run.outcome == "done"
+
+
+def test_an_outage_of_the_last_is_waited_for_like_any_failure(desk: Desk) -> None:
+    run = played(desk, *[{"fault": "quota"}] * 2, {"fault": "region_outage"}, "A plan.")
+    assert (run.outcome, turns(run)) == ("done", [0, 1, 2, 2])
+
+
+def test_where_nobody_answers_each_says_why(desk: Desk) -> None:
+    run = played(desk, *[DOWN] * 3, {"fault": "quota"}, *[DOWN] * 2)
+    [suspended] = run.of(Suspended)
+    assert suspended.reason == "transient"
+    assert suspended.message == (
+        "500: the provider failed (3 tries); fallback `openai/two`: 429: insufficient_quota; "
+        "fallback `groq/three`: 500: the provider failed (2 tries)"
+    )
+
+
+def test_a_call_in_doubt_is_one_of_the_tries_of_whom_was_asked(desk: Desk) -> None:
+    text = MACHINE.replace("attempts: 3", "attempts: 1")
+    desk.clock = QuickClock()
+    script = scenario(agents={"writer": [[{"fault": "crash"}, DOWN, "A plan."]]})
+    crashed = desk_crashed(desk, text, script)
+    resumed = desk.resume(crashed)
+    assert (resumed.outcome, turns(resumed)) == ("done", [0, 1, 2])
+
+
+def desk_crashed(desk: Desk, text: str, script: str) -> str:
+    """The id of a run whose process dies in its first call."""
+    desk.in_memory = False
+    return desk.abort(text, script).state.run
+
+
+def test_a_resume_asks_the_agent_itself_again_unless_a_fallback_had_answered(
+    durable: Desk,
+) -> None:
+    durable.clock = QuickClock()
+    failing = [{"fault": "quota"}, NO_VERDICT, {"fault": "authentication"}]
+    first = scenario(agents={"critic": [[*failing, PASS]]})
+    stopped = durable.play(JUDGED, first)
+    assert (turns(stopped), stopped.state.status) == ([0, 1, 1], "suspended")
+    assert turns(durable.resume(stopped.state.run)) == [0, 1, 1, 0]
+
+
+def test_the_console_and_the_status_say_that_a_fallback_is_asked(desk: Desk) -> None:
+    run = played(desk, {"fault": "quota"}, "A plan.")
+    shown = told(run)
+    assert "  draft          asks `writer` (openai/one)" in shown
+    assert "  draft          asks `writer`, fallback 1 (openai/two)" in shown
+    at = [index for index, event in enumerate(run.events) if isinstance(event, Intended)][1]
+    now = progress_of(run.stored[: at + 1])
+    assert "asks writer, fallback 1 5 s · openai/two" in fitted(
+        status(now, run.stored[at].at + 5), 200, len
+    )
+
+
+def test_a_provider_that_is_left_alone_is_passed_over_and_that_is_told(desk: Desk) -> None:
+    text = MACHINE.replace("attempts: 3", "attempts: 5").replace("openai/two", "groq/two")
+    again = text.splitlines()[-3].replace("draft:", "again:")
+    text = text.replace("next: done}", "next: again}").replace("  done:", f"{again}\n  done:")
+    desk.clock = QuickClock()
+    script = scenario(agents={"writer": [[*[DOWN] * 5, "A plan."], "Another."]})
+    run = desk.play(text, script)
+    assert (run.outcome, turns(run)) == ("done", [0] * 5 + [1, 1])
+    assert "  again          not waiting for openai: `openai` failed 5 times in a row" in told(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (MACHINE, [DOWN] * 8),
+        # The first tries its two, the fallback three for each of the three questions.
+        (JUDGED, [DOWN] * 2 + [*[DOWN] * 2, NO_VERDICT] * 2 + [DOWN] * 2 + [NO_VERDICT]),
+    ],
+)
+def test_the_bounds_have_the_tries_of_all_and_a_run_takes_them(
+    desk: Desk, text: str, calls: Sequence[object]
+) -> None:
+    run = played(desk, *calls, machine=text)
+    machine = load(desk.folder / "machine.yaml").machine
+    prices = {0: 1.0, 1: 1.0, 2: 1.0}
+    bounds = explore(Analysis.of_machine(machine), price=lambda _, __, number: prices[number])
+    assert run.state.usage.agent_calls == len(calls) == bounds.calls.worst.total
+    assert run.state.usage.cost_usd == bounds.cost.worst.total
+    assert bounds.calls.best is not None
+    assert bounds.calls.best.total == 1
+
+
+def test_the_dearest_way_through_the_fallbacks_is_what_a_call_costs_at_most(desk: Desk) -> None:
+    machine = load(desk.write("machine.yaml", JUDGED)).machine
+    analysis = Analysis.of_machine(machine)
+    for usd, most in (([1, 1], 2 + 3 + 2 * 3), ([5, 1], 10 + 3 + 2 * 10), ([1, None], None)):
+        bounds = explore(analysis, price=lambda _, __, number, of=usd: of[number])
+        assert bounds.cost.worst.total == most
+
+
+def test_a_plan_names_the_fallbacks_and_takes_the_dearest_of_all(desk: Desk) -> None:
+    text = MACHINE.replace("openai/one", "openai/gpt-5-mini").replace("openai/two", "openai/gpt-5")
+    text = text.replace("model: groq/three", "model: groq/three, price: 0")
+    [asked] = plan_of(load(desk.write("machine.yaml", text)).machine, {}).asked
+    assert asked.who == ("openai/gpt-5-mini",)
+    assert asked.fallbacks == (("openai/gpt-5",), ("groq/three",))
+    [alone] = plan_of(
+        load(desk.write("machine.yaml", text.replace("openai/gpt-5-mini", "openai/gpt-5"))).machine,
+        {},
+    ).asked
+    assert asked.call_usd == alone.call_usd
+
+
+def test_a_recorded_run_with_fallbacks_plays_the_same(desk: Desk) -> None:
+    run = played(desk, DOWN, {"fault": "missing_model"}, {"fault": "region_outage"}, "A plan.")
+    assert turns(run) == [0, 0, 1, 2]
+    assert_same(taped(desk, run), run)
+
+
+def test_the_wait_that_each_named_is_recorded(desk: Desk) -> None:
+    waiting = [{"fault": "quota", "retry_after": f"{hours}h"} for hours in (3, 1, 2)]
+    run = played(desk, *waiting)
+    [suspended] = run.of(Suspended)
+    assert suspended.resume_at == pytest.approx(run.stored[-1].at + 3600, abs=5)
+    recorded = json.dumps(str(taped(desk, run).path.read_text(encoding="utf-8")))
+    assert [recorded.count(f"{hours * 3600}s") for hours in (3, 1, 2)] == [1, 1, 1]
+    assert [failed.resume_at is None for failed in run.of(Failed)] == [False] * 3
+
+
+@pytest.mark.parametrize("text", [MACHINE, JUDGED])
+def test_what_holds_for_every_run_holds_with_fallbacks(desk: Desk, text: str) -> None:
+    holds(desk.write("machine.yaml", text), 25)
+
+
+def test_a_model_for_one_run_goes_without_fallbacks(desk: Desk) -> None:
+    machine = load(desk.write("machine.yaml", MACHINE)).machine
+    other = with_models(machine, {"writer": "ollama/llama3"}, {}).agents["writer"]
+    assert [one.called for one in other.in_turn] == [("ollama/llama3",)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "fallback", "said"),
+    [
+        ("cost_usd: 1", "groq/ours", "fallback 1 of agent `writer` asks `groq/ours`, whose price"),
+        ("tokens: 9", "groq/ours", "fallback 1 of agent `writer` may answer at any length"),
+        (
+            "revisions: 1",
+            "{model: groq/ours, api_key_env: NO_SUCH}",
+            "fallback 1 of agent `writer`",
+        ),
+        ("revisions: 1", "hosted_vllm/ours", "fallback 1 of agent `writer` asks a server of your"),
+    ],
+)
+def test_what_a_fallback_lacks_is_told_before_anything_is_spent(
+    desk: Desk, limits: str, fallback: str, said: str
+) -> None:
+    text = MACHINE.replace("[openai/two, {model: groq/three, retry: {attempts: 2, backoff: 1ms}}]",
+                           f"[{fallback}]")  # fmt: skip
+    text = text.replace("openai/one", "openai/gpt-5").replace(
+        "agents:", f"limits: {{{limits}}}\nagents:", 1
+    )
+    with pytest.raises(NotRunnable, match=said) as refused:
+        desk.play(text)
+    # It would be the price of the agent's own model.
+    assert "--price" not in str(refused.value)
+
+
+def test_the_keys_of_fallbacks_are_secrets_too(desk: Desk) -> None:
+    text = MACHINE.replace("openai/two", "{model: openai/two, api_key_env: OUR_SPARE}")
+    assert load(desk.write("machine.yaml", text)).machine.key_names == ["OUR_SPARE"]
