@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
+from loopkit.drive.notify import notify
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine
@@ -131,7 +133,7 @@ async def arun(
     """The same as `run`, in an event loop."""
     loaded, inputs = _ready(machine, input)
     async with _open_app(state, agents) as app:
-        return _result(await app.drive(await app.start(loaded, inputs)))
+        return _result(await _driven(app, await app.start(loaded, inputs)))
 
 
 async def start(
@@ -150,7 +152,7 @@ async def start(
     events: asyncio.Queue[Event | None] = asyncio.Queue()
     async with _open_app(state, agents, lambda stored: events.put_nowait(stored.event)) as app:
         active = await app.start(loaded, inputs)
-        driven = asyncio.ensure_future(app.drive(active))
+        driven = asyncio.ensure_future(_driven(app, active))
         driven.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -212,13 +214,21 @@ def answer(
     return _run_to_end(_drive(go_on, state, agents))
 
 
+async def _driven(app: App, active: ActiveRun) -> RunState:
+    """The state in which a run stopped, after its notifier was started."""
+    state = await app.drive(active)
+    if fault := await notify(active):
+        warnings.warn(fault, RuntimeWarning, stacklevel=2)
+    return state
+
+
 async def _drive(
     begin: Callable[[App], Coroutine[Any, Any, ActiveRun]],
     state: Folder,
     agents: Functions | None,
 ) -> Result:
     async with _open_app(state, agents) as app:
-        return _result(await app.drive(await begin(app)))
+        return _result(await _driven(app, await begin(app)))
 
 
 _IDLE: list[dict[str, Engine]] = []

@@ -106,10 +106,12 @@ class App:
         engines: dict[str, Engine] | None = None,
         token: Callable[[], str] = lambda: secrets.token_hex(3),
         functions: Functions | None = None,
+        notify: Sequence[str] = (),
     ) -> None:
         """`token` ends the ids of new runs, by chance and short enough to be typed.
 
-        `functions` play agents, by the names of these.
+        `functions` play agents, by the names of these. `notify` is started instead of the
+        notifiers of machines.
         """
         self.journal = journal
         self.folder = folder
@@ -126,6 +128,7 @@ class App:
         self._agents: dict[str, dict[str, AgentPort]] = {}
         """By the digests of definitions, who plays each agent where no scenario does."""
         self.functions = functions or {}
+        self._notify = notify
 
     @classmethod
     def open(cls, state: Path | None, **parts: Any) -> App:
@@ -413,5 +416,6 @@ class App:
             breakers=self.breakers,
             redact=self._redactor(tuple(machine.key_names)),
             listeners=self.listeners,
+            notify=self._notify or (() if scenario else machine.notify or ()),
             state=state,
         )

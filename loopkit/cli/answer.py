@@ -9,7 +9,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.driving import drive, output_option
+from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
 from loopkit.cli.stored_runs import run_argument, with_app
@@ -25,9 +25,15 @@ from loopkit.language.datatypes import parse_record
 @click.option("--comment", default="", help="What should change, or why.")
 @click.option("--form", multiple=True, metavar="K=V", help="A field of the form.")
 @click.option("--edit", type=click.Path(path_type=Path), help="The edited artifact.")
-@output_option
+@driving_options
 def command(
-    run: str, choice: str, comment: str, form: tuple[str, ...], edit: Path | None, output: str
+    run: str,
+    choice: str,
+    comment: str,
+    form: tuple[str, ...],
+    edit: Path | None,
+    output: str,
+    notify: tuple[str, ...],
 ) -> int:
     """Answer the question that RUN waits for with CHOICE, and go on."""
 
@@ -47,7 +53,7 @@ def command(
         return await app.resume(run)
 
     try:
-        return drive(output, start)
+        return drive(output, start, notify)
     except exit_codes.Stop as stop:
         if isinstance(stop.__cause__, RunBusy):
             exit_codes.say(f"{stop.__cause__}; it takes the answer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -16,27 +17,51 @@ from loopkit.cli.interruption import Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.watching import OUTPUTS, watcher_for
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.state import RunState
 from loopkit.text import printable
 from loopkit.views.amounts import spent
 
 
-def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
+def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--output` and `--notify`."""
+    output = click.option(
         "--output",
         type=click.Choice(OUTPUTS),
         default="auto",
         help="auto: progress, live at a terminal; plain: as lines; jsonl: events on stdout; "
         "quiet: the result only.",
-    )(function)
+    )
+    notify = click.option(
+        "--notify",
+        callback=_argv,
+        metavar="'COMMAND LINE'",
+        help="Start this program when the run waits, fails or ends, with the outcome as JSON on "
+        "its stdin, instead of the machine's notifier.",
+    )
+    return output(notify(function))
 
 
-def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
+def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[str, ...]:
+    if written is None:
+        return ()
+    try:
+        argv = tuple(shlex.split(written))
+    except ValueError as error:
+        raise exit_codes.Stop(exit_codes.USAGE, f"error: `--notify`: {error}") from error
+    if not argv:
+        raise exit_codes.Stop(exit_codes.USAGE, "error: `--notify` names no program")
+    return argv
+
+
+def drive(
+    output: str, start: Callable[[App], Awaitable[ActiveRun]], notifier: Sequence[str] = ()
+) -> int:
     """Open the journal, take a run, advance it as far as it goes; the exit code."""
     try:
         # Around the event loop and not in it, so that its end can be interrupted too.
         with exit_codes.report_errors(), Interruption() as interruption:
-            return asyncio.run(_drive(output, start, interruption))
+            return asyncio.run(_drive(output, start, notifier, interruption))
     except BrokenPipeError as error:
         # As with `| head`: no failure of the run, and no end of it either.
         told = (
@@ -46,23 +71,30 @@ def drive(output: str, start: Callable[[App], Awaitable[ActiveRun]]) -> int:
 
 
 async def _drive(
-    output: str, start: Callable[[App], Awaitable[ActiveRun]], interruption: Interruption
+    output: str,
+    start: Callable[[App], Awaitable[ActiveRun]],
+    notifier: Sequence[str],
+    interruption: Interruption,
 ) -> int:
     watcher = watcher_for(output)
     person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
-    async with App.open(state_folder(), listeners=[watcher.tell], person=person) as app:
+    parts: dict[str, Any] = {"person": person, "notify": notifier}
+    async with App.open(state_folder(), listeners=[watcher.tell], **parts) as app:
         active = await start(app)
         if active.claim.seq:
             watcher.begin(await app.events(active.state.run))
         interruption.watch(active, person, watcher)
         with watcher.running():
             await app.drive(active)
-        return _ended(active.state, await app.hints_for(active.state), output, interruption)
+        code = _ended(active.state, await app.hints_for(active.state), output, interruption)
+        if fault := await notify(active):
+            exit_codes.say(fault)
+        return code
 
 
 def _ended(state: RunState, hints: Sequence[str], output: str, interruption: Interruption) -> int:
     if output == "jsonl":
-        click.echo(json.dumps({"type": "result", **outcome_of(state)}, ensure_ascii=False))
+        click.echo(json.dumps(_result(state), ensure_ascii=False))
     else:
         _print_result(state)
     if output not in ("jsonl", "quiet"):
@@ -84,19 +116,8 @@ def exit_code(state: RunState) -> int:
     return exit_codes.FAILURE if state.status == "cancelled" else exit_codes.ERROR
 
 
-def outcome_of(state: RunState) -> dict[str, Any]:
-    """The end of a run as data."""
-    finished = state.finished
-    return {
-        "run": state.run,
-        "status": state.status,
-        "outcome": finished.outcome if finished else None,
-        "success": finished.success if finished else None,
-        "result": finished.result if finished else {},
-        "question": state.question.plain() if state.question else None,
-        "usage": state.usage.plain(),
-        "exit": exit_code(state),
-    }
+def _result(state: RunState) -> dict[str, Any]:
+    return {"type": "result", **outcome_of(state), "exit": exit_code(state)}
 
 
 def _print_result(state: RunState) -> None:

@@ -9,7 +9,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.driving import drive, output_option
+from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent, usd
@@ -43,7 +43,7 @@ RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_re
     "--max-cost", type=float, callback=usd, metavar="USD", help="The new limit of the whole run."
 )
 @click.option("--set", "sets", multiple=True, metavar="limits.K=V", help="Raise a limit.")
-@output_option
+@driving_options
 def command(
     run: str,
     machine: Path | None,
@@ -53,6 +53,7 @@ def command(
     max_cost: float | None,
     sets: tuple[str, ...],
     output: str,
+    notify: tuple[str, ...],
 ) -> int:
     """Go on with RUN in exactly the state in which it stopped."""
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
@@ -72,7 +73,7 @@ def command(
             )
         return await app.resume(run, limits, mend)
 
-    return drive(output, start)
+    return drive(output, start, notify)
 
 
 def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:

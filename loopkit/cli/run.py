@@ -9,7 +9,7 @@ import click
 from loopkit.agents.assignment import refuse_misnamed, with_models
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.driving import drive, output_option
+from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, usd
@@ -30,7 +30,7 @@ from loopkit.language.load import with_machine
     "--max-cost", type=float, callback=usd, metavar="USD", help="Spend no more than this."
 )
 @record_options
-@output_option
+@driving_options
 def command(
     machine: Path,
     input_file: str | None,
@@ -44,6 +44,7 @@ def command(
     record_file: Path | None,
     as_case: str | None,
     output: str,
+    notify: tuple[str, ...],
 ) -> int:
     """Run MACHINE until it ends, waits for a person, or is suspended."""
     with exit_codes.report_errors():
@@ -64,6 +65,6 @@ def command(
         recording.run = active.state.run
         return active
 
-    code = drive(output, start)
+    code = drive(output, start, notify)
     recording.write()
     return code

@@ -65,6 +65,8 @@ class ActiveRun:
     redact: Redact = str
     """Takes the environment's secrets out of what agents and commands say."""
     listeners: Sequence[Listener] = ()
+    notify: Sequence[str] = ()
+    """The program to be started when the run stops; empty for none."""
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.datatypes import DataType, parse_fields, parse_record
-from loopkit.language.noun import Bound, Duration, Fields, Id, Ids, Noun, Text, fault
+from loopkit.language.noun import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
 from loopkit.language.states import State
 from loopkit.language.states.final import FinalState
@@ -79,6 +79,8 @@ class Machine(Noun):
     """Named templates of feedback."""
     workspace: Workspace | None = None
     """The folder in which agents and commands work."""
+    notify: Argv | None = None
+    """The program that is started when a run waits for a person, fails or ends."""
     initial: Id | None = None
     """Default: the first state."""
     states: Annotated[dict[Id, State], Field(min_length=1)]

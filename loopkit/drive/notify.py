@@ -1,0 +1,65 @@
+"""The notifier: a program that is told when a run starts to wait, fails or ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.state import RunState
+from loopkit.outside.processes import CommandNotStarted, CommandTimeout, run_command
+from loopkit.text import one_line
+
+LONGEST_S = 30.0
+"""How long a notifier may take."""
+
+
+async def notify(active: ActiveRun) -> str:
+    """Start the run's notifier if the run has stopped; why that failed, empty where it did not.
+
+    Whatever becomes of it, the run is what it was.
+    """
+    if not (active.notify and _has_stopped(active.state)):
+        return ""
+    text = json.dumps(outcome_of(active.state), ensure_ascii=False)
+    try:
+        # The user's own program, which no model has written to: it may see all that the user may.
+        ended = await run_command(
+            active.notify,
+            cwd=active.folder,
+            env=dict(os.environ),
+            stdin=text,
+            timeout_s=LONGEST_S,
+        )
+    except (CommandNotStarted, CommandTimeout, OSError) as error:
+        return f"nobody was notified: {error}"
+    if ended.exit_code == 0:
+        return ""
+    said = one_line(ended.stderr)
+    cause = f"`{active.notify[0]}` ended with exit code {ended.exit_code}"
+    return f"nobody was notified: {cause}" + (f": {said}" if said else "")
+
+
+def outcome_of(state: RunState) -> dict[str, Any]:
+    """Where a run stopped, and with what, as JSON data."""
+    finished = state.finished
+    return {
+        "run": state.run,
+        "machine": state.machine,
+        "status": state.status,
+        "state": state.state,
+        "outcome": finished.outcome if finished else None,
+        "success": finished.success if finished else None,
+        "result": finished.result if finished else {},
+        "question": state.question.plain() if state.question else None,
+        "error": state.suspended.message if state.suspended else "",
+        "usage": state.usage.plain(),
+    }
+
+
+def _has_stopped(state: RunState) -> bool:
+    if state.suspended is not None:
+        # Whoever interrupts a run knows it.
+        return state.suspended.reason != "interrupted"
+    return state.status in ("waiting", "finished", "cancelled")
