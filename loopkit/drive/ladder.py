@@ -34,7 +34,7 @@ def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
     if top == 0:
         return agent.model[0]
     ways = _stalls(active, author) if agent.climb == "stall" else _revisions(active, author)
-    return agent.model[sum(1 for _ in islice(ways, top))]
+    return agent.model[sum(1 for _ in islice(ways, top * agent.rung)) // agent.rung]
 
 
 def _revisions(active: ActiveRun, author: str) -> Iterator[Edge]:

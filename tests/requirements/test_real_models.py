@@ -182,6 +182,28 @@ def test_each_revision_climbs_a_rung_and_the_last_one_stays(
     assert [intent.model for intent in played.of(Intended)][2] == "openai/large"
 
 
+def test_a_rung_has_as_many_works_as_it_says(desk: Desk, server: HostileServer) -> None:
+    server.queue(SHORT, SHORT, SHORT, SHORT, GOOD)
+    text = machine(server, model="[openai/small, openai/large]", author="rung: 2")
+    desk.play(text.replace("revisions: 3", "revisions: 4"))
+    asked = [request.body["model"] for request in server.requests()]
+    assert asked == ["small", "small", "large", "large", "large"]
+
+
+def test_a_rung_by_stall_waits_for_as_many_rounds_without_progress(
+    desk: Desk, server: HostileServer
+) -> None:
+    server.queue(SHORT, SHORT, SHORT, GOOD)
+    text = machine(
+        server,
+        model="[openai/small, openai/large]",
+        author="climb: stall\n    rung: 2",
+    )
+    desk.play(text)
+    asked = [request.body["model"] for request in server.requests()]
+    assert asked == ["small", "small", "small", "large"]
+
+
 def test_a_state_that_is_entered_forwards_begins_on_the_first_rung(
     desk: Desk, server: HostileServer
 ) -> None:

@@ -74,6 +74,8 @@ class ModelAgent(AgentBase):
     """One model, or a ladder of them; the last one stays."""
     climb: Literal["revision", "stall"] = "revision"
     """A rung up for each revision, or for each report without progress."""
+    rung: int = Field(1, ge=1, le=1000)
+    """How many works are asked of each rung before the next one has its turn."""
     system: Text = ""
     """The system prompt, sent as it is written; no template."""
     params: dict[str, Any] = {}
