@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import site
 import subprocess
@@ -117,11 +118,30 @@ def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:
     assert re.search(r"\d{3,} tests collected", done.stdout), done.stdout[-500:]
 
 
+def test_the_first_machine_of_the_readme_is_short_and_its_run_is_what_stands_below_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    machine, shown = README.split("```yaml\n", 1)[1].split("```", 1)
+    assert machine == Path("machines/release_notes.yaml").read_text(encoding="utf-8")
+    assert len(machine.splitlines()) <= 15
+    command, output = re.findall(r"^```\w*\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)[:2]
+    assert run(shlex.split(command.splitlines()[-1])[1:]) == 0
+    printed = capsys.readouterr()
+    ends = [line for line in output.splitlines(keepends=True) if line not in printed.out]
+    assert output.index(printed.out) > output.index("→ done")
+    assert _any_run("".join(ends)) == _any_run(printed.err)
+
+
+def _any_run(text: str) -> str:
+    return re.sub(r"release_notes-[0-9a-f]{6}", "release_notes-…", text)
+
+
 def test_the_broken_machine_of_the_readme_gives_the_message_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (fragment,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (fragment,) = re.findall(r"^```yaml\n(  .*?)^```$", README, re.MULTILINE | re.DOTALL)
     (message,) = re.findall(r"^```\n(error.*?)^```$", README, re.MULTILINE | re.DOTALL)
     whole = (ROOT / "machines/plan_review.yaml").read_text(encoding="utf-8")
     begin, end = whole.index("  validate:\n"), whole.index("  approval:\n")
