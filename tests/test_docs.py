@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -340,6 +341,28 @@ def test_each_command_is_documented_with_all_its_options(
     arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
     assert usage is not None
     assert len(usage[1].split()) == len(arguments)
+
+
+@pytest.mark.parametrize(
+    ("title", "command"), [pytest.param(*named, id=named[0]) for named in commands()]
+)
+def test_the_help_of_each_command_ends_with_examples_that_it_takes(
+    title: str, command: click.Command
+) -> None:
+    context = click.Context(command)
+    *_, examples = re.split(r"^  Examples?:$", command.get_help(context), flags=re.MULTILINE)
+    lines = examples.strip().splitlines()
+    assert lines
+    for line in lines:
+        before, own = line.strip().split(f"loopkit {title} ", 1)
+        assert not before
+        given, rest, _ = command.make_parser(context).parse_args(
+            shlex.split(own.partition("> ")[0])
+        )
+        required = [p for p in command.params if isinstance(p, click.Argument) and p.required]
+        assert not rest
+        assert all(given[argument.name] for argument in required)
+        assert len(line) <= 80
 
 
 def test_the_exit_codes_are_exactly_those_that_commands_give() -> None:

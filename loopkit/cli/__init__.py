@@ -13,22 +13,23 @@ from typing import Any, TextIO
 import click
 
 from loopkit import __version__
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
 
 NEW_OBJECTS = 20_000
 """After how many of them circles among objects are looked for: a command makes few, and ends."""
 COMMANDS = {
-    "run": ("loopkit.cli.run", "Run a machine until it ends, waits, or is suspended."),
-    "resume": ("loopkit.cli.resume", "Go on with a suspended or interrupted run."),
-    "answer": ("loopkit.cli.answer", "Answer the question that a run waits for."),
-    "cancel": ("loopkit.cli.cancel", "End a run for good."),
-    "runs": ("loopkit.cli.runs", "List runs, show one, print its events."),
-    "check": ("loopkit.cli.check", "Find what is wrong with machine files."),
-    "plan": ("loopkit.cli.plan", "Say what a run would do and cost, without a cent."),
-    "validate": ("loopkit.cli.validate", "Judge a file with one validator of a machine."),
-    "test": ("loopkit.cli.test", "Play the cases of scenario files."),
-    "diagram": ("loopkit.cli.diagram", "Draw a machine, and the way that a run took."),
-    "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors."),
+    "run": ("loopkit.cli.run", "Run a machine until it ends, waits or is suspended."),
+    "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),
+    "answer": ("loopkit.cli.answer", "Answer the question that a run is waiting on."),
+    "cancel": ("loopkit.cli.cancel", "Cancel a run for good."),
+    "runs": ("loopkit.cli.runs", "List, show, record and remove runs."),
+    "check": ("loopkit.cli.check", "Check machine files for problems."),
+    "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),
+    "validate": ("loopkit.cli.validate", "Run one validator of a machine on a file."),
+    "test": ("loopkit.cli.test", "Run the test cases in scenario files."),
+    "diagram": ("loopkit.cli.diagram", "Draw a machine, or the path of a run."),
+    "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors and tools."),
 }
 
 
@@ -59,10 +60,17 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"no such command `{args[0]}`; {hint}", ctx) from error
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("loopkit check machine.yaml", "loopkit run machine.yaml --set topic=tea"),
+)
 @click.version_option(__version__, prog_name="loopkit")
 def app() -> None:
-    """Run validate-and-revise loops that are declared in YAML."""
+    """Run validate-and-revise loops that are declared in YAML.
+
+    `loopkit COMMAND --help` describes a command.
+    """
 
 
 def main() -> None:

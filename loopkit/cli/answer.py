@@ -10,6 +10,7 @@ import click
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, driving_options
+from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
 from loopkit.cli.stored_runs import run_argument, with_app
@@ -19,12 +20,14 @@ from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
 
 
-@click.command()
+@click.command(epilog=examples('loopkit answer plan-1f09ab revise --comment "Name the files."'))
 @run_argument()
 @click.argument("choice")
-@click.option("--comment", default="", help="What should change, or why.")
-@click.option("--form", multiple=True, metavar="K=V", help="A field of the form.")
-@click.option("--edit", type=click.Path(path_type=Path), help="The edited artifact.")
+@click.option("--comment", default="", help="What should change, or the reason.")
+@click.option("--form", multiple=True, metavar="K=V", help="A field of the question's form.")
+@click.option(
+    "--edit", type=click.Path(path_type=Path), help="A file with your version of the artifact."
+)
 @driving_options
 def command(
     run: str,
@@ -35,7 +38,10 @@ def command(
     output: str,
     notify: tuple[str, ...],
 ) -> int:
-    """Answer the question that RUN waits for with CHOICE, and go on."""
+    """Answer the question that RUN is waiting on with CHOICE, and continue the run.
+
+    `loopkit runs show RUN` shows the question and its choices.
+    """
 
     async def deliver(app: App) -> bool:
         """Check the answer against the open question and leave it in the inbox."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import OK, say
 from loopkit.cli.stored_runs import run_argument, with_app
 
 
-@click.command()
+@click.command(epilog=examples('loopkit cancel plan-1f09ab --reason "The issue is closed."'))
 @run_argument()
-@click.option("--reason", default="", help="Why; it is kept with the run.")
+@click.option("--reason", default="", help="The reason, stored with the run.")
 def command(run: str, reason: str) -> int:
     """End RUN for good; what it made stays."""
     say(with_app(lambda app: app.cancel(run, reason)))

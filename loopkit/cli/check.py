@@ -10,6 +10,7 @@ import click
 
 from loopkit.checks import check
 from loopkit.cli import exit_codes
+from loopkit.cli.examples import examples
 from loopkit.cli.machine_files import machine_files
 from loopkit.document import decode
 from loopkit.document.problems import Problem, ProblemsFound
@@ -20,16 +21,16 @@ from loopkit.views.problems import FORMATS, Examined
 STDIN = "<stdin>"
 
 
-@click.command()
+@click.command(epilog=examples("loopkit check plan.yaml", "loopkit check --strict machines"))
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--format", "form", default="text", type=click.Choice(list(FORMATS)), help="How to print them."
+    "--format", "form", default="text", type=click.Choice(list(FORMATS)), help="The output format."
 )
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
-    """Find what is wrong with machine files. Runs nothing.
+    """Check machine files for problems. Calls nothing.
 
-    `-` reads standard input; of a folder, every machine below it is checked.
+    A path may be a folder, whose machines are all checked, or `-` for standard input.
     """
     examined = _examined(*machine_files(paths))
     if shown := FORMATS[form](examined):

@@ -65,16 +65,16 @@ def coverage_options(command: F) -> F:
     for option in (
         click.option(
             "--fail-under", "least", metavar="N", callback=_percent,
-            help="Exit 1 where less than N % are covered; prints the table, too.",
+            help="Exit with 1 if coverage is below N %; also prints the table.",
         ),
         click.option(
             "--coverage-json", "coverage_file", metavar="FILE",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Write what is covered by which case as JSON.",
+            help="Write the coverage as JSON, with the cases that cover each goal.",
         ),
         click.option(
             "--coverage", is_flag=True,
-            help="Print which states, transitions and caps the cases cover.",
+            help="Print a table of the states, transitions and caps that are covered.",
         ),
     ):  # fmt: skip
         command = option(command)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import exit_codes
+from loopkit.cli.examples import examples
 from loopkit.cli.files import write
 from loopkit.cli.machine import load_checked
 from loopkit.engine.state import RunState
@@ -17,21 +18,25 @@ from loopkit.machine.graph import Graph
 from loopkit.views.diagram import FORMATS, Drawing, Marks, drawing
 
 
-@click.command()
+@click.command(
+    epilog=examples("loopkit diagram plan.yaml -o plan.mmd", "loopkit diagram --run plan-1f09ab")
+)
 @click.argument("machine", required=False, type=click.Path(path_type=Path))
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="mermaid",
-    show_default=True, help="The language of the diagram.",
+    show_default=True, help="The diagram language.",
 )  # fmt: skip
-@click.option("-o", "out", type=click.Path(path_type=Path), help="Write to a file.")
+@click.option(
+    "-o", "out", type=click.Path(path_type=Path), help="Write to this file instead of stdout."
+)
 @click.option(
     "--check", "committed", type=click.Path(path_type=Path),
-    help="Write nothing; exit 1 where this file is out of date.",
+    help="Write nothing; exit with 1 if this file is out of date.",
 )  # fmt: skip
-@click.option("--run", metavar="RUN", help="Mark the way that a run took, in its own machine.")
+@click.option("--run", metavar="RUN", help="Draw the machine of a run, and mark its path.")
 @click.option(
     "--cases", metavar="PATH", multiple=True, type=click.Path(path_type=Path),
-    help="Mark what no case of a scenario file, or below a folder, covers.",
+    help="Mark what the cases of this scenario file or folder do not cover.",
 )  # fmt: skip
 def command(
     machine: Path | None,
@@ -41,7 +46,7 @@ def command(
     run: str | None,
     cases: tuple[Path, ...],
 ) -> int:
-    """Draw MACHINE as a diagram: its states, and every transition with its guard and budgets."""
+    """Draw the states and transitions of MACHINE, with guards and budgets."""
     if machine is None and run is None:
         raise click.UsageError("name a MACHINE, or a run with `--run RUN`")
     if cases and (machine is None or run is not None):

@@ -29,8 +29,8 @@ def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--output",
         type=click.Choice(OUTPUTS),
         default="auto",
-        help="auto: progress, live at a terminal; plain: as lines; jsonl: events on stdout; "
-        "quiet: the result only.",
+        help="auto: progress, live at a terminal; plain: progress as lines; "
+        "jsonl: events on stdout; quiet: only the result.",
     )
     notify = click.option(
         "--notify",

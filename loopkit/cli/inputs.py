@@ -22,9 +22,19 @@ _option = click.option
 def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`-i`, `--set` and `--set-json`."""
     for option in (
-        _option("--set-json", "set_json", multiple=True, metavar="K=JSON", help="One as JSON."),
-        _option("--set", "sets", multiple=True, metavar="K=V", help="One; K=@FILE reads a file."),
-        _option("-i", "--input", "input_file", metavar="FILE|-", help="Inputs as YAML or JSON."),
+        _option(
+            "--set-json", "set_json", multiple=True, metavar="K=JSON", help="One input, as JSON."
+        ),
+        _option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="K=V",
+            help="One input. K=@FILE reads it from a file.",
+        ),
+        _option(
+            "-i", "--input", "input_file", metavar="FILE|-", help="A YAML or JSON file with inputs."
+        ),
     ):
         function = option(function)
     return function

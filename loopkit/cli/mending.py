@@ -19,14 +19,14 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "models",
         multiple=True,
         metavar="AGENT=MODEL",
-        help="Another model for an agent.",
+        help="Use another model for an agent.",
     )
     price = click.option(
         "--price",
         "prices",
         multiple=True,
         metavar="AGENT=USD",
-        help="Its price for a million tokens.",
+        help="The price per million tokens.",
     )
     return model(price(function))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import exit_codes
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import load_checked
@@ -18,21 +19,29 @@ from loopkit.proof.bounds import Endless, NotDetermined
 from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
 
 
-@click.command()
+@click.command(
+    epilog=examples("loopkit plan plan.yaml --set max_revisions=3 --assume validate.valid=0.6")
+)
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
 @model_options
-@click.option("--max-cost", type=float, callback=usd, metavar="USD", help="As its `cost_usd`.")
+@click.option(
+    "--max-cost", type=float, callback=usd, metavar="USD", help="The cost limit of the run."
+)
 @click.option(
     "--answer-tokens",
     type=click.IntRange(min=1),
     default=ANSWER_TOKENS,
     show_default=True,
     metavar="N",
-    help="How long answers are, for what a run typically costs.",
+    help="The length of an answer, for the typical cost.",
 )
 @click.option(
-    "--assume", "assumed", multiple=True, metavar="STATE.FACT=P", help="A probability, such as 0.6."
+    "--assume",
+    "assumed",
+    multiple=True,
+    metavar="STATE.FACT=P",
+    help="How likely a fact is: from 0 to 1.",
 )
 @click.option("--from-runs", is_flag=True, help="What the runs in the journal took, in the mean.")
 def command(
@@ -47,7 +56,7 @@ def command(
     assumed: tuple[str, ...],
     from_runs: bool,
 ) -> int:
-    """Say what a run of MACHINE would do and cost. Executes nothing and spends nothing."""
+    """Show what a run of MACHINE would do and its maximum cost. Calls nothing."""
     with exit_codes.report_errors():
         definition = _changed(load_checked(machine).machine, models, prices, max_cost)
         inputs = partial_inputs(definition, input_file, sets, set_json)

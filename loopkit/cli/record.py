@@ -12,6 +12,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.drive.active import Stored
@@ -21,7 +22,7 @@ from loopkit.testing.recording import NotRecordable, Recording, Target, record, 
 
 def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--record` and `--as`."""
-    named = click.option("--as", "as_case", metavar="NAME", help="How the recorded case is called.")
+    named = click.option("--as", "as_case", metavar="NAME", help="The name of the recorded case.")
     file = click.option(
         "--record",
         "record_file",
@@ -59,15 +60,18 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
         return Recorder(None if file is None else target(file, machine, as_case))
 
 
-@click.command(name="record")
+@click.command(
+    name="record",
+    epilog=examples("loopkit runs record plan-1f09ab plan.scenario.yaml --as approved"),
+)
 @run_argument()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--as", "as_case", metavar="NAME", help="How the case is called.")
+@click.option("--as", "as_case", metavar="NAME", help="The name of the case.")
 @click.option(
-    "--machine", type=click.Path(path_type=Path), help="The machine file, where it has moved."
+    "--machine", type=click.Path(path_type=Path), help="The machine file, if it has moved."
 )
 def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
-    """Write RUN into FILE as a case of a scenario, which replays it offline."""
+    """Record RUN in FILE as a test case that replays it offline."""
     with exit_codes.report_errors(), _refuse_unrecordable():
         path = machine or _machine_of(run)
         made = record_run(target(file, path, as_case), run)

@@ -10,6 +10,7 @@ import click
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, driving_options
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent, usd
@@ -23,13 +24,17 @@ from loopkit.text.command_lines import resume_line
 RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "loopkit resume plan-1f09ab", "loopkit resume plan-1f09ab --max-cost 5 --machine plan.yaml"
+    )
+)
 @run_argument()
 @click.option(
     "--machine",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Go on with the machine as this file has it now.",
+    help="Continue with the current contents of this machine file.",
 )
 @model_options
 @click.option(
@@ -37,12 +42,18 @@ RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_re
     "params",
     multiple=True,
     metavar="AGENT.KEY=VALUE",
-    help="Another option for an agent's model; null takes it away.",
+    help="Set one of an agent's `params`; null removes it.",
 )
 @click.option(
-    "--max-cost", type=float, callback=usd, metavar="USD", help="The new limit of the whole run."
+    "--max-cost",
+    type=float,
+    callback=usd,
+    metavar="USD",
+    help="The new cost limit of the whole run.",
 )
-@click.option("--set", "sets", multiple=True, metavar="limits.K=V", help="Raise a limit.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="limits.K=V", help="Set a limit of the whole run."
+)
 @driving_options
 def command(
     run: str,
@@ -55,7 +66,10 @@ def command(
     output: str,
     notify: tuple[str, ...],
 ) -> int:
-    """Go on with RUN in exactly the state in which it stopped."""
+    """Continue RUN from exactly the state in which it stopped.
+
+    Completed calls are not made again. An id can be shortened.
+    """
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
     with exit_codes.report_errors():
         mend = Mend(

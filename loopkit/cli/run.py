@@ -10,6 +10,7 @@ from loopkit.agents.assignment import refuse_misnamed, with_models
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, driving_options
+from loopkit.cli.examples import examples
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, usd
@@ -20,14 +21,18 @@ from loopkit.drive.active import ActiveRun
 from loopkit.language.load import with_machine
 
 
-@click.command()
+@click.command(epilog=examples("loopkit run plan.yaml --set issue=@issue.md --max-cost 2"))
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
-@click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
-@click.option("--case", metavar="NAME", help="Which of its cases, where it has several.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    help="Simulate agents, commands and people with this scenario.",
+)
+@click.option("--case", metavar="NAME", help="The case to use, if the scenario has several.")
 @model_options
 @click.option(
-    "--max-cost", type=float, callback=usd, metavar="USD", help="Spend no more than this."
+    "--max-cost", type=float, callback=usd, metavar="USD", help="The cost limit of this run."
 )
 @record_options
 @driving_options
@@ -46,7 +51,10 @@ def command(
     output: str,
     notify: tuple[str, ...],
 ) -> int:
-    """Run MACHINE until it ends, waits for a person, or is suspended."""
+    """Run MACHINE until it ends, waits for a person, or is suspended.
+
+    The result is printed to stdout, progress and questions to stderr.
+    """
     with exit_codes.report_errors():
         loaded = load_checked(machine)
         if models or prices:

@@ -8,6 +8,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
+from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.watching import event_line
@@ -26,21 +27,21 @@ CAUSE_WIDTH = 60
 HEADINGS = ("run", "status", "state", "age", "cost")
 
 
-@click.group()
+@click.group(epilog=examples("loopkit runs ls", "loopkit runs show plan-1f09ab"))
 def command() -> None:
-    """List runs, show one, print its events, record one, remove some."""
+    """List, show, record and remove runs."""
 
 
 command.add_command(record)
 
 
-@command.command()
-@click.option("--machine", help="Only runs of this machine.")
-@click.option("--limit", default=50, show_default=True, help="How many at most, the newest first.")
+@command.command(epilog=examples("loopkit runs ls --machine plan"))
+@click.option("--machine", help="List only runs of this machine.")
+@click.option("--limit", default=50, show_default=True, help="The maximum number of runs.")
 def ls(machine: str | None, limit: int) -> int:
-    """List runs, the newest first.
+    """List runs, newest first.
 
-    A run is `interrupted` if the process that drove it is gone: `loopkit resume` goes on with it.
+    The process of an `interrupted` run is gone; `loopkit resume` continues the run.
     """
     faults: list[RunUnreadable] = []
 
@@ -58,10 +59,10 @@ def ls(machine: str | None, limit: int) -> int:
     return exit_codes.ERROR if faults else exit_codes.OK
 
 
-@command.command()
+@command.command(epilog=examples("loopkit runs show plan-1f09ab"))
 @run_argument()
 def show(run: str) -> int:
-    """Show where RUN stands: its route, its last report, and what to do next."""
+    """Show where RUN stands, why, and what to do next."""
 
     async def read(app: App) -> tuple[list[str], str]:
         state, rows = await app.state_of(run), await app.journal.runs(run=run)
@@ -78,12 +79,12 @@ def show(run: str) -> int:
     return exit_codes.OK
 
 
-@command.command()
+@command.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))
 @run_argument(nargs=-1, required=True)
 def rm(run: tuple[str, ...]) -> int:
-    """Remove each RUN from the journal, with its events; what it made in folders stays.
+    """Remove runs and their events from the journal.
 
-    One that a living process drives is refused: cancel it first.
+    Files that a run made are kept. Cancel a run that is still being driven first.
     """
 
     async def remove(app: App) -> None:
@@ -95,10 +96,12 @@ def rm(run: tuple[str, ...]) -> int:
     return exit_codes.OK
 
 
-@command.command()
+@command.command(epilog=examples("loopkit runs logs plan-1f09ab --follow"))
 @run_argument()
-@click.option("-f", "--follow", is_flag=True, help="Go on as events come, until the run stops.")
-@click.option("--jsonl", is_flag=True, help="Every event as one line of JSON.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Print new events as they occur, until the run stops."
+)
+@click.option("--jsonl", is_flag=True, help="Print each event as a line of JSON.")
 def logs(run: str, follow: bool, jsonl: bool) -> int:
     """Print the events of RUN."""
 

@@ -6,13 +6,14 @@ import json
 
 import click
 
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import OK
 from loopkit.views.schemas import SCHEMAS
 
 
-@click.command()
+@click.command(epilog=examples("loopkit schema > machine.schema.json"))
 @click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
 def command(which: str) -> int:
-    """Print the JSON Schema of machine files, scenario files or events."""
+    """Print the JSON Schema of machine files (the default), scenario files or events."""
     click.echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
     return OK

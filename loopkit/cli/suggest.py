@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def suggest_option(command: F) -> F:
     """The option, for `loopkit test`."""
-    told = "Print the ways to what no case covers, as cases to be written."
+    told = "Print cases that would cover the rest, with the replies left to write."
     return click.option("--suggest", "is_suggesting", is_flag=True, help=told)(command)
 
 

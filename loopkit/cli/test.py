@@ -12,6 +12,7 @@ import click
 
 from loopkit.cli import exit_codes
 from loopkit.cli.coverage import Wanted, coverage_options
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.cli.files import write
 from loopkit.cli.suggest import print_suggestions, refuse_with, suggest_option
@@ -47,15 +48,15 @@ class Tested:
         return [result for result in self.results if not result.passed]
 
 
-@click.command()
+@click.command(epilog=examples("loopkit test machines --coverage"))
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-k", "expression", default="", metavar="EXPR", help="Only cases that it names.")
+@click.option("-k", "expression", default="", metavar="EXPR", help="Run only the matching cases.")
 @click.option(
     "--junitxml",
     "junit_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the results as JUnit XML, too.",
+    help="Also write the results as JUnit XML.",
 )
 @coverage_options
 @update_options
@@ -71,10 +72,10 @@ def command(
     update_cases: tuple[str, ...],
     is_suggesting: bool,
 ) -> int:
-    """Play the cases of scenario files and hold them against what they expect.
+    """Run the test cases in scenario files. Calls no model and no program.
 
-    Of a folder, every `*.scenario.yaml` below it is tested; without PATHS, of this one. No model
-    and no program is called.
+    A path may be a folder, whose `*.scenario.yaml` files are all run; the default is the current
+    folder.
     """
     wanted = Wanted(coverage, coverage_file, least)
     tally = wanted.tally()

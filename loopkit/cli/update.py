@@ -25,14 +25,14 @@ def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
     every = click.option(
         "--update",
         is_flag=True,
-        help="First rewrite what cases expect, but outcomes and paths; show the diff.",
+        help="First update the expectations, except outcomes and paths; shows the diff.",
     )
     named = click.option(
         "--update-case",
         "update_cases",
         multiple=True,
         metavar="NAME",
-        help="The same in this case, with its outcome and path.",
+        help="First update this case, including its outcome and path.",
     )
     return every(named(function))
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from loopkit.app import App, Script
+from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import ERROR, FAILURE, OK, USAGE, Stop, report_errors
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import input_options, partial_inputs
@@ -22,14 +23,18 @@ from loopkit.language.load import Loaded
 from loopkit.views.review import report_lines
 
 
-@click.command()
+@click.command(epilog=examples("loopkit validate plan.yaml structure draft.md"))
 @click.argument("machine", type=click.Path(path_type=Path))
 @click.argument("validator")
 @click.argument("file", type=click.Path(path_type=Path))
 @input_options
-@click.option("--script", type=click.Path(path_type=Path), help="A scenario that plays the agents.")
-@click.option("--case", metavar="NAME", help="Which of its cases, where it has several.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    help="Simulate the judges and commands with this scenario.",
+)
+@click.option("--case", metavar="NAME", help="The case to use, if the scenario has several.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(
     machine: Path,
     validator: str,
@@ -41,7 +46,7 @@ def command(
     case: str | None,
     as_json: bool,
 ) -> int:
-    """Judge FILE with VALIDATOR of MACHINE, by the same code that a run uses."""
+    """Run VALIDATOR of MACHINE on FILE, exactly as a run would."""
     with report_errors():
         loaded = load_checked(machine)
         known = loaded.machine.validators
