@@ -126,7 +126,8 @@ def blocks(start: str) -> list[Block]:
 
 def write_shown_files(block: Block, desk: Desk) -> None:
     """Write the files that the page of a block shows, each with its name in its first line."""
-    for found in re.finditer(r"^```\w+\n(# (\w+\.\w+)\n.*?)^```$", page(block.page[:-3]), FENCED):
+    (text,) = (path.read_text(encoding="utf-8") for path in PAGES if path.name == block.page)
+    for found in re.finditer(r"^```\w+\n(# (\w+\.\w+)\n.*?)^```$", text, FENCED):
         desk.write(found[2], found[1])
 
 
