@@ -109,7 +109,7 @@ def test_one_mistake_in_a_shared_text_is_told_once():
 
 def chain(states, links):
     """Return a machine of render states, each linked to `links` states of the next rank."""
-    rows = ["loopkit: 1", "agents: {w: {model: m}}", "states:"]
+    rows = ["loopkit: 1", "agents: {w: {model: openai/m}}", "states:"]
     rows.append("  start: {agent: w, prompt: Write., next: s0_0, on_error: {content: done}}")
     for rank in range(states):
         for place in range(links):
@@ -138,7 +138,7 @@ ROOM = "room:"
 VALIDATE = """\
 loopkit: 1
 input: {{strict: bool, tries: {{type: int, minimum: 0, maximum: 2}}}}
-agents: {{w: {{model: m}}}}
+agents: {{w: {{model: openai/m}}}}
 states:
   draft: {{agent: w, prompt: Write., next: check}}
   check:
@@ -151,7 +151,7 @@ states:
 HUMAN = """\
 loopkit: 1
 input: {{strict: bool, tries: {{type: int, minimum: 0, maximum: 2}}}}
-agents: {{w: {{model: m}}}}
+agents: {{w: {{model: openai/m}}}}
 states:
   draft: {{agent: w, prompt: Write., next: ask, on_error: {{content: done}}}}
   ask:

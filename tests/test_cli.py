@@ -298,6 +298,18 @@ def test_a_scripted_run_loads_no_client_of_models() -> None:
     assert done.returncode == 0
 
 
+def test_check_knows_the_providers_and_loads_no_client_of_models() -> None:
+    machine = str(ROOT / "tests/cases/err/a_misspelt_provider.yaml")
+    code = (
+        "import sys; from loopkit.cli import invoke; "
+        f"assert invoke(['check', {machine!r}]) == 1; "
+        "sys.exit('litellm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"did you mean `openai/gpt-5`?" in done.stdout
+
+
 def test_an_unknown_command_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["resum"]) == 2
     assert "did you mean `resume`?" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from loopkit.agents.model.request import arguments, is_closed
 from loopkit.agents.port import AgentError, Message, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
+from loopkit.language.agents.providers import is_listed, known_providers
 from loopkit.language.datatypes import parse_fields
 
 MINI = "openai/gpt-4o-mini"
@@ -361,3 +362,16 @@ def test_no_other_model_is_sent_marks(model: str) -> None:
 def test_an_empty_reply_of_a_kept_session_is_sent_as_words() -> None:
     told = arguments(agent(), request(*TURNS))
     assert told["messages"][2] == {"role": "assistant", "content": "(no answer)"}
+
+
+def test_the_providers_are_those_of_litellm(litellm: Any) -> None:
+    names = {getattr(provider, "value", provider) for provider in litellm.provider_list}
+    assert names <= known_providers()
+    for model in ("groq/x", "ollama_chat/x", "publicai/x", "gpt-4o-mini", "claude-sonnet-4-5"):
+        assert litellm.get_llm_provider(model)
+        assert model.partition("/")[0] in known_providers() or is_listed(model)
+    for model in ("acme-cloud/x", "OpenAI/gpt-5", "gpt-9", "m"):
+        with pytest.raises(litellm.BadRequestError):
+            litellm.get_llm_provider(model)
+        assert model.partition("/")[0] not in known_providers()
+        assert not is_listed(model)

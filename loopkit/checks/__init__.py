@@ -18,7 +18,7 @@ from loopkit.checks.infeasible_success import check_infeasible_success
 from loopkit.checks.judged_before import check_judged_before
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.lookups import check_lookups
-from loopkit.checks.models import check_models
+from loopkit.checks.models import check_models, check_providers
 from loopkit.checks.never_binds import check_never_binds
 from loopkit.checks.no_effect import check_errors, check_opinions, check_outputs
 from loopkit.checks.patterns import check_counts, check_patterns
@@ -61,6 +61,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_questions,
     check_infeasible,
     check_models,
+    check_providers,
     check_ids,
     check_fields,
     check_named_guards,

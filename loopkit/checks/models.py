@@ -1,18 +1,22 @@
-"""`reserved-option`, `wrong-kind`: `params:` holds an option that loopkit sets, or a bad one."""
+"""`reserved-option`, `wrong-kind`, `unknown-provider`: options to pass on, and whom to ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.document.problems import Problem
+from loopkit.document.problems import Problem, closest
 from loopkit.language import Machine, ModelAgent
+from loopkit.language.agents.providers import is_listed, known_providers
 from loopkit.language.load import DocPath
 
 MEANINGS = {
     "reserved-option": "An option of the provider is loopkit's own business.",
+    "unknown-provider": "LiteLLM knows no provider of this name.",
 }
 
+NEAR = 0.8
+"""How like a known name another one is that can only be a slip of it."""
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"
 _SAID = "write `system:` on the agent and `prompt:` on the state"
@@ -58,6 +62,32 @@ def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
             yield ("agents", name, "params"), agent.params
             for index, fallback in enumerate(agent.fallbacks):
                 yield ("agents", name, "fallbacks", index, "params"), fallback.params or {}
+
+
+def check_providers(subject: Subject) -> Iterator[Problem]:
+    """LiteLLM knows who is asked. A newer version may know more, but a near miss is none."""
+    for path, model in _models(subject.machine):
+        provider, slash, rest = model.partition("/")
+        if not known_providers() or provider in known_providers() or is_listed(model):
+            continue
+        near = closest(provider, sorted(known_providers()), NEAR) if slash else None
+        usual = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+        yield subject.source.problem(
+            path,
+            "unknown-provider",
+            f"LiteLLM knows no provider `{provider}`" if slash else f"`{model}` has no provider",
+            help=f"did you mean `{near}/{rest}`?" if near else usual,
+            severity="error" if near else "warning",
+        )
+
+
+def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
+    for name, agent in machine.agents.items():
+        if isinstance(agent, ModelAgent):
+            yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))
+            for index, fallback in enumerate(agent.fallbacks):
+                path: DocPath = ("agents", name, "fallbacks", index, "model")
+                yield from (((*path, i), rung) for i, rung in enumerate(fallback.model))
 
 
 def _caps(subject: Subject, path: DocPath, params: Mapping[str, object]) -> Iterator[Problem]:

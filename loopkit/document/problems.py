@@ -73,16 +73,17 @@ class ProblemsFound(Exception):
         return f"{place}{_printable(first.message)}{more}"
 
 
-def closest(word: str, choices: Iterable[str]) -> str | None:
+def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the choice that `word` was most likely meant to be, or None where none is near.
 
-    Capitals do not count; a word of more than 100 characters is nobody's typing mistake, and of
-    more than 300 choices the first are compared.
+    A choice of less `likeness`, from 0 to 1, is not near. Capitals do not count; a word of more
+    than 100 characters is nobody's typing mistake, and of more than 300 choices the first are
+    compared.
     """
     if len(word) > _LONGEST_WORD:
         return None
     by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
-    near = difflib.get_close_matches(word.casefold(), by_folded, n=1)
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=likeness)
     return by_folded[near[0]] if near else None
 
 

@@ -39,7 +39,7 @@ from tests.support import (
 
 DATA = """
 loopkit: 1
-agents: {author: {model: m/x, schema: {title: str, tags: [str]}}}
+agents: {author: {model: openai/m/x, schema: {title: str, tags: [str]}}}
 states:
   draft: {agent: author, prompt: Name it., output: entry, next: judge}
   judge:
@@ -93,7 +93,7 @@ def test_an_error_that_counts_as_content_goes_to_the_judging_state(desk: Desk) -
 
 ADVISING = """
 loopkit: 1
-agents: {author: {model: m/x}, critic: {model: m/y}}
+agents: {author: {model: openai/m/x}, critic: {model: openai/m/y}}
 states:
   draft: {agent: author, prompt: Write., output: text, next: judge}
   judge:
@@ -161,7 +161,7 @@ def test_a_scenario_that_speaks_for_nobody_is_told(desk: Desk, section: str, mes
 
 LOUD = """
 loopkit: 1
-agents: {author: {model: m/x}}
+agents: {author: {model: openai/m/x}}
 limits: {revisions: 1}
 states:
   draft:
@@ -188,7 +188,7 @@ def test_what_a_command_says_on_stderr_can_be_fed_back(desk: Desk) -> None:
 
 EDITING = """
 loopkit: 1
-agents: {author: {model: m/x, session: keep}}
+agents: {author: {model: openai/m/x, session: keep}}
 states:
   draft: {agent: author, prompt: Write., output: text, on_error: {content: failed}, next: ask}
   ask:
@@ -246,7 +246,7 @@ def test_the_message_of_a_rule_does_not_hide_that_it_could_not_be_tried(desk: De
 
 WARNED = """
 loopkit: 1
-agents: {author: {model: m/x}}
+agents: {author: {model: openai/m/x}}
 states:
   draft: {agent: author, prompt: Write., output: text, next: judge}
   judge:
@@ -267,7 +267,7 @@ def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
 
 LOOKING = """
 loopkit: 1
-agents: {author: {model: m/x}}
+agents: {author: {model: openai/m/x}}
 states:
   draft: {agent: author, prompt: Write., output: text, next: judge}
   judge:
@@ -294,7 +294,7 @@ def test_a_reply_is_durable_before_it_is_judged(durable: Desk) -> None:
 SELF = """
 loopkit: 1
 input: {parts: {type: int, default: 0, minimum: 0, maximum: 9}}
-agents: {author: {model: m/x, schema: {good: bool}}}
+agents: {author: {model: openai/m/x, schema: {good: bool}}}
 states:
   draft:
     agent: author

@@ -60,7 +60,10 @@ def preload() -> None:
 async def close() -> None:
     """Close the connections of this event loop, where there are any."""
     if _loaded is not None:
+        from loopkit.agents.model.http_guard import close_transports  # noqa: PLC0415 - as below
+
         await _loaded.close_litellm_async_clients()
+        await close_transports()
 
 
 def _load() -> ModuleType:

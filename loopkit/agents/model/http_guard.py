@@ -7,7 +7,9 @@ server could fill the memory. Requests are watched where they leave, whichever c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -49,10 +51,22 @@ def guard_transports(handler: Any) -> None:
     def made(*args: Any, **more: Any) -> Any:
         transport = make(*args, **more)
         if transport is not None:
+            with suppress(RuntimeError):  # where no loop runs, nobody uses it
+                _OPEN.setdefault(asyncio.get_running_loop(), []).append(transport)
             transport.handle_async_request = guard_send(transport.handle_async_request)
         return transport
 
     handler._create_async_transport = staticmethod(made)  # noqa: SLF001
+
+
+_OPEN: dict[asyncio.AbstractEventLoop, list[Any]] = {}
+"""The transports of each event loop. LiteLLM forgets its clients after an hour, and closes none."""
+
+
+async def close_transports() -> None:
+    """Close every transport of this event loop, also those that LiteLLM does not know any more."""
+    for transport in _OPEN.pop(asyncio.get_running_loop(), ()):
+        await transport.aclose()
 
 
 def guard_send(send: Send) -> Send:

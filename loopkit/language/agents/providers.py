@@ -1,0 +1,40 @@
+"""Names of the providers that LiteLLM knows, read from its files: to import it takes seconds."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+NAMES = "types/utils.py"
+SPOKEN_LIKE_OPENAI = "llms/openai_like/providers.json"
+MODELS = "model_prices_and_context_window_backup.json"
+_NAMES = re.compile(r"^class LlmProviders\(str, Enum\):\n((?:    .*\n|\n)*)", re.MULTILINE)
+_NAME = re.compile(r'^    [A-Z]\w* = "([^"]+)"', re.MULTILINE)
+
+
+@cache
+def known_providers() -> frozenset[str]:
+    """What may stand before the slash of a model; empty where LiteLLM keeps that elsewhere."""
+    found = _NAMES.search(_text(NAMES))
+    names = _NAME.findall(found[1]) if found else []
+    own = json.loads(_text(SPOKEN_LIKE_OPENAI) or "{}")
+    return frozenset(names) | own.keys() if names else frozenset()
+
+
+@cache
+def is_listed(model: str) -> bool:
+    """Whether LiteLLM lists a model under this very name, so that it needs no provider."""
+    return f"\n    {json.dumps(model)}: {{" in _text(MODELS)
+
+
+@cache
+def _text(name: str) -> str:
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder, name)
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return ""
