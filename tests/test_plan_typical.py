@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -13,7 +14,7 @@ from loopkit.language import Machine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, explore
-from loopkit.views.plan import plan_of
+from loopkit.views.plan import plan_of, plan_text
 from loopkit.views.plan.typical import Typically
 from tests.support import PASS, Desk, fails, scenario
 
@@ -109,6 +110,9 @@ def test_a_ladder_asks_a_dearer_model_with_each_revision(desk: Desk) -> None:
 def test_a_price_that_is_not_known_makes_it_unknown(desk: Desk) -> None:
     made = machine(desk, MACHINE.replace("    price: PRICE\n", ""))
     assert costs(made) == [None] * 4
+    told = plan_text(plan_of(made, {}), {})
+    assert "typically costs" not in told
+    assert "whose price is not known" in told.replace("\n", " ")
 
 
 def test_everybody_on_the_panel_is_asked_and_a_program_costs_its_price(desk: Desk) -> None:
@@ -164,6 +168,47 @@ def test_the_shortest_ways_have_each_number_of_revisions_up_to_the_most(desk: De
     entered = plan.bounds.ways[1][2].entered_by
     assert entered is not None
     assert entered.back
+
+
+def test_how_far_the_ways_were_followed_is_told(desk: Desk) -> None:
+    made = machine(desk, MACHINE.replace("revisions: 3", "revisions: 40"))
+    whole, part = (explore(Analysis.of_machine(made), ways=most) for most in (1_000, 20))
+    assert (len(whole.ways), whole.has_all_ways) == (41, True)
+    assert part.has_all_ways is False
+    assert 0 < len(part.ways) < 41
+    plan = plan_of(made, {"topic": "x"})
+    assert "were not followed" not in plan_text(plan, {})
+    assert "were not followed" in plan_text(replace(plan, bounds=part), {})
+
+
+TWO_WAYS = """
+loopkit: 1
+agents: {writer: {command: [write], price_per_run: 1}}
+states:
+  ask:
+    human: Long?
+    choices: [long, short]
+    transitions: [{guard: choice == "long", target: first}, {target: second}]
+  first: {agent: writer, prompt: One., on_error: {fatal: done}, output: text, next: second}
+  second: {agent: writer, prompt: Two., on_error: {fatal: done}, output: text, next: third}
+  third: {agent: writer, prompt: Three., output: text, next: done}
+  done: {final: success}
+"""
+
+
+def test_the_way_is_the_shortest_on_which_nothing_fails(desk: Desk) -> None:
+    [typical] = plan_of(machine(desk, TWO_WAYS), {}).typical
+    assert typical.by_state == {"second": 1, "third": 1}
+
+
+def test_of_many_revisions_the_first_few_and_the_most_are_shown(desk: Desk) -> None:
+    made = machine(desk, MACHINE.replace("revisions: 3", "revisions: 40"))
+    told = plan_text(plan_of(made, {"topic": "x"}), {"topic": "x"}).splitlines()
+    [line] = [line for line in told if line.startswith("  revisions  ")]
+    shown = [int(number) for number in line.split()[1:]]
+    assert shown[:4] == [0, 1, 2, 3]
+    assert 3 < shown[4] < shown[5] == 40
+    assert len(shown) == 6
 
 
 def test_a_machine_without_a_success_has_no_way_to_one(desk: Desk) -> None:

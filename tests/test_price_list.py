@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.rates import Options
+from loopkit.agents.model.rates import Dearest, Options, Rates
 
 MODES = frozenset({"chat", "responses", "completion"})
 GLOBAL = Options(location="global")
@@ -292,6 +292,21 @@ def test_a_model_that_always_searches_costs_a_search_more() -> None:
     rates = known.rates.dearest()
     assert rates is not None
     assert rates.call == 0.014
+
+
+def test_a_part_of_an_entry_that_nobody_knows_yet_is_passed_over() -> None:
+    strange: dict[str, Any] = {
+        "input_cost_per_token": 1e-6,
+        "output_cost_per_token": 2e-6,
+        "output_cost_per_token_above_2m_tokens": 9e-6,
+        "tiered_pricing": ["new", {"range": []}, {"output_cost_per_token": 5e-6}],
+        "search_context_cost_per_query": 3,
+        "off_peak_pricing": "at night",
+        "provider_specific_entry": ["fast"],
+    }
+    rates = Rates(strange)
+    assert rates.dearest() == Dearest(1e-6, 2e-6)
+    assert rates.cheapest().output == 2e-6
 
 
 def test_the_list_is_read_without_importing_litellm() -> None:

@@ -84,6 +84,19 @@ def libraries(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_line_for_a_local_model_can_be_planned(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
+    [line] = [line for line in README.splitlines() if "ollama" in line and "loopkit run" in line]
+    _, *words = shlex.split(line)
+    assert words[0] == "run"
+    assert run(["plan", *words[1:]]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^calls +2 +100 +\$0\.00$", told, re.MULTILINE)
+
+
 def test_the_first_command_prints_the_plan(copy: Path, libraries: Path) -> None:
     # Its libraries are neither looked for nor downloaded here; `-m long`, which CI runs, does both.
     command = COMMANDS[0].replace("pip install ", "pip install --no-deps ")

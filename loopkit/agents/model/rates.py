@@ -195,7 +195,9 @@ def _rates(entry: Mapping[str, Any]) -> Iterator[_Rate]:
     yield from _rates_at(entry, 0)
     tiers = entry.get("tiered_pricing")
     for tier in tiers if isinstance(tiers, list) else ():
-        yield from _rates_at(tier, int(tier.get("range", [0])[0]))
+        match tier:
+            case {"range": [int() | float() as above, *_]}:
+                yield from _rates_at(tier, int(above))
 
 
 def _rates_at(entry: Mapping[str, Any], above: int) -> Iterator[_Rate]:

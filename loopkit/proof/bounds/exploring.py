@@ -56,8 +56,8 @@ def explore(
     if ways:
         from loopkit.proof.bounds.shortest import shortest_ways  # noqa: PLC0415 - for plans alone
 
-        followed = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
-        bounds = replace(bounds, ways=followed)
+        followed, is_all = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
+        bounds = replace(bounds, ways=followed, has_all_ways=is_all)
     if not assumptions:
         return bounds
     from loopkit.proof.bounds.expected import expected  # noqa: PLC0415 - few people assume

@@ -126,6 +126,7 @@ class Bounds:
     """(agent, place) of the calls whose price is unknown."""
     ways: Mapping[int, Way] = field(default_factory=dict)
     """The shortest way to a success after each number of revisions, where these were asked for."""
+    has_all_ways: bool = False
     expected: Expected | None = None
     """Where probabilities were given."""
 

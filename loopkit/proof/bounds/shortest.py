@@ -13,8 +13,11 @@ _At = tuple[int, int]
 """A configuration, and how many revisions lead to it."""
 
 
-def shortest_ways(explorer: Explorer, most: int) -> dict[int, Way]:
-    """By the number of revisions, the fewest first; at most `most` configurations are looked at."""
+def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
+    """By the number of revisions, the fewest first, and whether these are all.
+
+    They are not where more than `most` configurations would have to be looked at.
+    """
     states = explorer.plans.variables.graph.states
     before: dict[_At, tuple[_At, Move] | None] = {(at, 0): None for at in explorer.starts()}
     found: dict[int, Way] = {}
@@ -33,7 +36,7 @@ def shortest_ways(explorer: Explorer, most: int) -> dict[int, Way]:
             if there not in before:
                 before[there] = (here, move)
                 front.append(there)
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items())), not front
 
 
 def _visits(

@@ -10,7 +10,7 @@ from loopkit.text import columns, wrapped
 from loopkit.views.plan.planned import Plan
 from loopkit.views.plan.typical import Typical
 
-MOST_COLUMNS = 7
+MOST_COLUMNS = 6
 Row = tuple[str, str, str, str]
 
 
@@ -26,7 +26,8 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     """What a run costs as a rule after each number of revisions, by state."""
     shown = _shown(plan.typical)
     states = list(dict.fromkeys(name for typical in plan.typical for name in typical.by_state))
-    if not states:
+    if not states or all(typical.usd is None for typical in plan.typical):
+        # What is missing for it is told above.
         return
     yield "What a run typically costs, by its revisions:"
     rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
@@ -40,15 +41,15 @@ def typical_cost(plan: Plan) -> Iterator[str]:
         f"with answers of {plan.answer_tokens:,} tokens (`--answer-tokens`), findings a quarter as "
         "long, and the prompts as far as they are known, at four characters a token."
     )
+    if not plan.bounds.has_all_ways:
+        yield "Runs with more revisions were not followed: there are too many."
 
 
 def _shown(typical: Sequence[Typical]) -> list[Typical]:
-    """The first ones, fewer and fewer of those behind, and the last."""
+    """The first ones, one of those behind, and the last."""
     if len(typical) <= MOST_COLUMNS:
         return list(typical)
-    first, behind = typical[:4], typical[4:-1]
-    step = len(behind) // (MOST_COLUMNS - 5) + 1
-    return [*first, *behind[step - 1 :: step], typical[-1]]
+    return [*typical[: MOST_COLUMNS - 2], typical[len(typical) // 2], typical[-1]]
 
 
 def usd(number: float | None) -> str:
