@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
+from loopkit.drive.line import Line
 from loopkit.engine.events import Event
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState, apply
@@ -70,6 +71,8 @@ class ActiveRun:
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
+    line: Line = field(default_factory=Line)
+    """The calls of this run that are made or wait for room."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
     _staged: list[tuple[Event, str]] = field(default_factory=list)
@@ -93,19 +96,20 @@ class ActiveRun:
             self._stops.set()
 
     async def pause(self, seconds: float) -> None:
+        """Let time pass with nothing in flight; raises Stopped as `wait_for` does."""
+        await self.wait_for(lambda: self.clock.sleep(seconds))
+
+    async def wait_for(self, wait: Callable[[], Awaitable[object]]) -> None:
         """Wait with nothing in flight; raises Stopped as soon as the run is asked to stop."""
         if self.stopping:
             raise Stopped
         self._stops = self._stops or asyncio.Event()
-        waits = {
-            asyncio.ensure_future(self.clock.sleep(seconds)),
-            asyncio.ensure_future(self._stops.wait()),
-        }
+        waits = {asyncio.ensure_future(wait()), asyncio.ensure_future(self._stops.wait())}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
+            for waiting in waits:
+                waiting.cancel()
         if self._stops.is_set():
             raise Stopped
 

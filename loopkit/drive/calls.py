@@ -13,7 +13,7 @@ from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
-from loopkit.drive.limits import LimitReached, room_for
+from loopkit.drive.limits import LimitReached, may_fit, room_for
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.drive.turns import Callee, take_turn
@@ -156,7 +156,9 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
     """One try; raises TryFailed, CallFailed and LimitReached."""
     try:
         await work.ready()
-        await active.append(_intend(active, work, request))
+        # The intent is staged in the turn in which the line admits it, and written here.
+        await active.line.enter(lambda: _is_intended(active, work, request), active.wait_for)
+        await active.append()
         replied = await _make(active, work, request)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
@@ -167,16 +169,19 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
     except BaseException:
         active.breakers.release_probe(callee.provider)
         raise
+    finally:
+        active.line.leave(request.key)
     if callee.provider:
         active.breakers.record_answer(callee.provider)
     return replied
 
 
-def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
-    """What says that the call is about to be made, with its maximum reserved.
+def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
+    """Stage what says that the call is about to be made, with its maximum reserved.
 
-    From looking at the limits until this is staged nobody else may have the turn, so that
-    concurrent judges can't overshoot a limit together.
+    False where it has to wait for others, whose reservations may turn out to be too high. From
+    looking at the limits until it is staged nobody else may have the turn, so that concurrent
+    judges can't overshoot a limit together. Raises LimitReached and CallFailed.
     """
     run, task = active.state, active.state.tasks.get(work.task)
     _number_call(active, work, task, request)
@@ -187,12 +192,21 @@ def _intend(active: ActiveRun, work: CallSeries, request: Request) -> Intended:
     try:
         left = room_for(active.limits, run.committed, reserved)
     except LimitReached as reached:
+        if may_fit(active.limits, run, active.line.in_flight, reserved):
+            return False
         reached.call = RefusedCall(
             agent=work.agent, place=work.place, task=work.task, reserved=reserved
         )
         raise
     request.deadline_s = request.timeout_s if left is None else min(request.timeout_s, left)
     request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}{run.era}"
+    active.stage(_intent(active, work, request, reserved))
+    active.line.in_flight.add(request.key)
+    return True
+
+
+def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
+    run = active.state
     return Intended(
         key=request.key,
         task=work.task,

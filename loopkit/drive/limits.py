@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from math import ceil
 from typing import Any
 
 from loopkit.engine.events import Ran, RefusedCall, Usage
+from loopkit.engine.state import RunState
 from loopkit.text.command_lines import resume_line
 
 COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
@@ -63,6 +64,25 @@ def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) ->
             held = getattr(committed, HELD.get(name, ""), 0)
             raise LimitReached(name, limit, spent or 0, asked, held if spent else 0)
     return time_left(limits, committed)
+
+
+def may_fit(limits: Mapping[str, Any], run: RunState, in_flight: Set[str], most: Usage) -> bool:
+    """Whether a call that does not fit now can, once the calls in flight are settled.
+
+    A call in doubt, and one that is no longer made, is settled by nobody: it counts as used.
+    """
+    least = run.usage
+    for key, intent in run.open_calls.items():
+        reserved = intent.reserved
+        if key in in_flight:
+            # It may turn out to cost nothing, but stays a call.
+            reserved = reserved.replace(tokens=0, cost_usd=0.0)
+        least = least.plus(reserved)
+    try:
+        room_for(limits, least, most)
+    except LimitReached:
+        return False
+    return True
 
 
 def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:

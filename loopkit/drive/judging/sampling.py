@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from loopkit.drive.judging.judge import Judge, opinion
+from loopkit.drive.limits import LimitReached
 from loopkit.engine.findings import Answer
 from loopkit.engine.ledger.opinions import confirmed, voted
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -49,8 +50,13 @@ async def _together(asked: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer
     Where one meets a limit or a defect, the others come back first: they are paid for.
     """
     answers: list[Answer] = []
+    raised: list[BaseException] = []
     for given in await asyncio.gather(*asked, return_exceptions=True):
         if isinstance(given, BaseException):
-            raise given
-        answers.append(given)
+            raised.append(given)
+        else:
+            answers.append(given)
+    if raised:
+        # The limit may be reached only because of what the defect left unsettled.
+        raise min(raised, key=lambda error: isinstance(error, LimitReached))
     return answers

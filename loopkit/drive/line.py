@@ -1,0 +1,47 @@
+"""The line of a run: calls that wait, in order, until what others hold of a limit is settled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
+
+
+class Line:
+    """Who makes a call, and who waits for room; nobody holds anything while he waits."""
+
+    def __init__(self) -> None:
+        self.in_flight: set[str] = set()
+        """Keys of the calls that are being made. Each of them comes to an end."""
+        self._waiting: deque[asyncio.Event] = deque()
+
+    async def enter(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
+        """Return as soon as the call is admitted, in the same turn of the event loop.
+
+        It is looked at when nobody waits before it, and again whenever another call ended.
+        """
+        if not self._waiting and is_admitted():
+            return
+        news = asyncio.Event()
+        self._waiting.append(news)
+        try:
+            await wait_for(news.wait)
+            while not is_admitted():
+                news.clear()
+                await wait_for(news.wait)
+        finally:
+            self._waiting.remove(news)
+            self._move()
+
+    def leave(self, key: str) -> None:
+        """A call came to its end, with an answer or without one."""
+        with suppress(KeyError):
+            self.in_flight.remove(key)
+            self._move()
+
+    def _move(self) -> None:
+        if self._waiting:
+            self._waiting[0].set()
