@@ -12,12 +12,15 @@ from loopkit.agents.assignment import NotRunnable, with_models
 from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
 from loopkit.proof.bounds import Analysis, explore
+from loopkit.testing import Machines
+from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.console import lines
-from loopkit.views.plan.planned import plan_of
+from loopkit.views.plan import plan_of, plan_text
 from loopkit.views.progress import fitted, progress_of, status
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, QuickClock, scenario
 from tests.test_properties import holds
+from tests.test_suggest import cases
 
 MACHINE = """
 loopkit: 1
@@ -146,6 +149,13 @@ def test_the_console_and_the_status_say_that_a_fallback_is_asked(desk: Desk) -> 
     )
 
 
+def test_what_each_of_them_said_is_not_told_again_when_the_run_stops(desk: Desk) -> None:
+    run = played(desk, *[{"fault": "quota"}] * 2, {"fault": "missing_model"})
+    assert told(run)[-1] == "  draft          suspended (fatal)"
+    run = played(desk, *[DOWN] * 3, {"fault": "quota"}, {"fault": "missing_model"})
+    assert told(run)[-1] == "  draft          suspended (fatal): (3 tries)"
+
+
 def test_a_provider_that_is_left_alone_is_passed_over_and_that_is_told(desk: Desk) -> None:
     text = MACHINE.replace("attempts: 3", "attempts: 5").replace("openai/two", "groq/two")
     again = text.splitlines()[-3].replace("draft:", "again:")
@@ -186,17 +196,20 @@ def test_the_dearest_way_through_the_fallbacks_is_what_a_call_costs_at_most(desk
         assert bounds.cost.worst.total == most
 
 
-def test_a_plan_names_the_fallbacks_and_takes_the_dearest_of_all(desk: Desk) -> None:
+def test_a_plan_names_the_fallbacks_each_with_its_price(desk: Desk) -> None:
     text = MACHINE.replace("openai/one", "openai/gpt-5-mini").replace("openai/two", "openai/gpt-5")
     text = text.replace("model: groq/three", "model: groq/three, price: 0")
-    [asked] = plan_of(load(desk.write("machine.yaml", text)).machine, {}).asked
-    assert asked.who == ("openai/gpt-5-mini",)
-    assert asked.fallbacks == (("openai/gpt-5",), ("groq/three",))
-    [alone] = plan_of(
-        load(desk.write("machine.yaml", text.replace("openai/gpt-5-mini", "openai/gpt-5"))).machine,
-        {},
-    ).asked
-    assert asked.call_usd == alone.call_usd
+    asked, second, third = plan_of(load(desk.write("machine.yaml", text)).machine, {}).asked
+    assert (asked.who, asked.prompt) == (("openai/gpt-5-mini",), "Write.")
+    assert (second.who, second.fallback, second.prompt) == (("openai/gpt-5",), 1, None)
+    assert (third.who, third.call_usd) == (("groq/three",), 0)
+    assert 0 < (asked.call_usd or 0) < (second.call_usd or 0)
+    told = plan_text(plan_of(load(desk.folder / "machine.yaml").machine, {}), {})
+    shown = [line.split() for line in told.splitlines() if "fallback " in line and "/" in line]
+    assert [row[:3] for row in shown] == [
+        ["fallback", "1", "openai/gpt-5"],
+        ["fallback", "2", "groq/three"],
+    ]
 
 
 def test_a_recorded_run_with_fallbacks_plays_the_same(desk: Desk) -> None:
@@ -218,6 +231,13 @@ def test_the_wait_that_each_named_is_recorded(desk: Desk) -> None:
 @pytest.mark.parametrize("text", [MACHINE, JUDGED])
 def test_what_holds_for_every_run_holds_with_fallbacks(desk: Desk, text: str) -> None:
     holds(desk.write("machine.yaml", text), 25)
+
+
+def test_a_suggested_case_lets_everybody_fail(desk: Desk) -> None:
+    path = desk.write("machine.yaml", MACHINE.replace("{content: failed}", "failed"))
+    found = suggest(empty_suite(path, Machines()), ())
+    calls = [case["agents"]["writer"][0] for case in cases(found).values()]
+    assert [{"fault": "rate_limit"}] * 8 in calls
 
 
 def test_a_model_for_one_run_goes_without_fallbacks(desk: Desk) -> None:

@@ -101,8 +101,9 @@ async def call(
         try:
             replied = await _try(active, work, callee, request)
         except TryFailed as failure:
-            await active.append(_failed(active, work, failure, index))
-            index = await _turn(active, work)
+            failed, wait_s = _failed(active, work, failure, index)
+            await active.append(failed)
+            index = await _turn(active, work, wait_s)
             continue
         if hold:
             active.stage(replied)
@@ -111,8 +112,8 @@ async def call(
         return replied
 
 
-async def _turn(active: ActiveRun, work: CallSeries) -> int:
-    return await take_turn(active, work.task, work.agent, work.callees)
+async def _turn(active: ActiveRun, work: CallSeries, wait_s: float | None = None) -> int:
+    return await take_turn(active, work.task, work.agent, work.callees, wait_s)
 
 
 async def _is_admitted(active: ActiveRun, work: CallSeries, index: int) -> bool:
@@ -303,21 +304,23 @@ def _session(named: str) -> str | None:
     return None if len(named) > LONGEST_NAME else storable(named)
 
 
-def _failed(active: ActiveRun, work: CallSeries, failure: TryFailed, index: int) -> Failed:
-    """What says that a try failed, and until when whoever was asked is left alone."""
+def _failed(
+    active: ActiveRun, work: CallSeries, failure: TryFailed, index: int
+) -> tuple[Failed, float]:
+    """What says that a try failed, and how long whoever was asked is left alone."""
     error, retry, now = failure.error, work.callees[index].retry, active.clock.now()
     task, is_last = active.state.tasks[work.task], index + 1 == len(work.callees)
     failures, unread = task.tries + 1, task.unread + error.unreadable
     wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
     is_near, named = wait_s <= retry.max_backoff, error.retry_after_s
     has_try = has_try_left(retry, failures, unread) and (is_last or not error.unavailable)
-    is_tried_again = is_near and has_try
-    is_awaited = is_tried_again or (is_last and not is_near)
-    return _cut_short(active, work, failure).replace(
+    is_awaited = (is_near and has_try) or (is_last and not is_near)
+    failed = _cut_short(active, work, failure).replace(
         retry_at=now + wait_s if error.error_class == "transient" and is_awaited else None,
         resume_at=None if named is None else now + named,
         unavailable=error.unavailable,
     )
+    return failed, wait_s
 
 
 def _cut_short(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:

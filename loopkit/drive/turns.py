@@ -26,8 +26,18 @@ class Callee(Value, frozen=True):
     """Whose failures count together; empty for a program."""
 
 
-async def take_turn(active: ActiveRun, task: str, agent: str, callees: Sequence[Callee]) -> int:
-    """The place of the next one to ask, once it may be asked; raises CallFailed where nobody is."""
+async def take_turn(
+    active: ActiveRun,
+    task: str,
+    agent: str,
+    callees: Sequence[Callee],
+    wait_s: float | None = None,
+) -> int:
+    """The place of the next one to ask, once it may be asked; raises CallFailed where nobody is.
+
+    The wait after a failure is worked out from the time of day where an earlier life of the run
+    has seen it; whoever has just seen it names it, because the time of day may jump.
+    """
     if task in active.state.refused:
         raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
     known = active.state.tasks.get(task)
@@ -35,12 +45,20 @@ async def take_turn(active: ActiveRun, task: str, agent: str, callees: Sequence[
         return 0
     index = known.fallback if known.fallback < len(callees) else 0
     is_last = index + 1 == len(callees)
-    if _has_a_try(known, callees[index].retry, active.clock.now(), is_last=is_last):
-        await active.pause(max(0.0, (known.retry_at or 0.0) - active.clock.now()))
+    wait_s = _wait(known, active.clock.now()) if wait_s is None else wait_s
+    if _has_a_try(known, callees[index].retry, wait_s, is_last=is_last):
+        await active.pause(wait_s)
         return index
     if is_last or not _may_help(known):
         raise _nobody_left(known, callees, index)
     return index + 1
+
+
+def _wait(task: Task, now: float) -> float:
+    """Seconds until the one who was asked last may be asked again."""
+    failed = task.failed
+    until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
+    return max(0.0, until - now)
 
 
 def _may_help(task: Task) -> bool:
@@ -49,7 +67,7 @@ def _may_help(task: Task) -> bool:
     return failed is None or failed.error_class == "transient" or failed.unavailable
 
 
-def _has_a_try(task: Task, retry: Retry, now: float, *, is_last: bool) -> bool:
+def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
     """Whether the one who was asked last is asked again."""
     failed = task.failed
     if not has_try_left(retry, task.tries, task.unread):
@@ -58,7 +76,7 @@ def _has_a_try(task: Task, retry: Retry, now: float, *, is_last: bool) -> bool:
         return True
     if failed.error_class != "transient" or (failed.unavailable and not is_last):
         return False
-    return max(failed.retry_at or now, failed.resume_at or now) - now <= retry.max_backoff
+    return wait_s <= retry.max_backoff
 
 
 def _nobody_left(task: Task, callees: Sequence[Callee], index: int) -> CallFailed:

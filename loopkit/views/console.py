@@ -231,8 +231,8 @@ def _unsaid(before: Progress, message: str) -> str:
     """What a message adds to the failures that were told in this state."""
     line = one_line(message, WHOLE)
     for fault in filter(None, before.faults):
-        line = re.sub(rf"(?<!\w){re.escape(fault)}(?!\w)", "", line)
-    return one_line(line.strip(" :;"), MESSAGE_WIDTH)
+        line = re.sub(rf"(fallback `[^`]*`: )?(?<!\w){re.escape(fault)}(?!\w)", "", line)
+    return one_line(re.sub(r";(?= *;)", "", line).strip(" :;"), MESSAGE_WIDTH)
 
 
 def _row(name: str, text: str, *, who: str = "", word: str = "", tone: Tone = "plain") -> Line:

@@ -6,7 +6,7 @@ from string import Template
 
 import pytest
 
-from loopkit.engine.events import Failed, Intended, Replied
+from loopkit.engine.events import Failed, Held, Intended, Replied
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer
 from tests.providers.openai_mock import OpenAIMock
@@ -283,6 +283,25 @@ def test_where_all_are_asked_in_vain_each_says_why_and_the_first_wait_counts(
     assert asked(played) == [(first.model, 0), (own.model, 1), (first.model, 0)]
 
 
+def test_a_stopped_run_goes_on_with_the_fallbacks_that_it_is_given(
+    own: HostileServer, second: ModelServer, durable: Desk
+) -> None:
+    """And what was paid before is not asked for again."""
+    with_fallbacks = machine(own, second)
+    head, _, tail = with_fallbacks.partition("    fallbacks:\n")
+    text = head + tail[tail.index("states:") :]
+    own.say("This line is much longer than it may be.")
+    own.fail(404)
+    stopped = durable.play(text)
+    assert stopped.state.status == "suspended"
+    own.fail(404)
+    second.say("A short line")
+    played = durable.repair(stopped.state.run, with_fallbacks)
+    assert played.outcome == "done"
+    assert (len(own.requests()), len(second.requests())) == (3, 1)
+    assert [number for _, number in asked(played)] == [0, 0, 0, 1]
+
+
 def test_a_fallback_whose_call_does_not_fit_into_a_limit_is_not_asked(
     own: HostileServer, first: ModelServer, desk: Desk
 ) -> None:
@@ -316,6 +335,7 @@ def test_the_failures_of_one_model_do_not_hold_off_a_fallback_at_the_same_provid
     played = desk.play(text.replace(KEY_VARIABLE, OWN_VARIABLE))
     assert played.outcome == "done"
     assert len(own.requests()) == 6
+    assert played.of(Held) == []
 
 
 def test_a_provider_that_is_left_alone_is_not_waited_for_where_there_is_a_fallback(

@@ -111,19 +111,22 @@ def _agents(plan: Plan) -> Iterator[str]:
     if not plan.asked:
         return
     yield "Who is asked, and what one call may cost:"
-    rows = [
-        ("  " + asking.place, _agent(asking), _who(asking), _price(asking)) for asking in plan.asked
-    ]
+    rows = [(_place(asking), _agent(asking), _who(asking), _price(asking)) for asking in plan.asked]
     yield from columns(rows, "<<<>")
 
 
+def _place(asking: Asking) -> str:
+    return "" if asking.fallback else "  " + asking.place
+
+
 def _agent(asking: Asking) -> str:
+    if asking.fallback:
+        return f"fallback {asking.fallback}"
     return f"{asking.agent}, up to {asking.times} times" if asking.times > 1 else asking.agent
 
 
 def _who(asking: Asking) -> str:
-    ladders = (asking.who, *asking.fallbacks)
-    return one_line(", else ".join(" → ".join(models) for models in ladders), 60)
+    return one_line(" → ".join(asking.who), 60)
 
 
 def _price(asking: Asking) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -38,13 +38,13 @@ class Asking:
     who: tuple[str, ...]
     """The models of the ladder, or the program with its arguments."""
     call_usd: float | None
-    """What one call costs at most, of whomever; None where that is not known."""
+    """What one call costs at most; None where that is not known."""
     times: int = 1
     """How often a judge is asked for one report at most, re-asks and retries left out."""
     prompt: str | None = None
     """The first prompt, filled in; None where it takes something that the run has to make first."""
-    fallbacks: tuple[tuple[str, ...], ...] = ()
-    """The models of each fallback."""
+    fallback: int = 0
+    """Which of the agent's fallbacks this is; 0 is the agent itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +128,23 @@ def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
     for name in program.machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _filled(program, inputs, name, author.prompt)
-            yield _asking(program.machine, author.agent, name, prompt=prompt)
+            yield from _asking(program.machine, author.agent, name, prompt=prompt)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, JudgeRule):
                     place = f"{name} · {validator}"
                     times = rule.samples + (rule.confirm is not None)
-                    yield _asking(program.machine, rule.judge, place, times=times)
+                    yield from _asking(program.machine, rule.judge, place, times=times)
 
 
 def _asking(
     machine: Machine, agent: str, place: str, *, times: int = 1, prompt: str | None = None
-) -> Asking:
-    asked, *others = machine.agents[agent].in_turn
-    costs = [call_usd(one) for one in (asked, *others)]
-    known = [cost for cost in costs if cost is not None]
-    return Asking(
-        agent,
-        place,
-        asked.called,
-        call_usd=max(known) if len(known) == len(costs) else None,
-        times=times,
-        prompt=prompt,
-        fallbacks=tuple(other.called for other in others),
-    )
+) -> Iterator[Asking]:
+    """The agent, then its fallbacks."""
+    in_turn: Sequence[Agent] = machine.agents[agent].in_turn
+    for number, one in enumerate(in_turn):
+        shown = None if number else prompt
+        yield Asking(agent, place, one.called, call_usd(one), times, shown, number)
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
