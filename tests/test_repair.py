@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +22,8 @@ from loopkit.engine.events import (
     Suspended,
     Waiting,
 )
-from loopkit.language.load import load, load_text
-from loopkit.machine.graph import Graph
+from loopkit.language.load import load
 from loopkit.repair import Mend
-from loopkit.repair.edges import same_edges, spent_on
-from tests.generated import generated
-from tests.replay import Replay
 from tests.support import PASS, Desk, Played, fails, scenario
 
 LOOP = """
@@ -111,6 +105,8 @@ def test_a_transition_above_those_taken_moves_what_they_have_spent(desk: Desk) -
     mended = desk.repair(run.state.run, machine)
     assert mended.state.counters == {"judge[3]": 2}
     assert list(mended.state.route) == ["draft[0]", "judge[3]"] * 2 + ["draft[0]", "judge[2]"]
+    [change] = mended.of(Repaired)[0].changes
+    assert (change.place, change.before) == ("states.judge.transitions.0", "")
     # All its revisions were used before, and it has none more.
     assert mended.outcome == "exhausted"
     assert paid(mended) == 3
@@ -263,12 +259,15 @@ def test_a_limit_that_the_file_raises_holds_over_the_one_that_was_set(desk: Desk
     assert mended.state.limits == {}
 
 
-def test_a_limit_set_with_it_goes_before_the_file(desk: Desk) -> None:
-    machine = LOOP.replace("{revisions: 2}", "{revisions: 2, agent_calls: 1}")
-    run = desk.play(machine, author("one", LONG))
-    changed = machine.replace("agent_calls: 1", "agent_calls: 8")
-    mended = desk.resume(run.state.run, {"agent_calls": 1}, mend_of(desk, changed))
+def test_a_limit_set_with_it_goes_before_the_file_and_before_the_one_that_was_set(
+    desk: Desk,
+) -> None:
+    machine = LOOP.replace("{revisions: 2}", "{revisions: 2, agent_calls: 9}")
+    run = desk.play(machine, author("one", "two", LONG), limits={"agent_calls": 1})
+    changed = machine.replace("agent_calls: 9", "agent_calls: 8")
+    mended = desk.resume(run.state.run, {"agent_calls": 2}, mend_of(desk, changed))
     assert mended.state.status == "suspended"
+    assert mended.state.limits == {"agent_calls": 2}
 
 
 def mend_of(desk: Desk, machine: str) -> Mend:
@@ -349,6 +348,38 @@ def test_a_call_in_doubt_goes_by_the_definition_under_which_it_was_made(desk: De
     assert types.index("in_doubt") < types.index("repaired")
     assert mended.state.suspended is not None
     assert "is in doubt and is not made again" in mended.state.suspended.message
+
+
+BASELINE = """
+loopkit: 1
+agents: {author: {command: [none]}}
+validators: {tests: {command: [pytest], parse: lines, baseline: true}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [tests]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_before_the_first_work_everything_is_taken_anew(desk: Desk) -> None:
+    old = {"exit_code": 1, "stdout": "a.py:1: old"}
+    commands = {"tests": [old, old], "more": [{**old, "exit_code": 9}, {"exit_code": 0}]}
+    machine = BASELINE.replace(
+        "baseline: true}}",
+        "baseline: true}, more: {command: [more], parse: lines, baseline: true}}",
+    ).replace("[tests]\n", "[tests, more]\n")
+    run = desk.play(machine, scenario(agents={"author": ["one"]}, commands=commands))
+    assert (run.state.state, run.state.status) == ("", "suspended")
+    assert len(run.of(Baselined)) == 1
+    # What the first program found was found by another command line.
+    machine = machine.replace("[pytest]", "[pytest, -q]")
+    mended = desk.repair(run.state.run, machine.replace("[more]", "[more], fail_codes: [1, 9]"))
+    assert [event.validator for event in mended.of(Baselined)] == ["tests", "tests", "more"]
+    assert mended.outcome == "done"
 
 
 # -- what does not fit ---------------------------------------------------------------------
@@ -442,6 +473,19 @@ def test_a_cap_below_what_was_spent_is_refused(
     assert message.startswith(told)
 
 
+def test_a_refused_repair_lets_go_of_the_run(desk: Desk, revised: Played) -> None:
+    mend = mend_of(desk, LOOP.replace("{revisions: 2}", "{revisions: 1}"))
+
+    async def twice() -> str | None:
+        async with App.open(desk.state_folder) as app:
+            with pytest.raises(ProblemsFound):
+                await app.resume(revised.state.run, mend=mend)
+            done = await app.drive(await app.resume(revised.state.run))
+            return done.finished and done.finished.outcome
+
+    assert asyncio.run(twice()) == "accepted"
+
+
 def test_a_limit_below_what_was_spent_is_refused_without_a_file_too(
     desk: Desk, revised: Played
 ) -> None:
@@ -477,6 +521,14 @@ def test_a_machine_in_which_the_run_could_get_stuck_is_refused(desk: Desk) -> No
     assert message.startswith("`route` would have no transition left")
     assert "a run comes there by draft → route" in message
     assert desk.repair(run.state.run, CHOSEN.replace("Write.", "Go.")).outcome == "failed"
+
+
+def test_a_machine_without_somebody_whom_the_scenario_plays_is_refused(desk: Desk) -> None:
+    commands = {"tests": [{"exit_code": 5}]}
+    run = desk.play(EXITS, scenario(agents={"author": ["one"], "critic": []}, commands=commands))
+    with pytest.raises(NotRunnable, match="name `tests`, which the machine lacks"):
+        desk.repair(run.state.run, EXITS.replace("tests", "checks"))
+    assert desk.repair(run.state.run, EXITS.replace("[1]", "[1, 5]")).outcome == "failed"
 
 
 FACTS = """
@@ -521,27 +573,3 @@ def test_a_baseline_can_not_be_taken_any_more(desk: Desk) -> None:
     [(place, message)] = refusal(desk, run, machine)
     assert place == "validators.tests"
     assert "the run has begun" in message
-
-
-# -- over generated machines ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("batch", range(4))
-def test_what_edges_have_spent_is_counted_alike_from_decisions_and_from_the_route(
-    batch: int,
-) -> None:
-    counted = 0
-    for number in range(batch * 15, batch * 15 + 15):
-        machine = load_text(json.dumps(generated(number)), "m.yaml", Path()).machine
-        graph = Graph(machine)
-        assert same_edges(graph, graph) == {edge.id: edge.id for edge in graph.edges}
-        run = next(iter(Replay(machine, 1_000).starts()))
-        for _ in range(12):
-            ahead = [step.run for step in Replay(machine, 1_000).steps(run)]
-            going = [one for one in ahead if one.status not in ("finished", "suspended")]
-            if not going:
-                break
-            run = max(going, key=lambda one: sum(one.counters.values()))
-        assert spent_on(run.route, graph) == run.counters, number
-        counted += sum(run.counters.values()) > 0
-    assert counted > 1

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from loopkit import load
 from loopkit import resume as resume_in_python
+from loopkit.agents.assignment import with_params
 from loopkit.cli import invoke as run
+from loopkit.cli.mending import options_by_agent
+from loopkit.language import ModelAgent
 from tests.test_cli import only_run
 
 MACHINE = """
@@ -90,6 +94,25 @@ def test_a_file_that_says_the_same_is_no_news(
     assert "has changed" not in capsys.readouterr().err
 
 
+def test_what_was_changed_for_the_run_alone_is_no_news(
+    suspended: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--script", "script.yaml", "--model", "writer=openai/gpt-5", "--output", "quiet"]
+    assert run(["run", "plan.yaml", *argv]) == 4
+    name = only_run()
+    assert name != suspended
+    capsys.readouterr()
+    assert run(["resume", name]) == 0
+    assert "has changed" not in capsys.readouterr().err
+    edit("Write.", "Write more.")
+    assert run(["run", "plan.yaml", *argv]) == 4
+    name = only_run()
+    edit("Write more.", "Write much more.")
+    capsys.readouterr()
+    assert run(["resume", name]) == 0
+    assert "has changed" in capsys.readouterr().err
+
+
 def test_a_file_that_is_gone_is_no_news(suspended: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("plan.yaml").unlink()
     assert run(["resume", suspended]) == 0
@@ -136,13 +159,14 @@ def test_model_price_and_param_change_the_stored_definition(
     assert asked == ["openai/gpt-5-mini", "openai/gpt-5-mini", "ollama/llama3"]
 
 
-def test_null_takes_an_option_away(suspended: str, capsys: pytest.CaptureFixture[str]) -> None:
-    edit("retry:", "params: {temperature: 0.2, max_tokens: 9}, retry:")
-    argv = ["resume", suspended, "--machine", "plan.yaml", "--param", "writer.temperature=null"]
-    assert run(argv) == 0
-    told = capsys.readouterr().err
-    assert '  agents.writer.params: nothing → {"max_tokens": 9}\n' in told or "max_tokens" in told
-    assert "temperature" not in told
+def test_options_are_set_by_their_dotted_names_and_null_takes_one_away() -> None:
+    edit("retry:", "params: {temperature: 0.2, thinking: {type: on, budget: 9}}, retry:")
+    params = options_by_agent(
+        ["writer.temperature=null", "writer.thinking.budget=20", "writer.effort=low"]
+    )
+    agent = with_params(load("plan.yaml").machine, params).agents["writer"]
+    assert isinstance(agent, ModelAgent)
+    assert agent.params == {"thinking": {"type": "on", "budget": 20}, "effort": "low"}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Dra
         return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
     machine, state = _load_run(run)
     if loaded is not None and loaded.digest != state.definition:
-        exit_codes.say(f"note: {path} is not what run {run} was started with; that is drawn")
+        exit_codes.say(f"note: {path} is not what run {run} goes by; that is drawn")
     return drawing(Graph(machine), state)
 
 

@@ -167,10 +167,10 @@ def _baselines(fitting: Fitting) -> Iterator[Misfit]:
 
 
 def _caps(fitting: Fitting) -> Iterator[Misfit]:
-    new, raised = fitting.graphs[1], fitting.limits.get("total_revisions")
+    caps = {**fitting.graphs[1].caps, TOTAL: fitting.limits["total_revisions"]}
     for counter, spent in fitting.counters.items():
-        cap = raised if counter == TOTAL else cap_value(new.caps[counter], fitting.input)
-        if cap is not None and cap < spent:
+        cap = cap_value(caps[counter], fitting.input)
+        if cap < spent:
             message = f"the cap is {cap}, and the run has spent {spent} there"
             yield Misfit(cap_path(fitting.new, counter), message, f"write {spent} or more")
 
@@ -178,6 +178,7 @@ def _caps(fitting: Fitting) -> Iterator[Misfit]:
 def _limits(fitting: Fitting) -> Iterator[Misfit]:
     before = {**fitting.old.limits.model_dump(), **fitting.run.limits}
     changed = {n: limit for n, limit in fitting.limits.items() if before.get(n) != limit}
+    changed.pop("total_revisions", None)
     for name, message in overspent(fitting.run, changed):
         yield Misfit(("limits", name), message, "raise it")
 
