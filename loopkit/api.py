@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from loopkit.agents.assignment import Functions, NotRunnable
-from loopkit.app import STATE_FOLDER, App
+from loopkit.app import App
 from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
@@ -24,6 +24,7 @@ from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
+from loopkit.journal.folder import STATE_FOLDER
 from loopkit.language.inputs import InvalidInput, complete_input, partial_input
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +29,7 @@ from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import PostedAnswer, consume
 from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.questions import asked_anew, step_of_answer
+from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.events import Claimed, HumanAnswer, Repaired, Resumed, Started
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, apply, fold
@@ -48,23 +47,6 @@ from loopkit.scenario import Scenario, read_resolved
 from loopkit.text import is_broken
 from loopkit.views.hints import hints
 
-STATE_FOLDER = ".loopkit"
-
-
-class RealClock:
-    """The system's time."""
-
-    now = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
-    sleep = staticmethod(asyncio.sleep)
-
-
-class NobodyThere:
-    """No person can be asked: the run waits."""
-
-    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
-        return None
-
 
 @dataclass(frozen=True)
 class Script:
@@ -73,18 +55,6 @@ class Script:
     scenario: Scenario
     resolved: str
     digest: str
-
-
-def state_folder(start: Path | None = None) -> Path:
-    """`.loopkit` of the project: the nearest one upwards, else beside `.git`, else here."""
-    if named := os.environ.get("LOOPKIT_STATE"):
-        return Path(named)
-    here = (start or Path.cwd()).resolve()
-    for marker in (STATE_FOLDER, ".git"):
-        for folder in (here, *here.parents):
-            if (folder / marker).is_dir():
-                return folder / STATE_FOLDER
-    return here / STATE_FOLDER
 
 
 MOST_NAMED = 5

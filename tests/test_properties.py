@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.machine.graph import Edge
@@ -96,7 +97,8 @@ class Generous(Engine):
 
     def has_room(self, run: RunState, edge: Edge) -> bool:
         return all(
-            run.counters.get(counter, 0) <= self._cap(run, counter) for counter in edge.counters
+            run.counters.get(counter, 0) <= cap_of(self.program, run, counter)
+            for counter in edge.counters
         )
 
 

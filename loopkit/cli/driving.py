@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from loopkit.app import App, state_folder
+from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
@@ -19,6 +19,7 @@ from loopkit.cli.watching import OUTPUTS, watcher_for
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.state import RunState
+from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.views.amounts import spent
 

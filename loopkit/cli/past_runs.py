@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from loopkit.app import App, state_folder
+from loopkit.app import App
 from loopkit.cli.stored_runs import with_app
 from loopkit.drive.archive import state_after
 from loopkit.journal import RunUnreadable
-from loopkit.journal.folder import DATABASE
+from loopkit.journal.folder import DATABASE, state_folder
 from loopkit.views.plan.past import Past, PastRun, past_of
 
 NEWEST = 200

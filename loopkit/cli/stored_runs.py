@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from loopkit.app import App, state_folder
+from loopkit.app import App
 from loopkit.cli.exit_codes import Stop, report_errors
+from loopkit.journal.folder import state_folder
 
 Result = TypeVar("Result")
 OFFERED = 50

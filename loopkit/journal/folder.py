@@ -1,4 +1,4 @@
-"""The state folder: private, ignored by git, and opened by one process at a time."""
+"""The state folder: where it is; private, ignored by git, opened by one process at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+STATE_FOLDER = ".loopkit"
 DATABASE = "journal.db"
+
+
+def state_folder(start: Path | None = None) -> Path:
+    """`.loopkit` of the project: the nearest one upwards, else beside `.git`, else here."""
+    if named := os.environ.get("LOOPKIT_STATE"):
+        return Path(named)
+    here = (start or Path.cwd()).resolve()
+    for marker in (STATE_FOLDER, ".git"):
+        for folder in (here, *here.parents):
+            if (folder / marker).is_dir():
+                return folder / STATE_FOLDER
+    return here / STATE_FOLDER
 
 
 @contextmanager

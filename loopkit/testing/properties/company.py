@@ -8,8 +8,8 @@ from pathlib import Path
 
 from loopkit.agents.port import Reply, Request
 from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
-from loopkit.app import NobodyThere
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.surroundings import NobodyThere
 from loopkit.engine.events import HumanAnswer, Usage
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
