@@ -33,6 +33,7 @@ from loopkit.language import (
     HumanState,
     JudgeRule,
     Machine,
+    PythonRule,
     RenderState,
     ValidateState,
     rules_of,
@@ -374,7 +375,7 @@ class Replay:
         names = {n for text in self.guards[run.state] for n in NAMES.findall(text)}
         is_named = bool(names & {"incomplete", "verdict"})
         fixed = [rule for rule in applying if not isinstance(rule, JudgeRule)]
-        programs = [rule for rule in fixed if isinstance(rule, CommandRule)]
+        programs = [rule for rule in fixed if isinstance(rule, CommandRule | PythonRule)]
         always = [judge for judge in judges if judge[0].always]
         ways: list[tuple[Sequence[Any], str]] = []
         for error_class in ("fatal",) if is_named else ERRORS:

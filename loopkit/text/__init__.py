@@ -61,6 +61,11 @@ def indented(text: str, by: str) -> str:
     return "\n".join(f"{by}{line}".rstrip() for line in printable(text).splitlines())
 
 
+def item(text: str) -> str:
+    """`  - text`, an item of a list whose further lines stand under its first word."""
+    return indented(f"- {indented(text, '  ').strip()}", "  ")
+
+
 def plural(count: int, word: str) -> str:
     """`1 finding`, `2 findings`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

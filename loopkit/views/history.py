@@ -14,7 +14,7 @@ from loopkit.engine.rounds import Round
 from loopkit.engine.state import RunState
 from loopkit.language.severities import ERROR
 from loopkit.machine.graph import Graph
-from loopkit.text import indented, one_line, plural, printable
+from loopkit.text import item, one_line, plural, printable
 
 MOST_LINES = 60
 """How many lines of a diff are shown."""
@@ -78,10 +78,10 @@ def resolved_lines(report: Report) -> Iterator[str]:
     """What the attempt before still had, and what nobody looked for this time."""
     if report.resolved:
         yield "Resolved by this attempt:"
-        yield from (indented(f"- {finding.message}", "  ") for finding in report.resolved)
+        yield from (item(finding.message) for finding in report.resolved)
     if report.unseen:
         yield "Found before, and not looked for in this attempt:"
-        yield from (indented(f"- {finding.message}", "  ") for finding in report.unseen)
+        yield from (item(finding.message) for finding in report.unseen)
 
 
 def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:

@@ -10,7 +10,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import described, parse_record
 from loopkit.machine.graph import cap_value
-from loopkit.text import indented, or_empty, printable
+from loopkit.text import indented, item, or_empty, printable
 from loopkit.views.history import (
     change_lines,
     counted,
@@ -70,7 +70,7 @@ def _unheard(report: Report) -> Iterator[str]:
     """The reviewers whose answer is missing, or counts otherwise than they gave it."""
     for answer in report.answers:
         if answer.reason and answer.verdict != "not_applicable":
-            yield indented(f"- {answer.validator} ({answer.verdict}): {answer.reason}", "  ")
+            yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
 
 
 def report_lines(report: Report | None, judged_by: str = "") -> Iterator[str]:
@@ -89,7 +89,7 @@ def _finding(finding: Finding, history: str = "") -> str:
     line = f"line {finding.line}" if finding.line else ""
     places = [place for place in (finding.location, line) if place]
     where = f" [{', '.join(places)}]" if places else ""
-    return indented(f"- {kind}{finding.message}{where}{found_by(finding)}{status}", "  ")
+    return item(f"{kind}{finding.message}{where}{found_by(finding)}{status}")
 
 
 def _way(engine: Engine, run: RunState) -> Iterator[str]:
