@@ -10,7 +10,6 @@ from typing import Any
 
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Role, Usage
-from loopkit.engine.findings import ErrorClass
 from loopkit.language import CommandAgent
 from loopkit.language.agents.command import JsonReply
 from loopkit.language.template import parse
@@ -23,7 +22,7 @@ from loopkit.outside.processes import (
 )
 from loopkit.text.patterns import PatternTimeout
 from loopkit.text.transcript import assistant_texts, events_of, result_of
-from loopkit.validators.command.errors import error_class_of
+from loopkit.validators.command.errors import Ending, ending_of
 
 STDERR_TAIL = 500
 MAX_SAID = 1_000_000
@@ -79,20 +78,25 @@ class CommandAgentPort:
 
     def _refuse_errors(self, result: CommandResult) -> None:
         try:
-            error_class = error_class_of(self._definition.errors, result)
+            ending = ending_of(self._definition.errors, result)
         except PatternTimeout as error:
             raise AgentError("fatal", str(error)) from error
-        if error_class is not None or result.exit_code != 0:
-            raise self._error(error_class or "fatal", result)
+        if ending is not None or result.exit_code != 0:
+            raise self._error(ending or Ending("fatal"), result)
 
-    def _error(self, error_class: ErrorClass, result: CommandResult) -> AgentError:
+    def _error(self, ending: Ending, result: CommandResult) -> AgentError:
         program = self._definition.command[0]
         said = _tail(result.stderr) or _tail(result.stdout)
         message = f"`{program}` ended with exit code {result.exit_code}" + (
             f": {said}" if said else ""
         )
         # What a failed run cost is not known; it stays at its price.
-        return AgentError(error_class, message, cost_usd=self._definition.price_per_run)
+        return AgentError(
+            ending.error_class,
+            message,
+            retry_after_s=ending.retry_after_s,
+            cost_usd=self._definition.price_per_run,
+        )
 
     def _read(self, stdout: str) -> Reply:
         match self._definition.reply:

@@ -12,6 +12,7 @@ from loopkit.language import (
     ErrorRule,
     MatchesRule,
 )
+from loopkit.language.agents.agent import WAITS
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.machine.graph import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
@@ -32,7 +33,8 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
             yield from _pattern(subject, path, pattern)
             yield from _misspelt(subject, path, pattern)
     for path, pattern in _error_patterns(subject):
-        yield from _pattern(subject, path, pattern)
+        faults = list(_pattern(subject, path, pattern))
+        yield from faults or _groups(subject, path, pattern)
 
 
 def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
@@ -82,6 +84,15 @@ def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]
         yield subject.source.problem_inside(
             path, "bad-pattern", message, help=remedy, line=line, column=column
         )
+
+
+def _groups(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+    """The groups of a pattern under `errors:`, of which an agent's say when to go on."""
+    read = WAITS if path[0] == "agents" else frozenset[str]()
+    for name in sorted(compile_pattern(pattern).groupindex.keys() - read):
+        near = closest(name, sorted(read))
+        remedy = f"did you mean `{near}`?" if near else "write `(?:…)`"
+        yield subject.no_effect(path, f"nothing reads the group `{name}`", remedy)
 
 
 def _misspelt(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:

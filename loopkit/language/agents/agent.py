@@ -26,13 +26,18 @@ class Retry(Noun):
     """The longest wait; a provider that asks for more suspends the run until then."""
 
 
+WAITS = frozenset({"retry_after", "resume_at"})
+"""The groups of a pattern under `errors:` that catch when it is worth asking again."""
+
+
 class ErrorRule(Noun):
     """Which exit code or output of a command means which class of error."""
 
     exit: int | None = None
     """The exit code."""
     stderr: str | None = None
-    """A regular expression searched in stderr."""
+    """A regular expression searched in stderr. A group `retry_after` or `resume_at` catches when
+    an agent can be asked again."""
     stdout: str | None = None
     """A regular expression searched in stdout."""
     error_class: ErrorClassName = Field(alias="class")

@@ -14,7 +14,7 @@ from loopkit.outside.processes import (
     command_environment,
 )
 from loopkit.validators.command.baseline import cap_faults, ids_of, mark_known
-from loopkit.validators.command.errors import error_class_of
+from loopkit.validators.command.errors import ending_of
 from loopkit.validators.command.output import no_verdict, saying
 from loopkit.validators.command.program_verdict import Start, folder_of, read_result
 from loopkit.validators.command.report_file import ReportFile
@@ -69,13 +69,13 @@ async def _once(start: Start) -> Found:
     if start.file is not None:
         start.file.clear()
     result = await _result(start)
-    error_class = error_class_of(rule.errors, result)
-    if error_class is not None:
+    ending = ending_of(rule.errors, result)
+    if ending is not None:
         code = result.exit_code
         raise CannotJudge(
             f"`{program}` ended with exit code {code}, which is an error by `errors`"
             f"{saying(result.stdout, result.stderr)}",
-            error_class,
+            ending.error_class,
         )
     if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
         error = Unfinished if result.exit_code < 0 else CannotJudge

@@ -1,0 +1,105 @@
+"""Waits and moments as programs and servers write them: seconds, periods, dates, clock times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+LONGEST_S = 366 * 86_400.0
+"""The longest wait that is believed."""
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_UNITS = r"ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|hr|h|days?|d|weeks?|w"
+_SECONDS = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)
+_PERIOD = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({_UNITS})(?![a-z])", re.ASCII | re.IGNORECASE)
+_BETWEEN = re.compile(r"(?:,? and |,? ?)", re.ASCII)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = re.compile(
+    r"(?:(?P<month>[a-z]{3})[a-z]{0,6}\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,?"
+    r"(?: (?P<year>\d{4}),?)?(?: at)? )?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::\d\d)?)? ?(?P<half>[ap]\.?m\.?)?"
+    r"(?: \(?(?P<zone>[a-z_]+(?:/[a-z_+\-\d]+){0,2})\)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+NOON = 12
+_UNIX_S, _UNIX_MS = 1e9, 1e12
+"""From which on a number is a moment, in seconds and in milliseconds since 1970."""
+_LATE_S = 300.0
+"""A clock time that was so short ago is that of today, and not of tomorrow."""
+
+
+def seconds_in(text: str) -> float | None:
+    """The length of a wait: `3600`, `1m3.5s`, `2 days 17 hours 14 minutes`; none for all else."""
+    text = text.strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    total, at = 0.0, 0
+    while found := _PERIOD.match(text, at):
+        total += float(found[1]) * _UNIT_S[_unit(found[2].lower())]
+        at = found.end()
+        if at == len(text):
+            return total
+        at = between.end() if (between := _BETWEEN.match(text, at)) else at
+    return None
+
+
+def _unit(word: str) -> str:
+    return "ms" if word == "ms" or word.startswith("milli") else word[0]
+
+
+def moment_in(text: str, now: datetime) -> datetime | None:
+    """The moment that a text names: Unix time, ISO 8601, an HTTP date, or the next such hour.
+
+    What has no zone is of that of `now`.
+    """
+    readers: tuple[Callable[[str], datetime], ...] = (
+        _unix, parsedate_to_datetime, datetime.fromisoformat, partial(_at_hour, now=now),
+    )  # fmt: skip
+    for read in readers:
+        try:
+            moment = read(text.strip())
+        except (ValueError, OverflowError, OSError, ZoneInfoNotFoundError):
+            continue
+        return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+    return None
+
+
+def wait_in(text: str, now: datetime) -> float | None:
+    """Seconds of the wait, or until the moment, that a text names; none where none is believed."""
+    moment = moment_in(text, now)
+    wait = seconds_in(text) if moment is None else max((moment - now).total_seconds(), 0.0)
+    return wait if wait is not None and wait <= LONGEST_S else None
+
+
+def _unix(text: str) -> datetime:
+    number = float(text) if _SECONDS.fullmatch(text) else 0.0
+    if number < _UNIX_S:
+        raise ValueError(f"no time since 1970: {text}")
+    return datetime.fromtimestamp(number / 1000 if number >= _UNIX_MS else number, UTC)
+
+
+def _at_hour(text: str, now: datetime) -> datetime:
+    """The next time that a clock shows this, on the day that is named or any; raises ValueError."""
+    said = _CLOCK.fullmatch(text)
+    if said is None or not (said["minute"] or said["half"]):
+        raise ValueError(f"no time of a clock: {text}")
+    here = now.astimezone(ZoneInfo(said["zone"])) if said["zone"] else now
+    at = here.replace(hour=_hour(said), minute=int(said["minute"] or 0), second=0, microsecond=0)
+    if said["month"]:
+        month = _MONTHS.index(said["month"].lower()) + 1
+        at = at.replace(year=int(said["year"] or at.year), month=month, day=int(said["day"]))
+        is_next_year = not said["year"] and at < here - timedelta(days=LONGEST_S / 86_400 / 2)
+        return at.replace(year=at.year + 1) if is_next_year else at
+    return at if at >= here - timedelta(seconds=_LATE_S) else at + timedelta(days=1)
+
+
+def _hour(said: re.Match[str]) -> int:
+    hour = int(said["hour"])
+    if not said["half"]:
+        return hour
+    if not 1 <= hour <= NOON:
+        raise ValueError(f"no hour of half a day: {hour}")
+    return hour % NOON + (NOON if said["half"][0] in "pP" else 0)

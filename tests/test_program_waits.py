@@ -1,0 +1,193 @@
+"""A program that says when it can be asked again: read from its output, and waited for."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopkit.engine.events import Failed, Suspended
+from loopkit.language.load import load_text
+from loopkit.outside.processes import CommandResult
+from loopkit.text.moments import LONGEST_S, wait_in
+from loopkit.validators.command.errors import ending_of
+from tests.support import ROOT, Desk, Played
+
+NOW = datetime(2026, 11, 22, 19, 30, tzinfo=timezone(timedelta(hours=1)))
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("90", 90), (" 1.5 ", 1.5), ("45s", 45), ("250ms", 0.25), ("1m3.5s", 63.5),
+        ("10h25m14s", 10 * HOUR + 25 * 60 + 14),
+        ("2 days 17 hours 14 minutes", 65 * HOUR + 14 * 60),
+        ("5 days, 3 hours and 2 minutes", 123 * HOUR + 120), ("1 week", 168 * HOUR),
+        ("1795375800", HOUR), ("1795375800000", HOUR),
+        ("2026-11-22T19:30:00Z", HOUR), ("2026-11-22T20:30:00", HOUR), ("2026-11-22 20:30", HOUR),
+        ("2026-11-22T14:30:00-05:00", HOUR), ("Sun, 22 Nov 2026 19:30:00 GMT", HOUR),
+        ("8:30pm", HOUR), ("8:30 PM", HOUR), ("20:30", HOUR), ("9 p.m.", 1.5 * HOUR),
+        ("12am", 4.5 * HOUR), ("12pm", 16.5 * HOUR), ("3pm", 19.5 * HOUR),
+        ("12:50am (America/Los_Angeles)", 14 * HOUR + 20 * 60), ("7:30pm UTC", HOUR),
+        ("Nov 24 at 1pm (Europe/Berlin)", 41.5 * HOUR), ("Nov 24th, 2026 1:00 PM", 41.5 * HOUR),
+        ("Jan 1, 7:30pm", 40 * 24 * HOUR),
+        # What has just been is now, and no day away.
+        ("19:28", 0), ("Nov 22, 7pm", 0), ("2026-11-22T12:00:00Z", 0),
+    ],
+)  # fmt: skip
+def test_a_wait_is_read_however_it_is_written(said: str, seconds: float) -> None:
+    assert wait_in(said, NOW) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "soon", "-5", "NaN", "1e3", "9" * 400, "25:00", "13pm", "0am", "3pm (Nowhere/Land)",
+     "3pm (US)", "3pm (../../etc/passwd)", "Feb 30, 1pm", "Nov 40 at 1pm", "999999999999999",
+     "6 apples", "7 m6", "Nov 24, 2099 1pm", "2 years"],
+)  # fmt: skip
+def test_what_is_no_wait_is_none(said: str) -> None:
+    assert wait_in(said, NOW) is None
+
+
+@given(
+    st.text()
+    | st.from_regex(r"[0-9:a-zA-Z+,. -]{0,30}")
+    | st.datetimes().map(str)
+    | st.from_regex(r"[A-Z][a-z]{2} [0-9]{1,2}(, [0-9]{4})?,? [0-9]{1,2}(:[0-9]{2})? ?[ap]m")
+)
+def test_whatever_it_says_it_is_a_wait_or_nothing(said: str) -> None:
+    wait = wait_in(said, NOW)
+    assert wait is None or 0 <= wait <= LONGEST_S
+
+
+def test_a_long_text_is_read_at_once() -> None:
+    started = time.monotonic()
+    assert wait_in("1h" * 500_000 + "x", NOW) is None
+    assert wait_in("1 " * 500_000, NOW) is None
+    assert time.monotonic() - started < 20
+
+
+MACHINE = """
+loopkit: 1
+agents:
+  coder:
+    command: PROGRAM
+    errors: ERRORS
+    retry: {attempts: 3, backoff: 10ms, max_backoff: 2s}
+    price_per_run: 0
+states:
+  work: {agent: coder, prompt: Mend it., output: notes, on_error: {content: failed}, next: done}
+  done: {final: success, result: notes}
+  failed: {final: failure}
+"""
+
+
+def play(desk: Desk, errors: str, said: str, code: int = 1, stream: str = "stderr") -> Played:
+    """A program that says this the first time, and does its work from then on."""
+    program = (
+        "import pathlib, sys\n"
+        "again = pathlib.Path('again'); first = not again.exists(); again.touch()\n"
+        f"if first: print({said!r}, file=sys.{stream}); sys.exit({code})\n"
+        "print('done')\n"
+    )
+    argv = json.dumps([sys.executable, "-c", program])
+    return desk.play(MACHINE.replace("PROGRAM", argv).replace("ERRORS", errors))
+
+
+CLAUDE = r"[{stdout: 'limit reached\|(?P<resume_at>\d+)', class: transient}]"
+CLAUDE_NOW = r"[{stdout: 'resets (?P<resume_at>[^\n]+)', class: transient}]"
+CODEX = r"[{stderr: 'try again in (?P<retry_after>[^.\n]+)', class: transient}]"
+
+
+@pytest.mark.parametrize(
+    ("errors", "said", "stream", "code", "seconds"),
+    [
+        (CLAUDE, f"Usage limit reached|{int(time.time()) + 7200}", "stdout", 1, 7200),
+        (CODEX, "You've hit your limit. Wait or try again in 2 hours 5 minutes.", "stderr", 1,
+         7500),
+        (CODEX, "try again in 9 seconds\ntry again in 1 hour", "stderr", 0, 3600),
+    ],
+    ids=["a moment", "a wait", "the last one, with exit code 0"],
+)  # fmt: skip
+def test_the_run_is_suspended_until_then(
+    desk: Desk, errors: str, said: str, stream: str, code: int, seconds: float
+) -> None:
+    started = time.time()
+    played = play(desk, errors, said, code, stream)
+    (suspended,) = played.of(Suspended)
+    assert suspended.reason == "transient"
+    assert suspended.resume_at == pytest.approx(started + seconds, abs=60)
+    assert len(played.of(Failed)) == 1
+
+
+def test_an_hour_of_the_clock_is_the_next_one(desk: Desk) -> None:
+    soon = datetime.now(UTC) + timedelta(hours=3)
+    said = f"You've hit your limit · resets {soon:%I:%M%p} (UTC)".replace(" 0", " ")
+    (suspended,) = play(desk, CLAUDE_NOW, said, stream="stdout").of(Suspended)
+    assert suspended.resume_at == pytest.approx(soon.timestamp(), abs=90)
+
+
+def test_it_goes_on_when_it_is_resumed(durable: Desk) -> None:
+    played = play(durable, CODEX, "try again in 3 days")
+    again = durable.resume(played.state.run)
+    assert (again.outcome, again.result["notes"]) == ("done", "done\n")
+
+
+def test_a_short_wait_is_waited_for(desk: Desk) -> None:
+    started = time.monotonic()
+    played = play(desk, CODEX, "try again in 1 second")
+    assert played.outcome == "done"
+    assert time.monotonic() - started >= 1
+    assert len(played.of(Failed)) == 1
+
+
+def test_where_the_group_caught_nothing_it_is_tried_as_usual(desk: Desk) -> None:
+    played = play(desk, CODEX, "try again in a while")
+    assert (played.outcome, len(played.of(Failed))) == ("done", 1)
+
+
+def test_a_fatal_end_says_when_too(desk: Desk) -> None:
+    played = play(desk, CODEX.replace("transient", "fatal"), "try again in 5 hours")
+    (suspended,) = played.of(Suspended)
+    assert suspended.reason == "fatal"
+    assert suspended.resume_at == pytest.approx(time.time() + 5 * HOUR, abs=60)
+
+
+MESSAGES = [
+    ("claude", '{"type":"result","result":"Claude AI usage limit reached|1795375800"}', HOUR),
+    (
+        "claude",
+        '{"result":"You\'ve hit your session limit · resets 12:50am (America/Los_Angeles)"}',
+        14 * HOUR + 20 * 60,
+    ),
+    (
+        "codex",
+        "You've hit your usage limit. Upgrade to Pro (https://openai.com/chatgpt/pricing) or try "
+        "again in 2 days 17 hours 14 minutes.",
+        65 * HOUR + 14 * 60,
+    ),
+    ("codex", "You've hit your usage limit. To get more access, try again at 8:30 PM.", HOUR),
+    ("codex", "You've hit your usage limit, try again at Nov 24th, 2026 1:00 PM.", 41.5 * HOUR),
+]
+
+
+@pytest.mark.parametrize(("program", "said", "seconds"), MESSAGES)
+def test_the_patterns_in_the_documentation_read_what_these_programs_say(
+    program: str, said: str, seconds: float
+) -> None:
+    page = (ROOT / "docs/language.md").read_text(encoding="utf-8")
+    examples = [part.partition("```")[0] for part in page.split("```yaml\n")]
+    [example] = [example for example in examples if "[claude, --print" in example]
+    agents = load_text(example, "machine.yaml", ROOT).machine.agents
+    stdout, stderr = (said, "") if program == "claude" else ("", said)
+    ending = ending_of(
+        agents[program].error_rules, CommandResult(1, stdout, stderr, 0.0, False), NOW
+    )
+    assert ending is not None
+    assert (ending.error_class, ending.retry_after_s) == ("transient", pytest.approx(seconds))
