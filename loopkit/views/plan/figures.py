@@ -37,9 +37,9 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     rows.append(["  calls", *(count(typical.calls) for typical in shown)])
     yield from columns(rows, "<" + ">" * len(shown))
     yield from wrapped(
-        f"On the shortest way to a success, where nothing is tried again or comes from a cache, "
-        f"with answers of {plan.answer_tokens:,} tokens (`--answer-tokens`), findings a quarter as "
-        "long, and the prompts as far as they are known, at four characters a token."
+        "Estimated for the shortest way to a success, with no retry and no cache: answers of "
+        f"{plan.answer_tokens:,} tokens (`--answer-tokens`), findings of a quarter of that, "
+        "prompts as far as they are known, four characters to a token."
     )
     if not plan.bounds.has_all_ways:
         yield "Runs with more revisions were not followed: there are too many."
