@@ -153,6 +153,8 @@ def test_expected_values_are_exact_under_given_probabilities(
     # Draft and judge once, half of the time twice, and three times out of four a polish.
     out = planned(capsys, "--assume", "judge.valid=0.5")
     assert "  3.75 agent runs, 3.75 calls, " in out
+    assert "  at draft: $" in out
+    assert "  at judge: $0.0150\n" in out  # once, and half of the time twice, for a cent
     assert "  done: 75.0%\n" in out
     assert "  failed: 25.0%\n" in out
 

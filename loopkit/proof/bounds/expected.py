@@ -52,7 +52,7 @@ def expected(
     chances = _Chances(assumptions)
     front = _Front(explorer)
     outcomes: dict[str, Fraction] = defaultdict(Fraction)
-    runs, cost = Fraction(0), _Sum()
+    runs, costs = Fraction(0), defaultdict[str, _Sum](_Sum)
     for revised, index, here in front.each(most):
         ways = list(explorer.ways(index))
         if not ways:
@@ -64,13 +64,15 @@ def expected(
             share = here * chance
             runs += share * len(asked)
             for work in asked:
-                cost.add(share, usual(explorer.state(index), work, revised))
+                name = explorer.state(index)
+                costs[name].add(share, usual(name, work, revised))
             if target == END:
                 outcomes[move.event] += share
             else:
                 is_back = move.edge is not None and move.edge.back
                 front.add(revised + is_back, target, share)
-    return Expected(runs, runs, cost.total, dict(outcomes), front.left)
+    by_state = {name: cost.total for name, cost in costs.items()}
+    return Expected(runs, runs, by_state, dict(outcomes), front.left)
 
 
 @dataclass(slots=True)

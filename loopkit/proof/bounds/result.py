@@ -92,12 +92,19 @@ class Expected:
     runs: Fraction
     calls: Fraction
     """Every call is answered at once: retries and re-asks are none."""
-    cost: Fraction | None
+    cost_by_state: Mapping[str, Fraction | None]
     """USD, each call at its usual cost; none where one is unknown."""
     outcomes: Mapping[str, Fraction]
     """How often each final state is reached; a suspended run counts under its error."""
     left_out: Fraction = Fraction(0)
     """The part of all runs that was not followed to its end, so that the means are too low."""
+
+    @property
+    def cost(self) -> Fraction | None:
+        """USD of all states together; none where that of one is unknown."""
+        known = [cost for cost in self.cost_by_state.values() if cost is not None]
+        is_whole = len(known) == len(self.cost_by_state)
+        return sum(known, Fraction(0)) if is_whole else None
 
 
 @dataclass(frozen=True, slots=True)

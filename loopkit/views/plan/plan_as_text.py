@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from loopkit.language import Limits
 from loopkit.machine.graph import cap_value
@@ -48,13 +49,20 @@ def _expected(bounds: Bounds) -> Iterator[str]:
     means = bounds.expected
     if means is None:
         return
-    cost = None if means.cost is None else float(means.cost)
     yield "Expected, under the given probabilities and at the typical cost of each call:"
-    yield f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls, {usd(cost)}"
+    counted = f"  {float(means.runs):.2f} agent runs, {float(means.calls):.2f} calls"
+    yield f"{counted}, {_mean(means.cost)}"
+    if len(means.cost_by_state) > 1:
+        for name, cost in means.cost_by_state.items():
+            yield f"  at {name}: {_mean(cost)}"
     for outcome, share in means.outcomes.items():
         yield f"  {outcome}: {float(share):.1%}"
     if means.left_out:
         yield f"  {float(means.left_out):.2%} of all runs are left out, so the means are too low"
+
+
+def _mean(cost: Fraction | None) -> str:
+    return usd(None if cost is None else float(cost))
 
 
 def _worst_way(bounds: Bounds) -> Iterator[str]:
