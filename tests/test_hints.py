@@ -11,6 +11,7 @@ import pytest
 
 from loopkit.agents.model.catalogue import near_model
 from loopkit.cli import invoke as run
+from loopkit.cli.wrapping import wrapped
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.engine.events import RefusedCall, Usage
 from tests.test_cli import only_run
@@ -67,11 +68,11 @@ def test_a_model_that_nobody_sells_is_told_with_the_one_that_is_meant(capsys: An
     fault = "[[{fault: bad_request, message: no such model}, long enough]]"
     meant, again, mended = stopped(capsys, writer=fault, check="[{exit_code: 0}]", code=4)
     name = only_run()
-    assert meant == (
-        f"if `openai/gpt-5-mini` is meant: loopkit resume {name} --model writer=openai/gpt-5-mini"
-    )
-    assert again == f"once the cause is gone: loopkit resume {name}"
-    assert mended == f"once `plan.yaml` is mended: loopkit resume {name} --machine plan.yaml"
+    # Too long for one line: the command has one for itself, which no terminal breaks.
+    assert meant == f"  loopkit resume {name} --model writer=openai/gpt-5-mini"
+    assert wrapped(meant, 40) == meant
+    assert again == f"once the cause is fixed: loopkit resume {name}"
+    assert mended == f"after correcting `plan.yaml`: loopkit resume {name} --machine plan.yaml"
     assert pasted(meant) == 0
 
 
@@ -123,7 +124,7 @@ def test_an_exit_code_that_is_missing_is_told_with_the_file_to_mend(capsys: Any)
     again, mended = stopped(
         capsys, writer="[long enough]", check="[{exit_code: 5}, {exit_code: 5}]", code=4
     )
-    assert again.startswith("once the cause is gone: ")
+    assert again.startswith("once the cause is fixed: ")
     text = Path("plan.yaml").read_text(encoding="utf-8")
     text = text.replace("[check-it]}", "[check-it], fail_codes: [1, 5]}")
     Path("plan.yaml").write_text(text.replace(", {revise: draft}", ""), encoding="utf-8")
@@ -149,7 +150,7 @@ def test_where_only_another_machine_helps_no_other_line_is_told(capsys: Any) -> 
     told = capsys.readouterr().err
     name = only_run()
     lines = [line for line in told.splitlines() if "loopkit" in line]
-    assert lines == [f"once `plan.yaml` is mended: loopkit resume {name} --machine plan.yaml"]
+    assert lines == [f"after correcting `plan.yaml`: loopkit resume {name} --machine plan.yaml"]
     assert "correct the machine" in told
     Path("plan.yaml").write_text(machine.replace("- 4", "- 5"), encoding="utf-8")
     assert pasted(lines[0]) == 0
@@ -159,7 +160,7 @@ def test_an_interrupted_run_just_goes_on(capsys: Any) -> None:
     [told] = stopped(
         capsys, writer="[[{fault: connection}, long enough]]", check="[{exit_code: 0}]", code=4
     )
-    assert told == f"go on: loopkit resume {only_run()}"
+    assert told == f"resume with: loopkit resume {only_run()}"
     assert pasted(told) == 0
 
 

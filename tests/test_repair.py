@@ -398,9 +398,7 @@ def test_a_taken_transition_with_another_guard_is_refused(desk: Desk, revised: P
     )
     [(place, message)] = refusal(desk, revised, machine)
     assert place == "states.judge.transitions"
-    assert message == (
-        "the run has taken `- {revise: draft}` out of `judge`, which is not there any more"
-    )
+    assert message == ("the run took `- {revise: draft}` out of `judge`, which no longer exists")
 
 
 def test_a_taken_transition_with_another_target_is_refused(desk: Desk, revised: Played) -> None:
@@ -415,7 +413,7 @@ def test_a_taken_transition_with_another_target_is_refused(desk: Desk, revised: 
 def test_a_state_that_was_visited_has_to_be_there(desk: Desk, revised: Played) -> None:
     machine = LOOP.replace("  judge:", "  check:").replace("next: judge", "next: check")
     told = refusal(desk, revised, machine)
-    assert ("states", "the run has been in `judge`, which is not there any more") in told
+    assert ("states", "the run has been in `judge`, which no longer exists") in told
 
 
 def test_a_state_that_was_visited_keeps_its_kind(desk: Desk, revised: Played) -> None:
@@ -423,7 +421,7 @@ def test_a_state_that_was_visited_keeps_its_kind(desk: Desk, revised: Played) ->
     machine = machine.replace("agents: {author: {command: [none], retry: {attempts: 1}}}\n", "")
     told = refusal(desk, revised, machine)
     assert ("states.draft", "the run has been in `draft` as a state of the kind `agent`") in told
-    assert ("agents", "the run has asked `author`, which is not there any more") in told
+    assert ("agents", "the run has asked `author`, which no longer exists") in told
 
 
 def test_an_artifact_keeps_its_name(desk: Desk, revised: Played) -> None:
@@ -433,7 +431,7 @@ def test_an_artifact_keeps_its_name(desk: Desk, revised: Played) -> None:
     machine = machine.replace("result: plan", "result: text")
     [(place, message)] = refusal(desk, revised, machine)
     assert place == "states.draft.output"
-    assert message == "the run has `plan` from `draft`, which writes no such artifact"
+    assert message == "the run has `plan` from `draft`, which no longer writes it"
 
 
 def test_an_input_that_is_required_and_missing_is_refused(desk: Desk, revised: Played) -> None:
@@ -460,7 +458,7 @@ def test_an_input_that_is_required_and_missing_is_refused(desk: Desk, revised: P
             "limits.agent_calls",
             "{agent_calls: 2}",
             "{revise: draft}",
-            "`limits.agent_calls` can't be 2 in this run: 3 are used",
+            "`limits.agent_calls` can't be 2 in this run: 3 are already used",
         ),
     ],
 )
@@ -489,7 +487,7 @@ def test_a_refused_repair_lets_go_of_the_run(desk: Desk, revised: Played) -> Non
 def test_a_limit_below_what_was_spent_is_refused_without_a_file_too(
     desk: Desk, revised: Played
 ) -> None:
-    with pytest.raises(NotRunnable, match="can't be 2 in this run: 3 are used"):
+    with pytest.raises(NotRunnable, match="can't be 2 in this run: 3 are already used"):
         desk.resume(revised.state.run, {"agent_calls": 2})
 
 

@@ -66,7 +66,7 @@ def test_what_changed_is_shown_and_stored(
     edit("Write.", "Write more.")
     assert run(["resume", suspended, "--machine", "plan.yaml"]) == 0
     told = capsys.readouterr()
-    assert "goes on with another definition (1 change):\n" in told.err
+    assert "continues with a changed machine (1 change):\n" in told.err
     assert "  states.draft.prompt: Write. → Write more.\n" in told.err
     assert told.out == "long enough\n"
     stored = events(capsys, suspended)
@@ -81,7 +81,7 @@ def test_a_resume_says_that_the_file_has_changed_and_how_to_use_it(
     edit("Write.", "Write more.")
     assert run(["resume", suspended]) == 0
     told = capsys.readouterr().err
-    assert "note: plan.yaml has changed since this run took it" in told
+    assert "note: plan.yaml has changed since this run read it" in told
     assert f"loopkit resume {suspended} --machine plan.yaml" in told
 
 
@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_refused_at_its_place(
     edit("{revise: draft, max: 1}", "{guard: attempt < 2, revise: draft, max: 1}")
     assert run(["resume", suspended, "--machine", "plan.yaml"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("error[does-not-fit]: the run has taken `- {revise: draft}` out of")
+    assert told.startswith("error[does-not-fit]: the run took `- {revise: draft}` out of")
     assert "(states.judge.transitions)" in told
     assert "help: keep its guard and its target" in told
     # Another process can still go on with it as it was.

@@ -82,8 +82,8 @@ def command(
     async def start(app: App) -> ActiveRun:
         if machine is None and (changed := await app.changed_file(run)) is not None:
             exit_codes.say(
-                f"note: {changed} has changed since this run took it, and the run goes on without "
-                f"that; to go on with it: {resume_line(run, '--machine', str(changed))}"
+                f"note: {changed} has changed since this run read it, and the run keeps what it "
+                f"has; to continue with the file: {resume_line(run, '--machine', str(changed))}"
             )
         return await app.resume(run, limits, mend)
 

@@ -21,10 +21,10 @@ def echo_wrapped(paragraphs: Iterable[str]) -> None:
 
 
 def wrapped(line: str, width: int) -> str:
-    """A line in several, none longer than `width` but for single words."""
-    if len(line) <= width:
-        return line
+    """A line in several, none longer than `width` but for single words and commands to paste."""
     text = line.lstrip()
+    if len(line) <= width or text.startswith("loopkit "):
+        return line
     margin = " " * (len(line) - len(text))
     hanging = margin + "  "
     return textwrap.fill(

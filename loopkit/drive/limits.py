@@ -99,7 +99,7 @@ def raising(run: str, reached: LimitReached) -> str:
     """What a person can do about a limit that was reached."""
     if reached.asked is None and reached.call is not None:
         price = resume_line(run, "--price", f"{reached.call.agent}=USD")
-        return f"say what a million of its tokens cost: {price}"
+        return f"state its price per million tokens: {price}"
     enough = _enough(reached)
     if reached.name == "cost_usd":
         return f"raise it: {resume_line(run, '--max-cost', enough)}"

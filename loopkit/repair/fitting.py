@@ -110,18 +110,20 @@ def _states(fitting: Fitting) -> Iterator[Misfit]:
     for name in fitting.run.visits:
         state = fitting.new.states.get(name)
         if state is None:
-            message = f"the run has been in `{name}`, which is not there any more"
-            yield Misfit(("states",), message, "keep the name of each state that a run has been in")
+            message = f"the run has been in `{name}`, which no longer exists"
+            yield Misfit(
+                ("states",), message, "keep the name of every state that the run has been in"
+            )
         elif state.kind != (kind := fitting.old.states[name].kind):
             message = f"the run has been in `{name}` as a state of the kind `{kind}`"
-            yield Misfit(("states", name), message, "give another state another name")
+            yield Misfit(("states", name), message, "use another name for the new state")
 
 
 def _agents(fitting: Fitting) -> Iterator[Misfit]:
     for name in dict.fromkeys(task.agent for task in fitting.run.tasks.values()):
         if name in fitting.old.agents and name not in fitting.new.agents:
-            message = f"the run has asked `{name}`, which is not there any more"
-            yield Misfit(("agents",), message, "keep its name; all that it says may change")
+            message = f"the run has asked `{name}`, which no longer exists"
+            yield Misfit(("agents",), message, "keep its name; everything else about it may change")
 
 
 def _edges(fitting: Fitting) -> Iterator[Misfit]:
@@ -129,10 +131,8 @@ def _edges(fitting: Fitting) -> Iterator[Misfit]:
     for edge_id in dict.fromkeys(fitting.run.route):
         edge = old.by_id[edge_id]
         if edge_id not in fitting.same and edge.source in new.states:
-            message = f"the run has taken {in_words(edge)}, which is not there any more"
-            remedy = (
-                "keep its guard and its target; it may stand elsewhere, and others may go before it"
-            )
+            message = f"the run took {in_words(edge)}, which no longer exists"
+            remedy = "keep its guard and its target; it may move, and others may come before it"
             yield Misfit(edge_path(fitting.new, edge), message, remedy)
 
 
@@ -140,7 +140,7 @@ def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
     for name, times in fitting.run.attempts.items():
         written = artifact_of(fitting.old, name)
         if times and name in fitting.new.states and written != artifact_of(fitting.new, name):
-            message = f"the run has `{written}` from `{name}`, which writes no such artifact"
+            message = f"the run has `{written}` from `{name}`, which no longer writes it"
             yield Misfit(("states", name, "output"), message, f"keep `output: {written}`")
 
 
@@ -171,7 +171,7 @@ def _caps(fitting: Fitting) -> Iterator[Misfit]:
     for counter, spent in fitting.counters.items():
         cap = cap_value(caps[counter], fitting.input)
         if cap < spent:
-            message = f"the cap is {cap}, and the run has spent {spent} there"
+            message = f"the cap is {cap}, but the run has already spent {spent}"
             yield Misfit(cap_path(fitting.new, counter), message, f"write {spent} or more")
 
 

@@ -23,4 +23,7 @@ def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, s
     for name, limit in limits.items():
         amount = spent.get(name)
         if limit is not None and amount is not None and amount > limit:
-            yield name, f"`limits.{name}` can't be {limit:g} in this run: {amount:g} are used"
+            yield (
+                name,
+                f"`limits.{name}` can't be {limit:g} in this run: {amount:g} are already used",
+            )

@@ -137,14 +137,14 @@ def _suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
 
 
 def _repaired(event: Repaired, *_: object) -> Iterator[Line]:
-    yield Line(f"goes on with another definition ({plural(len(event.changes), 'change')}):")
+    yield Line(f"continues with a changed machine ({plural(len(event.changes), 'change')}):")
     for change in event.changes[:MAX_CHANGES]:
         before, after = change.before or "nothing", change.after or "nothing"
         yield Line(f"  {change.place}: {before} → {after}")
     if (more := len(event.changes) - MAX_CHANGES) > 0:
         yield Line(f"  and {more} more; `loopkit runs logs --jsonl` has all of them")
     for name in event.limits:
-        yield Line(f"  limits.{name} is that of the definition again")
+        yield Line(f"  limits.{name}: the machine's own limit applies again")
 
 
 def _resumed(event: Resumed, *_: object) -> Iterator[Line]:

@@ -13,6 +13,8 @@ from loopkit.language import Machine, ModelAgent
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 
+WIDTH = 80
+
 
 def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
     """What a person can do about a suspended run, the likeliest first.
@@ -23,7 +25,7 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
     if stopped is None:
         return
     if stopped.reason in ("interrupted", "transient"):
-        yield f"go on: {resume_line(run.run)}"
+        yield _hint("resume with", resume_line(run.run))
         return
     if stopped.remedy:
         yield printable(stopped.remedy)
@@ -35,12 +37,20 @@ def _mending(
     run: RunState, stopped: Suspended, machine: Machine, file: Path | None
 ) -> Iterator[str]:
     for agent, model in _misspelt(run, machine):
-        yield f"if `{model}` is meant: {resume_line(run.run, '--model', f'{agent}={model}')}"
+        line = resume_line(run.run, "--model", f"{agent}={model}")
+        yield _hint(f"if you meant `{model}`", line)
     if not stopped.remedy.endswith(CHANGE_IT):
-        again = "ask again" if stopped.reason == "content" else "once the cause is gone"
-        yield f"{again}: {resume_line(run.run)}"
+        again = "ask again" if stopped.reason == "content" else "once the cause is fixed"
+        yield _hint(again, resume_line(run.run))
     named = "the machine" if file is None else f"`{file}`"
-    yield f"once {named} is mended: {resume_line(run.run, '--machine', str(file or 'FILE'))}"
+    line = resume_line(run.run, "--machine", str(file or "FILE"))
+    yield _hint(f"after correcting {named}", line)
+
+
+def _hint(when: str, line: str) -> str:
+    """A command to paste, on a line of its own where that is long."""
+    short = f"{when}: {line}"
+    return short if len(short) <= WIDTH else f"{when}:\n  {line}"
 
 
 def _misspelt(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
