@@ -115,6 +115,15 @@ def test_a_price_that_is_not_known_makes_the_cost_unknown_and_says_what_to_add(
     assert "The window of `openai/ours` is not known; 128,000 tokens are assumed." in told
 
 
+def test_what_is_less_than_a_cent_is_not_taken_for_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = planned(capsys, "--price", "writer=0.001", "--set", "rounds=0", "--set", "topic=tea")
+    assert row(out, "  at draft") == ["2", "$0.0005"]
+    typical = out.partition("typically")[2]
+    assert row(typical, "  at draft")[0] == "<$0.0001"
+
+
 def test_other_models_are_planned_as_they_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     out = planned(capsys, "--model", "writer=ollama_chat/llama3", "--set", "rounds=0")
     assert row(out, "  of writer") == ["4", "$0.00"]

@@ -475,3 +475,53 @@ def test_a_wait_for_a_provider_that_recovers_is_told_and_one_call_tries_it(
     assert played.outcome == "done"
     assert len(played.of(Held)) == 1
     assert len(server.requests()) == 6
+
+
+def test_what_a_provider_puts_into_its_cache_costs_the_rate_for_that(
+    desk: Desk, server: HostileServer
+) -> None:
+    usage = {
+        "input_tokens": 20,
+        "cache_creation_input_tokens": 500,
+        "cache_read_input_tokens": 300,
+        "output_tokens": 10,
+    }
+    content = [{"type": "text", "text": "A plan that is long enough."}]
+    reply = {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
+    server.queue(
+        json_answer({**reply, "content": content, "stop_reason": "end_turn", "usage": usage})
+    )
+    text = machine(server, model="anthropic/claude-sonnet-4-5").replace("/v1", "")
+    price = "price: {input: 10, output: 20, cached: 1, cache_write: 12.5}"
+    played = desk.play(text.replace("price: 10", price))
+    assert played.outcome == "done"
+    spent = 20 * 10 + 300 * 1 + 500 * 12.5 + 10 * 20
+    assert played.state.usage.cost_usd == pytest.approx(spent / 1_000_000)
+
+
+def test_a_model_behind_a_gateway_needs_a_price_and_nothing_else(
+    desk: Desk, server: HostileServer
+) -> None:
+    text = machine(server, model="litellm_proxy/ours")
+    with pytest.raises(NotRunnable, match=r"`price:` to it, or `--price author=USD`"):
+        desk.play(text.replace("price: 10", ""))
+    server.queue(GOOD)
+    played = desk.play(text)
+    assert server.requests()[0].body["model"] == "ours"
+    assert played.state.usage.cost_usd == pytest.approx(30 * PRICE)
+
+
+def test_a_local_model_without_a_key_costs_nothing_under_any_limit(
+    desk: Desk, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
+    message = {"role": "assistant", "content": "A plan that is long enough."}
+    counts = {"prompt_eval_count": 20, "eval_count": 10}
+    said = {"model": "any", "created_at": "2026-11-22T12:00:00Z", "message": message, "done": True}
+    server.queue(json_answer({**said, **counts}))
+    text = machine(server, model="ollama_chat/any", limits="cost_usd: 0.000001").replace("/v1", "")
+    played = desk.play(text.replace("price: 10", "").replace("api_key_env: TEST_KEY", ""))
+    assert server.requests()[0].path == "/api/chat"
+    assert played.outcome == "done"
+    assert played.state.usage.cost_usd == 0
+    assert played.state.usage.tokens == 30

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, wrapped
+from loopkit.views.amounts import LEAST_USD
 from loopkit.views.plan.planned import Plan
 from loopkit.views.plan.typical import Typical
 
@@ -53,9 +54,11 @@ def _shown(typical: Sequence[Typical]) -> list[Typical]:
 
 
 def usd(number: float | None) -> str:
-    """`$1.25`, `$0.0210`, `unknown`."""
+    """`$1.25`, `$0.0210`, `<$0.0001`, `unknown`."""
     if number is None:
         return "unknown"
+    if 0 < number < LEAST_USD:
+        return f"<${LEAST_USD:.4f}"
     return f"${number:,.2f}" if number >= 1 or number == 0 else f"${number:.4f}"
 
 
