@@ -257,6 +257,15 @@ def test_a_broken_machine_exits_2_on_run_and_1_on_check(capsys: pytest.CaptureFi
     assert "--> machine.yaml:10:" in capsys.readouterr().out
 
 
+def test_a_file_that_is_missing_is_told_without_an_empty_excerpt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["check", "nothing.yaml"]) == 1
+    printed = capsys.readouterr().out
+    assert "cannot be read: No such file" in printed
+    assert "|" not in printed
+
+
 def test_check_reads_several_files_and_standard_input() -> None:
     done = ran_loopkit("check", PLAN_REVIEW, "-", given=HUMAN)
     assert (done.returncode, done.stderr) == (0, "2 files: no errors\n")

@@ -16,7 +16,8 @@ import pytest
 from rich.cells import cell_len
 
 from loopkit.drive.active import Stored
-from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied
+from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied, Usage
+from loopkit.views.amounts import spent, took
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress, fitted, progress_of, status
 from tests.support import PASS, Desk, Played, fails, scenario
@@ -211,6 +212,13 @@ def test_what_calls_cost_stands_where_they_are_told(desk: Desk) -> None:
         re.fullmatch(r" +failed \(transient\): 429: .* · \$0\.0010 · again in 0\.\d s", line)
         for line in said
     )
+
+
+def test_one_token_is_one_token() -> None:
+    one = Usage(agent_calls=1, tokens=1)
+    assert spent(one) == "1 call · 1 token"
+    assert took(one) == " · 1 token"
+    assert took(one.replace(tokens=1204)) == " · 1,204 tokens"
 
 
 def test_seconds_are_told_where_a_call_took_one(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.sees import unseen
@@ -78,8 +79,11 @@ def _heads(data: object) -> list[str]:
     return [str(key) for key in data] if isinstance(data, Mapping) else []
 
 
-def _without_values(subject: Subject, path: DocPath, where: str, fields: list[str]) -> Problem:
-    remedy = "write `at:` with the path to them, such as `items[].id`"
+def _without_values(
+    subject: Subject, path: DocPath, where: str, fields: list[str], at: str = ""
+) -> Problem:
+    example = f'"{at}{fields[0]}"' if at and fields else '"items[].id"'
+    remedy = f"write `at:` with the path to them, such as `at: {example}`"
     if fields:
         remedy += f"; it has {', '.join(f'`{name}`' for name in fields[:MOST_SHOWN])}"
     message = f"{where} holds no values that could be known"
@@ -91,14 +95,26 @@ def _of_name(
 ) -> Iterator[Problem]:
     names = subject.judging[state]
     problems = list(unseen(subject, (*path, "in"), name, names))
-    yield from problems
     if problems:
+        remedy = "" if lookup.at else _split(name, names)
+        yield from (replace(p, help=remedy) if remedy else p for p in problems)
         return
     shape = _shape_at(name, names)
     if shape.optional:
         yield _missing(subject, path, name, state)
     elif not _may_be_text(subject, name):
         yield from _untyped(subject, path, lookup, shape)
+
+
+def _split(name: str, names: Mapping[str, Shape]) -> str:
+    """How a name with a path into a list is written; empty where there is no list in it."""
+    parts = name.split(".")
+    for count, part in enumerate(parts, 1):
+        inside = ".".join([*parts[: count - 1], part.removesuffix(ITEMS)])
+        if isinstance(_shape_at(inside, names), Items):
+            at = ".".join([ITEMS, *parts[count:]])
+            return f'write `in: {inside}, at: "{at}"`' if at != ITEMS else f"write `in: {inside}`"
+    return ""
 
 
 def _shape_at(name: str, names: Mapping[str, Shape]) -> Shape:
@@ -149,4 +165,5 @@ def _untyped(subject: Subject, path: DocPath, lookup: Lookup, shape: Shape) -> I
     is_single = isinstance(shape, Scalar) and ITEMS not in parse_path(lookup.at or "none")
     if is_single or isinstance(item, Fields | Items):
         heads = list(item.fields) if isinstance(item, Fields) else []
-        yield _without_values(subject, (*path, "at" if lookup.at else "in"), place(lookup), heads)
+        at = "" if lookup.at else "[]."
+        yield _without_values(subject, (*path, "in" if at else "at"), place(lookup), heads, at)

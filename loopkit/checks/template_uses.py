@@ -100,9 +100,14 @@ def _of_rules(subject: Subject) -> Iterator[Use]:
                 yield Use(path, text, None)
             for state in placed.judged_at:
                 names = over(own, subject.judging[state])
-                is_inline = placed.path[0] == "states"
-                used_at = None if is_inline else ("states", state, "by")
-                yield Use(path, text, names, state, used_at)
+                yield Use(path, text, names, state, _item_at(subject, placed, state))
+
+
+def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath | None:
+    """Where a state names the validator of a rule; none where the rule is written there."""
+    if placed.path[0] == "states":
+        return None
+    return ("states", state, "by", subject.judges[state].by.index(placed.path[1]))
 
 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:

@@ -140,6 +140,9 @@ def _order(problem: Problem) -> tuple[str, int, int]:
 
 
 def _lines(text: str) -> Sequence[str]:
+    # An empty text, or one that could not be read, has no line to show.
+    if not text:
+        return ()
     # Columns are counted without a byte order mark, as editors show them.
     return _LINE_BREAK.split(text.removeprefix("\ufeff"))
 

@@ -12,6 +12,7 @@ from loopkit.document import Document, looks_like_unquoted_colon
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language import Machine
 from loopkit.language.fields import allowed_fields, field_names, is_tag, kinds_with
+from loopkit.language.habits import remedy_for_field, remedy_for_value
 from loopkit.language.noun import Noun
 from loopkit.language.states import STATE_KINDS
 from loopkit.language.validators import RULE_KINDS
@@ -65,11 +66,12 @@ def _said(
 ) -> Said:
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "extra_forbidden":
-        return path, *(_torn_text(path, document) or _unknown_field(loc, path, root))
+        return path, *(_torn_text(path, document) or _unknown_field(fault, loc, path, root))
     if kind == "missing":
         return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
     if kind in KINDS:
-        return path, *_wrong_kind(KINDS[kind], path, document)
+        message, remedy, code = _wrong_kind(KINDS[kind], path, document)
+        return path, message, _known_habit(path, fault) or remedy, code
     if kind == "literal_error":
         return path, *_unknown_value(fault, path)
     if kind == "unknown-rule":
@@ -79,14 +81,18 @@ def _said(
     if kind == "too_short":
         return path, f"`{path[-1]}` is empty", "it needs at least one item", "empty"
     if "text" in context:
-        return path, context["text"], context.get("help", ""), kind
+        remedy = _known_habit(path, fault) or context.get("help", "")
+        return path, context["text"], remedy, kind
     return path, fault["msg"][:1].lower() + fault["msg"][1:], "", kind.replace("_", "-")
 
 
 def _unknown_field(
-    loc: Sequence[Any], path: Sequence[Any], root: type[Noun]
+    fault: Mapping[str, Any], loc: Sequence[Any], path: Sequence[Any], root: type[Noun]
 ) -> tuple[str, str, str]:
     name = str(path[-1])
+    choices = allowed_fields(root, loc[:-1])
+    if remedy := remedy_for_field(name, choices, fault.get("input")):
+        return f"unknown field `{name}`", remedy, "unknown-field"
     tag = next((step for step in reversed(loc[:-1]) if is_tag(step)), "")
     of_state = root is Machine and len(path) == 3 and path[0] == "states"
     if of_state and name in WORK_KEYS:
@@ -103,10 +109,13 @@ def _unknown_field(
             f"it is a field of {belongs} states",
             "unknown-field",
         )
-    choices = allowed_fields(root, loc[:-1])
     if of_state and tag == "<choice>":
         choices = [*WORK_KEYS, *choices]
     return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
+
+
+def _known_habit(path: Sequence[Any], fault: Mapping[str, Any]) -> str:
+    return remedy_for_value(path, fault.get("input"))
 
 
 def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] | None:
@@ -165,7 +174,8 @@ def _unknown_rule(path: tuple[Any, ...], value: object) -> Said:
         known = {name for noun in RULE_KINDS.values() for name in field_names(noun)}
         unknown = next((str(key) for key in value if key not in known), None)
         if unknown is not None:
-            remedy = did_you_mean(unknown, RULE_KINDS)
+            remedy = remedy_for_field(unknown, RULE_KINDS, value[unknown])
+            remedy = remedy or did_you_mean(unknown, RULE_KINDS)
             return (*path, unknown), f"unknown rule `{unknown}`", remedy, "unknown-rule"
     rules = ", ".join(f"`{kind}`" for kind in RULE_KINDS)
     return path, "this names no rule", f"a rule is one of {rules}", "unknown-rule"

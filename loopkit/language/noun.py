@@ -85,7 +85,9 @@ def _parsed(parse: Callable[[Any], object]) -> AfterValidator:
         try:
             parse(value)
         except NotationError as error:
-            raise fault("bad-type", error.message, error.path, help=TYPE_HELP) from error
+            raise fault(
+                "bad-type", error.message, error.path, help=error.remedy or TYPE_HELP
+            ) from error
         return value
 
     return AfterValidator(parsed)

@@ -66,9 +66,9 @@ def item(text: str) -> str:
     return indented(f"- {indented(text, '  ').strip()}", "  ")
 
 
-def plural(count: int, word: str) -> str:
-    """`1 finding`, `2 findings`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def plural(count: int, word: str, form: str = "") -> str:
+    """`1 finding`, `2 findings`; with the form `,` also `1,204 findings`."""
+    return f"{count} {word}" if count == 1 else f"{count:{form}} {word}s"
 
 
 def columns(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:

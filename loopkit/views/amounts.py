@@ -27,7 +27,7 @@ def took(usage: Usage) -> str:
 
 def _tokens(usage: Usage) -> list[str]:
     counted = usage.tokens - usage.held_tokens
-    return [f"{counted:,} tokens"] if counted else []
+    return [plural(counted, "token", ",")] if counted else []
 
 
 def money(usage: Usage) -> list[str]:
@@ -42,7 +42,7 @@ def money(usage: Usage) -> list[str]:
     if usage.held_usd:
         parts.append(f"up to ${max(usage.held_usd, LEAST_USD):.4f} held")
     elif usage.held_tokens:
-        parts.append(f"up to {usage.held_tokens:,} tokens held")
+        parts.append(f"up to {plural(usage.held_tokens, 'token', ',')} held")
     return [part for part in parts if part]
 
 

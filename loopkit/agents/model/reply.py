@@ -11,6 +11,7 @@ from loopkit.agents.model.received import MOST_TOKENS
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
+from loopkit.text import plural
 
 THOUGHTS = ("reasoning_content", "thinking_blocks")
 """Where LiteLLM puts what a model thought."""
@@ -78,7 +79,7 @@ def _thought_alone(agent: ModelAgent, message: Any, text: str, used: Used | None
     is_open = told.startswith("<think>") and "</think>" not in told
     if not is_open and (told or not is_thought):
         return ""
-    spent = f"all {answered:,} tokens" if answered else "all tokens"
+    spent = f"all {plural(answered, 'token', ',')}" if answered else "all tokens"
     cap = next((name for name in OUTPUT_CAPS if name in agent.params), "max_tokens")
     remedy = f"raise `{cap}` in `params:` of the agent"
     return f"{spent} went into reasoning, none into the answer; {remedy}"

@@ -18,12 +18,16 @@ PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 class NotationError(ValueError):
-    """A type that cannot be read; `path` leads to the part that is wrong."""
+    """A type that cannot be read; `path` leads to the part that is wrong.
 
-    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+    `remedy` says what to write instead, where that is known.
+    """
+
+    def __init__(self, message: str, path: tuple[str | int, ...] = (), remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.path = path
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)

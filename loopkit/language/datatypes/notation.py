@@ -20,6 +20,13 @@ JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynami
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
 OTHERS = "..."
 """The field of a record that says what its other fields may be."""
+OTHER_WORDS = {
+    **{theirs: ours for ours, theirs in SCALARS.items()},
+    "text": "str",
+    "float": "num",
+    "double": "num",
+}
+"""What other notations call the single values, and what they are called here."""
 WORD = re.compile(r"[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*")
 FILE = re.compile(r"[^|]+\.(?:json|ya?ml)")
 
@@ -104,7 +111,8 @@ def _from_words(text: str) -> DataType:
         return DataType({"type": json_type}, scalar=text)
     if "|" in text:
         return _choice_of(tuple(word.strip() for word in text.split("|")), text)
-    raise NotationError(f"unknown type `{text}`")
+    meant = OTHER_WORDS.get(text.casefold())
+    raise NotationError(f"unknown type `{text}`", remedy=f"write `{meant}`" if meant else "")
 
 
 def _choice_of(words: tuple[str, ...], text: str) -> DataType:
@@ -203,4 +211,4 @@ def _at(notation: object, step: str | int) -> DataType:
     try:
         return parse_type(notation)
     except NotationError as error:
-        raise NotationError(error.message, (step, *error.path)) from error
+        raise NotationError(error.message, (step, *error.path), error.remedy) from error

@@ -1,0 +1,71 @@
+"""Words that people bring from other tools, and how the same thing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+LONGEST_QUOTED = 40
+MODEL = "PROVIDER/MODEL"
+GUARD = {
+    "guard": "a condition is called `guard` here: write `guard: {value}`",
+    "transitions": "a condition is the guard of a transition: "
+    "`transitions: [{{guard: {value}, target: STATE}}, {{target: OTHER}}]`",
+}
+TARGET = {
+    "target": "the state that comes next is called `target`: write `target: {value}`; "
+    "to go back for a revision, `revise: {value}`",
+    "next": "the state that comes next is called `next`: write `next: {value}`",
+}
+UNTIL = {
+    "guard": "a loop ends where a transition leads on: put `{{guard: {value}, target: STATE}}` "
+    "before the one that revises",
+    "transitions": "a loop is a state with a way on and a way back: "
+    "`transitions: [{{guard: {value}, target: STATE}}, {{revise: STATE, max: 3}}]`",
+}
+REVISE = {
+    "revise": "to send work back, write `revise: STATE`, and `max: 3` for the number of revisions",
+    "agent": "failed calls are retried by the agent: put `retry: {{attempts: 3}}` under `agents:`; "
+    "to have work revised, write a transition `{{revise: STATE, max: 3}}`",
+    "transitions": "to have work revised, write a transition `{{revise: STATE, max: 3}}`",
+}
+PATTERN = {
+    "matches": "write `matches: PATTERN` for what has to be there, `not_matches: PATTERN` for what "
+    "must not be there",
+}
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(("if", "when", "condition"), GUARD),
+    **dict.fromkeys(("goto", "to", "then"), TARGET),
+    **dict.fromkeys(("until", "while"), UNTIL),
+    **dict.fromkeys(("retry", "retries"), REVISE),
+    **dict.fromkeys(("regex", "regexp", "pattern"), PATTERN),
+}
+"""By the foreign word, the answer for each place; a place is known by a field that it allows."""
+
+
+def remedy_for_field(word: str, allowed: Collection[str], value: object) -> str:
+    """What is written here instead of a foreign field; empty where the word is not one."""
+    answers = FIELDS.get(word.casefold(), {})
+    answer = next((text for field, text in answers.items() if field in allowed), "")
+    return answer.format(value=_quoted(value))
+
+
+def remedy_for_value(path: Sequence[str | int], value: object) -> str:
+    """What is written here instead of a value of a foreign kind; empty where there is nothing."""
+    field = path[-1] if path else ""
+    if len(path) == 2 and path[0] == "agents" and "/" in str(value):
+        return f"write `{field}: {{model: {_quoted(value, MODEL)}}}`"
+    if field in ("agent", "judge") and (isinstance(value, Mapping) or "/" in str(value)):
+        model = value.get("model") if isinstance(value, Mapping) else value
+        return (
+            "define the agent under `agents:`, such as "
+            f"`writer: {{model: {_quoted(model, MODEL)}}}`, and name it here: `{field}: writer`"
+        )
+    if field == "retry" and isinstance(value, int):
+        return f"write `retry: {{attempts: {value}}}`"
+    return ""
+
+
+def _quoted(value: object, otherwise: str = "…") -> str:
+    """A short value as the file has it."""
+    text = str(value) if isinstance(value, str | int) else ""
+    return text if 0 < len(text) <= LONGEST_QUOTED and text.isprintable() else otherwise
