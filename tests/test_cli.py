@@ -106,7 +106,7 @@ def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(
 ) -> None:
     code, name = started(HUMAN)
     assert code == 5
-    assert f"loopkit answer {name} CHOICE   (yes, again, no)" in capsys.readouterr().err
+    assert f"loopkit answer {name} CHOICE   (yes, again --comment …, no)" in capsys.readouterr().err
 
 
 def test_an_answer_goes_on_and_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -606,3 +606,59 @@ def test_tests_leave_the_state_folder_of_their_caller_alone(tmp_path: Path) -> N
     told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     assert told.returncode == 0, told.stdout
     assert not theirs.exists()
+
+
+def test_an_answer_typed_twice_is_not_taken_for_a_second_revision(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(HUMAN.replace("revisions: 1", "revisions: 2"))
+    again = ["answer", name, "again", "--comment", "Shorter."]
+    assert run(again) == 5
+    capsys.readouterr()
+    assert run(again) == 2
+    told = capsys.readouterr().err
+    assert "had this answer already, and this is a new one" in told
+    assert f"loopkit runs show {name}" in told
+    assert run([*again, "--again"]) == 5
+    assert run(["answer", name, "yes"]) == 0
+
+
+def test_the_hint_to_answer_has_the_form_that_is_required_and_the_comment_that_is_needed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(FORM)
+    line = f"loopkit answer {name} CHOICE --form channel=… --form rating=…   (yes, no)"
+    assert line in capsys.readouterr().err
+    _, name = started(HUMAN)
+    assert f"{name} CHOICE   (yes, again --comment …, no)" in capsys.readouterr().err
+
+
+LAST_STEP = """
+loopkit: 1
+states:
+  one: {run: [sh, -c, "echo one >> log; while [ ! -e go ]; do sleep 0.05; done"], next: done}
+  done: {final: success}
+"""
+
+
+def test_a_run_is_cancelled_also_where_its_last_step_is_in_hand() -> None:
+    Path("machine.yaml").write_text(LAST_STEP, encoding="utf-8")
+    process = Process(["-m", "loopkit", "run", "machine.yaml"])
+    deadline = time.monotonic() + 60
+    while not Path("log").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    name = only_run()
+    done = ran_loopkit("cancel", name)
+    assert "cancels the run after the step in hand" in done.stderr
+    Path("go").touch()
+    _, told = process.communicate(timeout=60)
+    assert (process.wait(), "cancelled" in told) == (1, True)
+    assert "cancelled" in ran_loopkit("runs", "ls").stdout
+
+
+def test_notes_are_those_of_check_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = HUMAN.replace("limits:", "input: {unread: optional str}\nlimits:")
+    assert started(machine)[0] == 5
+    assert "note[" not in capsys.readouterr().err
+    assert run(["check", "machine.yaml"]) == 0
+    assert "note[" in capsys.readouterr().out

@@ -22,6 +22,7 @@ from loopkit.engine.state import RunState
 from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.views.amounts import spent
+from loopkit.views.hints import answer_line
 
 
 def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,9 +146,8 @@ def _print_end(state: RunState, hints: Sequence[str]) -> None:
             exit_codes.say(f"{name} is empty")
     exit_codes.say(f"{state.run}: {spent(state.usage)}")
     if state.question is not None and state.status == "waiting":
-        choices = ", ".join(choice.name for choice in state.question.choices if not choice.closed)
         exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
-        exit_codes.say(f"answer it:         loopkit answer {state.run} CHOICE   ({choices})")
+        exit_codes.say(f"answer it:         {answer_line(state.run, state.question)}")
     elif state.suspended is not None:
         for hint in hints:
             exit_codes.say(hint)

@@ -24,6 +24,7 @@ def load_checked(path: Path) -> Loaded:
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise Stop(USAGE, render_problems(errors))
-    if problems:
-        say(render_problems(problems) + "\n")
+    # Notes are for whoever asks what could be better, with `check`.
+    if warnings := [problem for problem in problems if problem.severity == "warning"]:
+        say(render_problems(warnings) + "\n")
     return loaded

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, Stopped
-from loopkit.drive.inbox import consume
+from loopkit.drive.inbox import cancelled_before, consume
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
@@ -118,8 +118,10 @@ def _expired(active: ActiveRun, question: Waiting) -> bool:
 
 
 async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
-    active.take(step_of_answer(active.engine, active.state, answer, active.clock.now()))
-    await active.append()
+    step = step_of_answer(active.engine, active.state, answer, active.clock.now())
+    if not await cancelled_before(active, step):
+        active.take(step)
+        await active.append()
 
 
 async def turn(active: ActiveRun) -> None:
@@ -142,15 +144,17 @@ async def turn(active: ActiveRun) -> None:
         work = _unworked(active, "fatal", reason)
     except PatternTimeout as error:
         work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")
-    take_in(active, work)
+    await take_in(active, work)
     if not calls_at_once(active):
         await active.append()
 
 
-def take_in(active: ActiveRun, work: Worked) -> None:
+async def take_in(active: ActiveRun, work: Worked) -> None:
     """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
     try:
-        active.take(next_macrostep(active, work))
+        step = next_macrostep(active, work)
+        if not await cancelled_before(active, step):
+            active.take(step)
     except JournalError as error:
         lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
         active.take(suspend(active.state, lost))

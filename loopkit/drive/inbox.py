@@ -30,6 +30,21 @@ async def consume(active: ActiveRun) -> None:
     await active.append(consumes=[message.message_id for message in messages])
 
 
+async def cancelled_before(active: ActiveRun, step: Macrostep) -> bool:
+    """Whether a step that would end the run ends it as cancelled, as was asked for meanwhile.
+
+    Its work is kept.
+    """
+    if not step.run.is_over:
+        return False
+    asked = [message for message in await active.claim.inbox() if message.kind == "cancel"]
+    if not asked:
+        return False
+    active.stage(step.events[0], Cancelled(reason=asked[0].data))
+    await active.append(consumes=[message.message_id for message in asked])
+    return True
+
+
 def _follow(active: ActiveRun, message: InboxMessage) -> None:
     if message.kind == "cancel":
         active.stage(Cancelled(reason=message.data))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from loopkit.agents.model.catalogue import near_model
 from loopkit.drive.advance import CHANGE_IT
-from loopkit.engine.events import Suspended
+from loopkit.engine.events import Suspended, Waiting
 from loopkit.engine.state import RunState
 from loopkit.language import Machine, ModelAgent
+from loopkit.language.datatypes import parse_record
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 
@@ -31,6 +32,18 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
         yield printable(stopped.remedy)
     if stopped.reason != "limit":
         yield from _mending(run, stopped, machine, file)
+
+
+def answer_line(run: str, question: Waiting) -> str:
+    """The line that answers a question, with what it needs and the choices that are open."""
+    fields = parse_record(question.form).fields or {}
+    forms = [f" --form {name}=…" for name, field in fields.items() if field.required]
+    choices = [
+        f"{choice.name} --comment …" if choice.needs_comment else choice.name
+        for choice in question.choices
+        if not choice.closed
+    ]
+    return f"loopkit answer {run} CHOICE{''.join(forms)}   ({', '.join(choices)})"
 
 
 def _mending(
