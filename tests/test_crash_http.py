@@ -30,7 +30,6 @@ agents:
     model: openai/gpt-4o-mini
     base_url: URL/v1
     api_key_env: CRASH_KEY
-    params: {max_tokens: 500}
     retry: {attempts: 4, backoff: 10ms}
 validators:
   form: {matches: revision 2, message: It is not the second revision.}

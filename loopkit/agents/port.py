@@ -16,6 +16,16 @@ from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
 
 
+class AnswerCaps(NamedTuple):
+    """How many tokens an answer may have, where loopkit is the one to say it."""
+
+    usual: int
+    least: int
+    """Where a limit leaves no room for more: above what the model may think."""
+    most: int | None
+    """What the model can give; none where that is not known."""
+
+
 class Message(NamedTuple):
     """One message of a conversation."""
 
@@ -54,6 +64,13 @@ class Request:
     timeout_s: float = 600.0
     deadline_s: float = inf
     """The time after which the caller gives the call up: the timeout, or what a limit leaves."""
+    is_limited: bool = False
+    """Whether money or tokens are limited, so that a maximum has to be known."""
+    caps: AnswerCaps | None = None
+    """Filled in by whoever is quoted, where his answer can be made shorter."""
+    cap: int | None = None
+    """The longest answer in tokens that is asked for because of a limit; none where the agent's
+    own options say it."""
     key: str = ""
     """The call's idempotency key."""
     task_index: int = 0
@@ -104,6 +121,7 @@ class AgentError(Exception):
         charged: bool = False,
         unreadable: bool = False,
         unavailable: bool = False,
+        capped: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -115,6 +133,8 @@ class AgentError(Exception):
         """It may have been billed all the same: it stays charged at its reservation."""
         self.unreadable = unreadable
         """An answer came, and nobody can read it: it is asked for once more, and not again."""
+        self.capped = capped
+        """The answer ended at the cap of the request: its author can't help it."""
         self.unavailable = unavailable
         """The model can't be had at all for now: where there is a fallback, it is asked at once."""
 

@@ -13,8 +13,9 @@ from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
-from loopkit.drive.limits import LimitReached, may_fit, room_for
+from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
+from loopkit.drive.room import find_room, room_for_longer
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.drive.turns import Callee, take_turn
 from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
@@ -180,28 +181,27 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
 def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
     """Stage what says that the call is about to be made, with its maximum reserved.
 
-    False where it has to wait for others, whose reservations may turn out to be too high. From
+    False where it has to wait for others. From
     looking at the limits until it is staged nobody else may have the turn, so that concurrent
     judges can't overshoot a limit together. Raises LimitReached and CallFailed.
     """
     run, task = active.state, active.state.tasks.get(work.task)
     _number_call(active, work, task, request)
     try:
-        reserved = work.quote(request)
+        room = find_room(active, work.quote, request)
     except AgentError as error:
         raise CallFailed(error.error_class, error.message) from error
-    try:
-        left = room_for(active.limits, run.committed, reserved)
     except LimitReached as reached:
-        if may_fit(active.limits, run, active.line.in_flight, reserved):
-            return False
         reached.call = RefusedCall(
-            agent=work.agent, place=work.place, task=work.task, reserved=reserved
+            agent=work.agent, place=work.place, task=work.task, reserved=reached.reserved
         )
         raise
+    if room is None:
+        return False
+    left = room.left_s
     request.deadline_s = request.timeout_s if left is None else min(request.timeout_s, left)
     request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}{run.era}"
-    active.stage(_intent(active, work, request, reserved))
+    active.stage(_intent(active, work, request, room.reserved))
     active.line.in_flight.add(request.key)
     return True
 
@@ -221,6 +221,7 @@ def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usa
         model=request.model,
         fallback=request.fallback,
         deadline_s=request.deadline_s,
+        cap=request.cap,
         reserved=reserved,
     )
 
@@ -255,7 +256,12 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         message = _kept(active, error.message)
         message = message if len(message) <= KEPT_CHARS else shortened(message)
         spent_s = active.clock.monotonic() - started
-        raise TryFailed(error, message, request.key, spent_s) from error
+        failure = TryFailed(error, message, request.key, spent_s)
+        if error.capped:
+            active.stage(_cut_short(active, work, failure))
+            longer = room_for_longer(active, work.agent, work.quote, request)
+            raise AnswerCutOff(message, longer) from error
+        raise failure from error
     spent_s = active.clock.monotonic() - started
     written = work.written()
     if written.text is not None:

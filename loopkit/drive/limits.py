@@ -19,6 +19,15 @@ HELD = {"tokens": "held_tokens", "cost_usd": "held_usd"}
 class LimitReached(Exception):
     """A limit leaves no room for the next piece of work."""
 
+    reserved = Usage()
+    """What the next call could have taken at most."""
+    call: RefusedCall | None = None
+    """The call that was not made, where it was one."""
+    commands: tuple[Ran, ...] = ()
+    """What command validators did in the same round."""
+    time_s = 0.0
+    """Seconds of the work that came to no end, as far as no call accounts for them."""
+
     def __init__(
         self,
         name: str,
@@ -31,12 +40,6 @@ class LimitReached(Exception):
         self.limit = limit
         self.spent = spent
         self.asked = asked
-        self.call: RefusedCall | None = None
-        """The call that was not made, where it was one."""
-        self.commands: tuple[Ran, ...] = ()
-        """What command validators did in the same round."""
-        self.time_s = 0.0
-        """Seconds of the work that came to no end, as far as no call accounts for them."""
         told = f"`{name}` reached: {_plain(spent - held)} of {_plain(limit)} used"
         if held:
             # Of calls in flight, in doubt or uncounted: it leaves no room, but nobody spent it yet.
@@ -46,6 +49,14 @@ class LimitReached(Exception):
         elif asked and spent < limit:
             told += f", and the next call can take up to {_plain(asked)}"
         super().__init__(told)
+
+
+class AnswerCutOff(LimitReached):
+    """An answer ended at the cap that it got because of a limit."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        Exception.__init__(self, f"`max_tokens` reached: {message}")
+        self.remedy = remedy
 
 
 def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> float | None:
@@ -97,14 +108,21 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
 
 def raising(run: str, reached: LimitReached) -> str:
     """What a person can do about a limit that was reached."""
+    if isinstance(reached, AnswerCutOff):
+        return reached.remedy
     if reached.asked is None and reached.call is not None:
         price = resume_line(run, "--price", f"{reached.call.agent}=USD")
         return f"state its price per million tokens: {price}"
+    return f"raise it: {resume_line(run, *raised_by(reached))}"
+
+
+def raised_by(reached: LimitReached) -> tuple[str, str]:
+    """The option that raises a limit, so that the next call fits."""
     enough = _enough(reached)
     if reached.name == "cost_usd":
-        return f"raise it: {resume_line(run, '--max-cost', enough)}"
+        return "--max-cost", enough
     amount = f"{enough}s" if reached.name == "time" else enough
-    return f"raise it: {resume_line(run, '--set', f'limits.{reached.name}={amount}')}"
+    return "--set", f"limits.{reached.name}={amount}"
 
 
 def _enough(reached: LimitReached) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from loopkit.agents.model import client
+from loopkit.agents.model.answer_caps import answer_caps
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.pricing import cost, quote
 from loopkit.agents.model.received import Received, used_in
@@ -30,11 +31,18 @@ class ModelAgentPort:
         await client.ready()
 
     def quote(self, request: Request) -> Usage:
-        """The most that the call can cost; raises AgentError where there is no key to call with."""
+        """The most that the call can cost, with the usual cap where a limit needs one.
+
+        Raises AgentError where there is no key to call with.
+        """
         asked = self._in_turn[request.fallback]
         name = asked.api_key_env
         if name is not None and not os.environ.get(name):
             raise AgentError("fatal", f"the environment variable `{name}` is not set")
+        if request.is_limited:
+            request.caps = answer_caps(asked, request)
+        if request.caps is not None and request.cap is None:
+            request.cap = request.caps.usual
         return quote(asked, request)
 
     async def ask(self, request: Request) -> Reply:

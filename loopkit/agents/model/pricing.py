@@ -56,7 +56,8 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
     The cost is None where no price or no longest answer is known; then tokens count the input
     alone.
     """
-    sent, longest = _most_sent(agent, request), output_cap(agent, request.model)
+    sent = _most_sent(agent, request)
+    longest = output_cap(agent, request.model) if request.cap is None else request.cap
     return Usage(
         agent_calls=1,
         tokens=sent + (longest or 0),
@@ -66,7 +67,7 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
 
 def _most_sent(agent: ModelAgent, request: Request) -> int:
     """The tokens that can be paid of a request: what the model does not take is refused."""
-    window = _window(agent, request.model)
+    window = window_of(agent, request.model)
     sent = input_bound(request)
     return sent if window is None else min(sent, window)
 
@@ -96,7 +97,7 @@ def dearest_call(agent: ModelAgent) -> float | None:
         _dearest(
             agent,
             model,
-            _window(agent, model) or assumed_window(agent, model),
+            window_of(agent, model) or assumed_window(agent, model),
             output_cap(agent, model),
         )
         for model in agent.model
@@ -105,7 +106,7 @@ def dearest_call(agent: ModelAgent) -> float | None:
     return max(known) if len(known) == len(costs) else None
 
 
-def _window(agent: ModelAgent, model: str) -> int | None:
+def window_of(agent: ModelAgent, model: str) -> int | None:
     """The tokens that a model takes. Headers of one's own can ask for a window that no list has."""
     known = known_model(model)
     return None if known is None or "extra_headers" in agent.params else known.max_input
@@ -115,7 +116,7 @@ def assumed_window(agent: ModelAgent, model: str) -> int | None:
     """The tokens in that a call is taken to have at most, where no list says what a model takes
     and they cost something."""
     rates = _dearest_rates(agent, model, None)
-    if rates is None or not rates.input or _window(agent, model) is not None:
+    if rates is None or not rates.input or window_of(agent, model) is not None:
         return None
     return ASSUMED_WINDOW if known_model(model) is None else WIDE_WINDOW
 

@@ -36,6 +36,12 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         tokens, usd = used.total, cost(agent, request.model, used, listed)
     if record := _error_inside(choice):
         raise error_of(record, tokens=tokens, cost_usd=usd)
+    if finish == "length" and _is_capped(request, used):
+        reason = _cut_off(request)
+        is_charged = used is None
+        raise AgentError(
+            "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
+        )
     thought = _thought_alone(agent, message, text, used) if finish == "length" else ""
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
@@ -64,6 +70,21 @@ def _refusal(message: Any, finish: object) -> str:
     kept_apart = own.get("refusal") if isinstance(own, Mapping) else None
     said = kept_apart or getattr(message, "refusal", None)
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
+
+
+def _is_capped(request: Request, used: Used | None) -> bool:
+    """Whether a cut-off answer ended at our cap, and not where no answer of the model is longer."""
+    if request.cap is None or request.caps is None:
+        return False
+    most = request.caps.most
+    return most is None or request.cap < most or used is None or used.output < most
+
+
+def _cut_off(request: Request) -> str:
+    told = f"the answer was cut off at {request.cap:,} tokens, the longest that "
+    if request.caps is not None and request.cap == request.caps.usual:
+        return told + "is asked for where a limit is set and `params:` has no `max_tokens`"
+    return told + "the limits of the run left room for"
 
 
 def _thought_alone(agent: ModelAgent, message: Any, text: str, used: Used | None) -> str:

@@ -28,6 +28,8 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
         "messages": [_message(message) for message in _messages(agent, request)],
         **agent.params,
     }
+    if request.cap is not None:
+        told["max_tokens"] = request.cap
     if agent.base_url is not None:
         told["base_url"] = agent.base_url
     if agent.api_key_env is not None:

@@ -36,6 +36,9 @@ class Intended(Event, frozen=True, kw_only=True):
     fallback: int = 0
     """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     deadline_s: float
+    cap: int | None = None
+    """The longest answer in tokens that is asked for because of a limit; none where the agent's
+    own options say it, or nothing limits it."""
     reserved: Usage
     """What the call may cost at most; charged until it is settled."""
 

@@ -1,0 +1,85 @@
+"""Room for a call in the limits: for all of it, once others are settled, or for a shorter one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+from loopkit.agents.port import AnswerCaps, Request
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
+from loopkit.engine.events import Usage
+from loopkit.text.command_lines import resume_line
+
+Quote = Callable[[Request], Usage]
+
+
+class Room(NamedTuple):
+    """A call fits."""
+
+    reserved: Usage
+    left_s: float | None
+    """Seconds of work that are left for it; none for no limit."""
+
+
+def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
+    """What is reserved for a call, whose longest answer is chosen here where nobody has said it.
+
+    None where it has to wait for others, whose reservations may turn out to be too high. An answer
+    is only made shorter where nobody is waited for. Raises LimitReached and AgentError.
+    """
+    limits, run = active.limits, active.state
+    request.is_limited = any(limits.get(name) is not None for name in HELD)
+    request.cap, request.caps = None, None
+    reserved = quote(request)
+    try:
+        return Room(reserved, room_for(limits, run.committed, reserved))
+    except LimitReached as reached:
+        caps, in_flight = request.caps, active.line.in_flight
+        least = reserved if caps is None else _with_cap(quote, request, caps.least)
+        if in_flight and may_fit(limits, run, in_flight, least):
+            return None
+        if caps is not None and (room := _shorter(active, quote, request, caps)) is not None:
+            return room
+        reached.reserved = reserved
+        raise
+
+
+def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps) -> Room | None:
+    """Room for the longest answer that fits; none where not even the shortest does."""
+
+    def found(cap: int) -> Room | None:
+        reserved = _with_cap(quote, request, cap)
+        try:
+            return Room(reserved, room_for(active.limits, active.state.committed, reserved))
+        except LimitReached:
+            return None
+
+    lengths = range(caps.least, caps.usual + 1)
+    fitting = bisect_left(lengths, True, key=lambda cap: found(cap) is None)
+    return found(lengths[fitting - 1]) if fitting else None
+
+
+def _with_cap(quote: Quote, request: Request, cap: int) -> Usage:
+    request.cap = cap
+    return quote(request)
+
+
+def room_for_longer(active: ActiveRun, agent: str, quote: Quote, request: Request) -> str:
+    """What a person can do about an answer that was cut off at a cap: the line to go on with."""
+    caps, cut_at = request.caps, request.cap or 0
+    cap = max(2 * cut_at, caps.usual if caps else 0)
+    if caps is not None and caps.most is not None:
+        cap = min(cap, caps.most)
+    if request.fallback:
+        return f"write `max_tokens: {cap}` into `params:` of `{request.model}`, among `fallbacks:`"
+    longer, run = _with_cap(quote, request, cap), active.state
+    arguments = ["--param", f"{agent}.max_tokens={cap}"]
+    for name in HELD:
+        try:
+            only = {name: active.limits.get(name)}
+            room_for(only, run.committed, longer)
+        except LimitReached as reached:
+            arguments += raised_by(reached)
+    return f"raise it: {resume_line(run.run, *arguments)}"

@@ -1,0 +1,337 @@
+"""The longest answer that is asked for where a run is limited: what is sent, reserved and told."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from loopkit.agents.model.answer_caps import TAKES_NO_CAP, answer_caps, thinking_budget
+from loopkit.agents.model.catalogue import _table, known_model
+from loopkit.agents.port import Message, Request
+from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from loopkit.language import ModelAgent
+from loopkit.repair import Mend
+from tests.providers.anthropic_mock import AnthropicMock
+from tests.providers.conftest import KEY_VARIABLE
+from tests.providers.hostile import HostileServer, openai_answer
+from tests.providers.openai_mock import OpenAIMock
+from tests.support import Desk, Played
+
+pytestmark = pytest.mark.usefixtures("provider_key")
+
+MACHINE = """
+loopkit: 1
+limits: {LIMITS}
+agents:
+  writer: {model: MODEL, base_url: "URL", api_key_env: VARIABLE, params: {PARAMS}}
+states:
+  write: {agent: writer, prompt: Write a line., output: line, next: judge}
+  judge:
+    validate: line
+    by: RULES
+    transitions: [{guard: valid, target: done}, {target: no_line}]
+  done: {final: success, result: line}
+  no_line: {final: failure}
+"""
+LONG, SHORT = "openai/gpt-4.1-mini", "openai/gpt-4o-mini"
+CLAUDE = "anthropic/claude-sonnet-4-5"
+OPINION = json.dumps({"verdict": "pass", "findings": []})
+
+
+def text(url: str, limits: str = "cost_usd: 1", **parts: str) -> str:
+    filled = {"LIMITS": limits, "MODEL": LONG, "URL": url, "VARIABLE": KEY_VARIABLE, "PARAMS": ""}
+    filled |= {"RULES": "[{min_chars: 1}]", **parts}
+    machine = MACHINE
+    for name, value in filled.items():
+        machine = machine.replace(name, value)
+    return machine
+
+
+def asked(desk: Desk, server: Any, limits: str = "cost_usd: 1", **parts: str) -> Played:
+    return desk.play(text(server.base_url, limits, **parts))
+
+
+def usd(model: str, tokens: int) -> float:
+    """What an answer of so many tokens costs."""
+    known = known_model(model)
+    rates = known.rates.dearest() if known else None
+    assert rates is not None
+    return rates.output * tokens
+
+
+@pytest.mark.parametrize("limits", ["cost_usd: 1", "tokens: 90000"])
+@pytest.mark.parametrize(
+    ("model", "params", "cap"),
+    [
+        (LONG, "", 16_384),
+        (SHORT, "", 16_384),
+        ("openai/gpt-4", "", 4_096),
+        (LONG, "temperature: 0", 16_384),
+        (LONG, "max_tokens: 50", 50),
+    ],
+)
+def test_a_cap_is_sent_where_a_limit_is_set(
+    hostile: HostileServer, desk: Desk, limits: str, model: str, params: str, cap: int
+) -> None:
+    hostile.say("A line")
+    played = asked(desk, hostile, limits, MODEL=model, PARAMS=params)
+    [request] = hostile.requests()
+    [intended] = played.of(Intended)
+    assert played.outcome == "done"
+    assert request.body["max_tokens"] == cap
+    assert intended.cap == (None if "max_tokens" in params else cap)
+    assert intended.reserved.tokens == cap + len("Write a line.") + 16
+
+
+def test_a_cap_of_another_name_is_one_too(hostile: HostileServer, desk: Desk) -> None:
+    hostile.say("A line")
+    asked(desk, hostile, PARAMS="max_completion_tokens: 70")
+    [request] = hostile.requests()
+    assert request.body["max_completion_tokens"] == 70
+    assert "max_tokens" not in request.body
+
+
+def test_without_a_limit_none_is_sent(hostile: HostileServer, desk: Desk) -> None:
+    hostile.say("A line")
+    played = asked(desk, hostile, "agent_calls: 5")
+    [request] = hostile.requests()
+    assert not {"max_tokens", "max_completion_tokens"} & request.body.keys()
+    assert [intended.cap for intended in played.of(Intended)] == [None]
+
+
+def test_it_reaches_servers_that_nobody_here_wrote(
+    openai_server: OpenAIMock, anthropic_server: AnthropicMock, desk: Desk
+) -> None:
+    openai_server.say("A line")
+    asked(desk, openai_server)
+    [request] = openai_server.requests()
+    assert request.body["max_tokens"] == 16_384
+    anthropic_server.say("A line")
+    thinking = "thinking: {type: enabled, budget_tokens: 4000}"
+    played = asked(desk, anthropic_server, MODEL=CLAUDE, PARAMS=thinking)
+    [request] = anthropic_server.requests()
+    assert request.body["max_tokens"] == 20_384
+    assert [intended.cap for intended in played.of(Intended)] == [20_384]
+
+
+def test_a_reasoning_model_gets_it_under_its_own_name(hostile: HostileServer, desk: Desk) -> None:
+    hostile.say("A line")
+    asked(desk, hostile, MODEL="openai/gpt-5-mini")
+    [request] = hostile.requests()
+    assert request.body["max_completion_tokens"] == 16_384
+
+
+def test_the_first_call_of_a_dear_model_fits_into_a_dollar(
+    anthropic_server: AnthropicMock, desk: Desk
+) -> None:
+    """All that it can answer, 64,000 tokens, would be reserved with 96 cents."""
+    anthropic_server.say("A line")
+    played = asked(desk, anthropic_server, "cost_usd: 0.50", MODEL=CLAUDE)
+    assert played.outcome == "done"
+    [intended] = played.of(Intended)
+    assert intended.reserved.cost_usd == pytest.approx(usd(CLAUDE, 16_384), rel=0.01)
+
+
+def test_an_answer_is_made_shorter_where_the_limit_leaves_no_more(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    hostile.say("A line")
+    limit = usd(LONG, 3_000)
+    played = asked(desk, hostile, f"cost_usd: {limit}")
+    [intended], [request] = played.of(Intended), hostile.requests()
+    assert request.body["max_tokens"] == intended.cap
+    assert 2_900 < (intended.cap or 0) < 3_000
+    one_more = (intended.reserved.cost_usd or 0.0) + usd(LONG, 1)
+    assert (intended.reserved.cost_usd or 1) <= limit < one_more
+
+
+def test_below_the_shortest_answer_the_limit_is_reached(hostile: HostileServer, desk: Desk) -> None:
+    [suspended] = asked(desk, hostile, f"cost_usd: {usd(LONG, 1_024)}").of(Suspended)
+    assert suspended.reason == "limit"
+    assert "the next call can take up to 0.0262" in suspended.message
+    assert hostile.requests() == []
+    hostile.say("A line")
+    fits = asked(desk, hostile, f"tokens: {1_024 + 13 + 16}")
+    assert [intended.cap for intended in fits.of(Intended)] == [1_024]
+
+
+def test_the_shortest_answer_is_one_behind_the_thoughts(
+    anthropic_server: AnthropicMock, desk: Desk
+) -> None:
+    thinking = "thinking: {type: enabled, budget_tokens: 4000}"
+    limits = "tokens: 5000"
+    [suspended] = asked(desk, anthropic_server, limits, MODEL=CLAUDE, PARAMS=thinking).of(Suspended)
+    assert suspended.reason == "limit"
+    anthropic_server.say("A line")
+    played = asked(desk, anthropic_server, "tokens: 5100", MODEL=CLAUDE, PARAMS=thinking)
+    [request] = anthropic_server.requests()
+    assert 5_024 <= request.body["max_tokens"] <= 5_100 - 29
+    assert played.outcome == "done"
+
+
+def test_siblings_are_waited_for_before_an_answer_is_made_shorter(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    hostile.say("A line", *[OPINION] * 3)
+    rules = "[{judge: writer, rubric: [It is a line.], samples: 3}]"
+    played = asked(desk, hostile, f"cost_usd: {1.5 * usd(LONG, 16_384)}", RULES=rules)
+    assert played.outcome == "done"
+    assert [intended.cap for intended in played.of(Intended)] == [16_384] * 4
+    hostile.say("A line", *[OPINION] * 3)
+    tight = asked(desk, hostile, f"cost_usd: {usd(LONG, 6_000)}", RULES=rules)
+    assert tight.outcome == "done"
+    caps = [intended.cap or 0 for intended in tight.of(Intended)]
+    # Each has all that is left to itself.
+    assert all(3_000 < cap < 6_000 for cap in caps)
+
+
+class TestAnAnswerThatIsCutOffAtOurCap:
+    def test_is_a_limit_that_is_paid_and_not_the_fault_of_its_author(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        hostile.say("A li", finish="length")
+        played = asked(desk, hostile)
+        [suspended], [failed] = played.of(Suspended), played.of(Failed)
+        assert suspended.reason == "limit"
+        assert suspended.message == (
+            "`max_tokens` reached: the answer was cut off at 16,384 tokens, the longest that is "
+            "asked for where a limit is set and `params:` has no `max_tokens`"
+        )
+        assert suspended.remedy == (
+            f"raise it: loopkit resume {played.state.run} --param writer.max_tokens=32768"
+        )
+        assert failed.usage.tokens == 30
+        assert failed.usage.held_tokens == 0
+        assert not played.reports
+
+    def test_goes_on_with_a_longer_one(self, hostile: HostileServer, durable: Desk) -> None:
+        hostile.say("A li", finish="length")
+        stopped = asked(durable, hostile)
+        hostile.say("A line")
+        params = _told(stopped.of(Suspended)[0].remedy)
+        played = durable.resume(stopped.state.run, mend=Mend(params=params))
+        assert played.outcome == "done"
+        assert [r.body["max_tokens"] for r in hostile.requests()] == [16_384, 32_768]
+        assert len(played.of(Replied)) == 1
+
+    def test_is_raised_together_with_the_limit_that_made_it_short(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        hostile.say("A li", finish="length")
+        [suspended] = asked(desk, hostile, f"cost_usd: {usd(LONG, 3_000)}").of(Suspended)
+        assert "the longest that the limits of the run left room for" in suspended.message
+        assert re.search(
+            r"--param writer.max_tokens=16384 --max-cost 0\.\d\d$", suspended.remedy
+        ), suspended.remedy
+
+    def test_goes_to_then(self, hostile: HostileServer, desk: Desk) -> None:
+        hostile.say("A li", finish="length")
+        played = asked(desk, hostile, "cost_usd: 1, then: no_line")
+        assert played.outcome == "no_line"
+
+    def test_of_a_judge_is_a_limit_too(self, hostile: HostileServer, desk: Desk) -> None:
+        hostile.say("A line")
+        hostile.say('{"verdict": "pa', finish="length")
+        rules = "[{judge: writer, rubric: [It is a line.]}]"
+        [suspended] = asked(desk, hostile, RULES=rules).of(Suspended)
+        assert suspended.reason == "limit"
+        assert "--param writer.max_tokens=32768" in suspended.remedy
+        assert len(hostile.requests()) == 2
+
+    def test_may_have_no_word_behind_its_thoughts(self, hostile: HostileServer, desk: Desk) -> None:
+        hostile.say("", finish="length")
+        [suspended] = asked(desk, hostile).of(Suspended)
+        assert suspended.reason == "limit"
+        assert "--param writer.max_tokens=32768" in suspended.remedy
+
+    def test_that_nobody_counted_is_held(self, hostile: HostileServer, desk: Desk) -> None:
+        hostile.queue(openai_answer("A li", finish_reason="length"))
+        played = asked(desk, hostile)
+        [intended], [failed] = played.of(Intended), played.of(Failed)
+        assert failed.usage.held_usd == intended.reserved.cost_usd
+
+    def test_is_the_authors_at_the_length_that_no_answer_of_the_model_exceeds(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        counted = {"prompt_tokens": 20, "completion_tokens": 16_384, "total_tokens": 16_404}
+        hostile.queue(openai_answer("A li", finish_reason="length", **counted))
+        played = asked(desk, hostile, MODEL=SHORT)
+        assert [report.findings[0].code for report in played.reports] == ["cut-off"]
+
+    def test_is_the_authors_where_its_params_say_so(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        hostile.say("A li", finish="length")
+        played = asked(desk, hostile, PARAMS="max_tokens: 50")
+        assert [report.findings[0].code for report in played.reports] == ["cut-off"]
+
+
+def _told(remedy: str) -> dict[str, dict[str, Any]]:
+    """The options that a line to go on with names."""
+    words = shlex.split(remedy.partition("raise it: ")[2])
+    name, _, value = words[words.index("--param") + 1].partition("=")
+    agent, _, option = name.partition(".")
+    return {agent: {option: int(value)}}
+
+
+def request(model: str, words: int = 1) -> Request:
+    said = [Message("user", "word " * words)]
+    return Request("writer", "write", "author", "", said, model=model)
+
+
+@pytest.mark.parametrize(
+    ("params", "budget"),
+    [
+        ({}, 0),
+        ({"thinking": {"type": "enabled", "budget_tokens": 4_000}}, 4_000),
+        ({"thinking": {"type": "adaptive"}}, 0),
+        ({"extra_body": {"thinking": {"budget_tokens": 300}}}, 300),
+        ({"thinkingConfig": {"thinkingBudget": -1}}, 0),
+        ({"thinkingConfig": {"thinkingBudget": 512}}, 512),
+        ({"reasoning": {"max_tokens": 2_000}}, 2_000),
+        ({"reasoning_effort": "high"}, 4_096),
+        ({"reasoning_effort": {"effort": "low", "summary": "auto"}}, 1_024),
+        ({"reasoning_effort": "none"}, 0),
+    ],
+)
+def test_thoughts_come_on_top(params: dict[str, Any], budget: int) -> None:
+    agent = ModelAgent(model=(CLAUDE,), params=params)
+    assert thinking_budget(params) == budget
+    caps = answer_caps(agent, request(CLAUDE))
+    assert caps is not None
+    assert (caps.usual, caps.least) == (budget + 16_384, budget + 1_024)
+
+
+def test_a_long_prompt_leaves_less_of_the_window_to_the_answer() -> None:
+    agent = ModelAgent(model=("openai/gpt-4",))
+    caps = answer_caps(agent, request("openai/gpt-4", words=2_000))
+    assert caps is not None
+    assert caps.usual == 8_192 - (2_000 * 5 + 16) // 2
+    caps = answer_caps(agent, request("openai/gpt-4", words=9_000))
+    assert caps is not None
+    assert (caps.usual, caps.least) == (1_024, 1_024)
+
+
+def test_litellm_takes_the_cap_for_every_model_that_gets_one(litellm: Any) -> None:
+    """Over its whole table; what it refuses is said not to take one, and nothing else is."""
+    refused = set()
+    for key, entry in _table().items():
+        provider = str(entry.get("litellm_provider", ""))
+        if entry.get("mode") not in ("chat", "completion", "responses") or "copilot" in provider:
+            continue
+        model = key.removeprefix(f"{provider}/")
+        try:
+            sent = litellm.utils.get_optional_params(
+                model=model, custom_llm_provider=provider, max_tokens=16_384
+            )
+        except litellm.UnsupportedParamsError:
+            refused.add(provider)
+            continue
+        except Exception:  # noqa: BLE001 - a provider that LiteLLM does not call by this name
+            continue
+        assert "16384" in json.dumps(sent, default=str), key
+    assert refused == set(TAKES_NO_CAP)
