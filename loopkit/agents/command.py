@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -13,6 +14,7 @@ from loopkit.engine.events import Role, Usage
 from loopkit.language import CommandAgent
 from loopkit.language.agents.command import JsonReply
 from loopkit.language.template import parse
+from loopkit.outside.input_files import input_file, without_folders
 from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
@@ -43,16 +45,8 @@ class CommandAgentPort:
 
     async def ask(self, request: Request) -> Reply:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
-        names = {**request.names, "prompt": request.prompt, "session": request.session or ""}
-        argv = [parse(element).render(names) for element in self._argv(request)]
-        with as_agent_errors():
-            result = await run_command(
-                argv,
-                cwd=request.folder,
-                env=command_environment(self._definition.env),
-                stdin=self._stdin(request, names),
-                timeout_s=request.timeout_s,
-            )
+        with input_file(request.input, self._named()) as own:
+            result = await self._run(request, own)
         self._refuse_errors(result)
         read = self._read(result.stdout)
         is_cut = _is_too_much(read.said, request.role)
@@ -65,6 +59,25 @@ class CommandAgentPort:
         )
         priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
         return reply.replace(cost_usd=priced)
+
+    async def _run(self, request: Request, own: Mapping[str, str]) -> CommandResult:
+        names = {**request.names, **own}
+        names |= {"prompt": request.prompt, "session": request.session or ""}
+        argv = [parse(element).render(names) for element in self._argv(request)]
+        with as_agent_errors():
+            result = await run_command(
+                argv,
+                cwd=request.folder,
+                env=command_environment(self._definition.env),
+                stdin=self._stdin(request, names),
+                timeout_s=request.timeout_s,
+            )
+        stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
+        return replace(result, stdout=stdout, stderr=stderr)
+
+    def _named(self) -> frozenset[str]:
+        """The names in all templates of the agent."""
+        return frozenset[str]().union(*(parse(t).names for _, t in self._definition.templates))
 
     def _argv(self, request: Request) -> Sequence[str]:
         resumed = self._definition.resume if request.session else ()

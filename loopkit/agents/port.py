@@ -49,6 +49,8 @@ class Request:
     """System, then turns, the prompt last."""
     names: Mapping[str, object] = field(default_factory=dict)
     """What the templates of a command see."""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the data that the answer has to be."""
     model: str = ""

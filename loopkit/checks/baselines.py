@@ -10,6 +10,7 @@ from loopkit.document.problems import Problem
 from loopkit.language import CommandRule
 from loopkit.language.template import TemplateError, parse
 from loopkit.machine.graph import DocPath
+from loopkit.outside.input_files import INPUT_FILE
 
 MEANINGS = {
     "before-first-work": "A command before the first work takes what does not exist then.",
@@ -34,7 +35,7 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
     except TemplateError:
         # Told with all other templates that cannot be read.
         return
-    for name in sorted(named - {"input"}):
+    for name in sorted(named - {"input", INPUT_FILE}):
         yield subject.source.problem_inside(
             path,
             "before-first-work",

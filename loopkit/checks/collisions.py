@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.checks.subject import Subject
-from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES
+from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
 from loopkit.document.problems import Problem
 from loopkit.language import AuthorState, Output
 from loopkit.language.datatypes import field_place, parse_record
@@ -29,6 +29,7 @@ RESERVED = frozenset(
         *EVERYWHERE,
         *OF_MESSAGES,
         *OF_COMMANDS,
+        *OF_PROGRAMS,
         *("input", "report", "reports", "choice", "comment", "artifact", "loop", "range"),
     }
 )

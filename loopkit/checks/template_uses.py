@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.language import FixedRule, JudgeRule, Rule, Workspace
+from loopkit.language import CommandRule, FixedRule, JudgeRule, Rule, Workspace
 from loopkit.language.template import Anything, Scalar, Shape
 from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
+from loopkit.outside.input_files import INPUT_FILE
 from loopkit.proof.outcomes import PlacedRule
 
 Names = Mapping[str, Shape]
 OF_MESSAGES: Names = {"item": Anything(), "index": Scalar(), "value": Anything()}
 OF_COMMANDS: Names = {"prompt": Scalar(), "session": Scalar()}
+OF_PROGRAMS: Names = {INPUT_FILE: Scalar()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Nam
     rule, path = placed.rule, placed.path
     if isinstance(rule, FixedRule) and rule.message is not None:
         yield (*path, "message"), rule.message, OF_MESSAGES
-    yield from (((*path, *at), text, {}) for at, text in rule.templates)
+    own = OF_PROGRAMS if isinstance(rule, CommandRule) else {}
+    yield from (((*path, *at), text, own) for at, text in rule.templates)
 
 
 def _of_agents(subject: Subject) -> Iterator[Use]:
@@ -132,9 +135,11 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
 def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[Use]:
     """One template of a command agent for each state that asks it."""
     for name in (name for name, asked in subject.machine.authoring.items() if asked == agent):
-        names = over(OF_COMMANDS, subject.entering[name])
+        names = over({**OF_COMMANDS, **OF_PROGRAMS}, subject.entering[name])
         yield Use(path, text, names, name, ("states", name, "agent"))
     for placed in subject.rules_of(JudgeRule):
         if placed.rule.judge == agent:
-            # A judge's command is filled with its request alone.
-            yield Use(path, text, OF_COMMANDS, None, (*placed.path, "judge"))
+            # A judge's command is filled with its request and with what the run was given.
+            given = {"input": subject.entering[subject.machine.start]["input"]}
+            names = {**OF_COMMANDS, **OF_PROGRAMS, **given}
+            yield Use(path, text, names, None, (*placed.path, "judge"))

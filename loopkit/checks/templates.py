@@ -8,7 +8,7 @@ from dataclasses import replace
 from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
-from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, Use, uses
+from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS, Use, uses
 from loopkit.document.problems import Problem, closest
 from loopkit.language.template import TemplateError, check, parse
 from loopkit.machine.flow import ANY_REPORT, Token
@@ -80,10 +80,13 @@ def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
         return "only rules and judges know it; elsewhere write the artifact's own name"
     if name in OF_COMMANDS:
         return "only the command of an agent knows it"
+    if name in OF_PROGRAMS:
+        return "only the command of an agent or of a rule knows it"
     if closest(name, use.names or ()) is not None:
         return ""
-    if use.names is not None and use.names.keys() == OF_COMMANDS.keys():
-        return "here only `prompt` and `session` are known"
+    if use.names is not None and use.names.keys() >= OF_COMMANDS.keys() and use.state is None:
+        *names, last = (f"`{known}`" for known in sorted(use.names))
+        return f"here only {', '.join(names)} and {last} are known"
     state = subject.machine.states.get(name)
     if name in subject.graph.artifacts or (state is not None and state.waits):
         return f"it comes into being later: no path leads from `{name}` to here"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from loopkit.language.severities import Severities
 from loopkit.outside.processes import CommandResult, run_command
@@ -53,3 +53,5 @@ class Setting:
     """Which of them does now, such as `command[0]`; it changes from rule to rule."""
     redact: Redact = str
     """Takes the environment's secrets out of what plug-ins say and commands write to a file."""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    """The run's input, for programs that read it as a file."""

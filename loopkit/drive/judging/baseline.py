@@ -113,6 +113,7 @@ def _setting(active: ActiveRun, due: _Due, ran: list[Ran]) -> Setting:
         facts={},
         patterns=machine.patterns,
         severities=machine.levels,
+        input=active.state.input,
         folder=workspace(active, due.state.workspace),
         validator=due.validator,
         place=due.place,

@@ -11,6 +11,7 @@ from typing import Any
 from loopkit.agents.port import AgentError
 from loopkit.drive.active import ActiveRun
 from loopkit.engine.events import Ran
+from loopkit.outside.input_files import without_folders
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
 from loopkit.validators.answer import storable
@@ -78,7 +79,7 @@ def _kept(redact: Redact, folder: Path | None) -> Redact:
     """
 
     def kept(text: str) -> str:
-        text = redact(text)
+        text = without_folders(redact(text))
         places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
         if not any(place in text for place in places):
             return text

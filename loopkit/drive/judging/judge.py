@@ -14,6 +14,7 @@ from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.engine.template_values import AllNames
 from loopkit.language import Agent, JudgeRule
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
@@ -108,6 +109,8 @@ class Judge:
             role="judge",
             prompt=prompt,
             messages=conversation(told, prompt),
+            names={"input": AllNames(self.active.program, self.active.state)["input"]},
+            input=self.active.state.input,
             schema=self.form.schema,
             folder=workspace(self.active, self.agent.workspace),
         )

@@ -116,6 +116,7 @@ async def _reply(
         messages=conversation(told, prompt),
         prompt=prompt,
         names=_names(active, asked),
+        input=active.state.input,
         schema=asked.schema,
         folder=folder,
         session=told[-1].reply.session if told else None,

@@ -155,6 +155,7 @@ def _setting(active: ActiveRun, state: ValidateState, rules: RulesAsked) -> Sett
         facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
         patterns=program.machine.patterns,
         severities=rules.levels,
+        input=run.input,
         folder=workspace(active, state.workspace),
         redact=active.redact,
     )

@@ -7,6 +7,8 @@ from functools import partial
 
 from loopkit.language import CommandRule
 from loopkit.language.template import parse
+from loopkit.machine.known import over
+from loopkit.outside.input_files import input_file
 from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
@@ -47,14 +49,21 @@ async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
 async def _judge(
     rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
 ) -> Found:
-    start = Start(
-        rule,
-        argv=[parse(argument).render(names) for argument in rule.command],
-        stdin=content if rule.stdin is None else parse(rule.stdin).render(names),
-        file=_file(rule, names, setting),
-        setting=setting,
-    )
-    return await run_until_verdict(rule.retry, partial(_once, start), setting.pause)
+    with input_file(setting.input, _named(rule)) as own:
+        names = over(own, names)
+        start = Start(
+            rule,
+            argv=[parse(argument).render(names) for argument in rule.command],
+            stdin=content if rule.stdin is None else parse(rule.stdin).render(names),
+            file=_file(rule, names, setting),
+            setting=setting,
+        )
+        return await run_until_verdict(rule.retry, partial(_once, start), setting.pause)
+
+
+def _named(rule: CommandRule) -> frozenset[str]:
+    """The names in all templates of a rule."""
+    return frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
 
 
 def _file(rule: CommandRule, names: Mapping[str, object], setting: Setting) -> ReportFile | None:
