@@ -20,10 +20,13 @@ from loopkit.engine.events import (
     Repaired,
     Replied,
     Suspended,
+    Usage,
     Waiting,
 )
+from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.repair import Mend
+from loopkit.repair.spent import overspent
 from tests.support import PASS, Desk, Played, fails, scenario
 
 LOOP = """
@@ -350,6 +353,22 @@ def test_a_call_in_doubt_goes_by_the_definition_under_which_it_was_made(desk: De
     assert "is in doubt and is not made again" in mended.state.suspended.message
 
 
+def test_a_person_who_is_asked_about_a_call_in_doubt_still_is(desk: Desk) -> None:
+    machine = ASKING.replace(", on_in_doubt: fail", "")
+    run = desk.abort(machine, author("one", "two"))
+    asked = desk.resume(run.state.run)
+    assert asked.state.question is not None
+    assert asked.state.question.call is not None
+    mended = desk.repair(run.state.run, machine.replace("Write.", "Write more."))
+    assert mended.state.question == asked.state.question
+    again = desk.answer(run.state.run, "retry")
+    # The call is made again, as the machine asks for it now.
+    assert again.prompts("author") == ["Write.", "Write more."]
+    assert [question.text for question in again.questions][-1] == "Take it?"
+    keys = [event.key for event in again.of(Intended)]
+    assert len(set(keys)) == 2
+
+
 BASELINE = """
 loopkit: 1
 agents: {author: {command: [none]}}
@@ -489,6 +508,15 @@ def test_a_limit_below_what_was_spent_is_refused_without_a_file_too(
 ) -> None:
     with pytest.raises(NotRunnable, match="can't be 2 in this run: 3 are already used"):
         desk.resume(revised.state.run, {"agent_calls": 2})
+
+
+def test_what_is_only_held_is_not_used() -> None:
+    run = RunState(usage=Usage(tokens=100, held_tokens=60, cost_usd=0.3, held_usd=0.2))
+    assert list(overspent(run, {"tokens": 50, "cost_usd": 0.2})) == []
+    assert [name for name, _ in overspent(run, {"tokens": 30, "cost_usd": 0.05})] == [
+        "tokens",
+        "cost_usd",
+    ]
 
 
 CHOSEN = """

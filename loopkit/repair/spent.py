@@ -15,15 +15,14 @@ def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, s
     spent = {
         "agent_calls": used.agent_calls,
         "tool_calls": used.tool_calls,
-        "tokens": used.tokens,
-        "cost_usd": used.cost_usd,
+        # What is only held may turn out to be less.
+        "tokens": used.tokens - used.held_tokens,
+        "cost_usd": None if used.cost_usd is None else used.cost_usd - used.held_usd,
         "time": used.time_s,
         "total_revisions": run.counters.get(TOTAL, 0),
     }
     for name, limit in limits.items():
         amount = spent.get(name)
         if limit is not None and amount is not None and amount > limit:
-            yield (
-                name,
-                f"`limits.{name}` can't be {limit:g} in this run: {amount:g} are already used",
-            )
+            used_up = f"{amount:g} are already used"
+            yield name, f"`limits.{name}` can't be {limit:g} in this run: {used_up}"
