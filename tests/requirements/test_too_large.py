@@ -147,7 +147,7 @@ def test_what_a_paid_reply_makes_too_large_suspends_the_run_and_is_not_paid_agai
         assert played.state.suspended is not None
         assert played.state.suspended.reason == "fatal"
         assert told in played.state.suspended.message
-        assert "start a new run" in played.state.suspended.remedy
+        assert "correct the machine" in played.state.suspended.remedy
         played = durable.resume(played.state.run)
     assert calls(durable, "author") == 1
 
@@ -182,7 +182,7 @@ states:
 
     run = asyncio.run(started())
     assert invoke(["resume", run]) == 4
-    assert "start a new run" in capsys.readouterr().err
+    assert "correct the machine" in capsys.readouterr().err
 
 
 def unchecked(folder: Path, text: str) -> str:
