@@ -107,6 +107,15 @@ def test_a_ladder_asks_a_dearer_model_with_each_revision(desk: Desk) -> None:
     assert (third or 0) - (second or 0) == pytest.approx((second or 0) - (first or 0))
 
 
+def test_a_rung_asks_its_model_as_often_as_it_says(desk: Desk) -> None:
+    text = MACHINE.replace("openai/ours", "[openai/gpt-5-mini, openai/gpt-5]")
+    text = text.replace("    price: PRICE\n", "    rung: 2\n")
+    first, second, third, _ = costs(machine(desk, text), answer=1_000)
+    sent = 100 + 1_000 + 250
+    assert (second or 0) - (first or 0) == pytest.approx(sent * 0.25e-6 + 1_000 * 2e-6)
+    assert (third or 0) - (second or 0) == pytest.approx(sent * 1.25e-6 + 1_000 * 1e-5)
+
+
 def test_a_price_that_is_not_known_makes_it_unknown(desk: Desk) -> None:
     made = machine(desk, MACHINE.replace("    price: PRICE\n", ""))
     assert costs(made) == [None] * 4

@@ -29,12 +29,12 @@ def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
 
 
 def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
-    """The model that has its turn. The last one stays."""
-    top = len(agent.model) - 1
-    if top == 0:
+    """The model that has its turn; nothing is counted beyond the last."""
+    if len(agent.model) == 1:
         return agent.model[0]
     ways = _stalls(active, author) if agent.climb == "stall" else _revisions(active, author)
-    return agent.model[sum(1 for _ in islice(ways, top * agent.rung)) // agent.rung]
+    most = agent.rung * (len(agent.model) - 1)
+    return agent.model_after(sum(1 for _ in islice(ways, most)))
 
 
 def _revisions(active: ActiveRun, author: str) -> Iterator[Edge]:

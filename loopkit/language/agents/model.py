@@ -128,6 +128,10 @@ class ModelAgent(AgentBase):
             if fallback.system is not None:
                 yield ("fallbacks", index, "system"), fallback.system
 
+    def model_after(self, climbed: int) -> str:
+        """The model that has its turn after so many revisions or stalls; the last one stays."""
+        return self.model[min(climbed // self.rung, len(self.model) - 1)]
+
     def replaced(self, by: Fallback) -> Self:
         """The agent with another model, and without fallbacks.
 

@@ -153,8 +153,7 @@ class _Walk:
 
     def _model(self, agent: ModelAgent, author: str) -> str:
         """The rung that is asked; of a ladder that climbs when work stalls, the first."""
-        rung = self.revised[author] if agent.climb == "revision" else 0
-        return agent.model[min(rung, len(agent.model) - 1)]
+        return agent.model_after(self.revised[author] if agent.climb == "revision" else 0)
 
 
 def _told(turns: list[int], agent: Agent) -> list[int]:
