@@ -13,10 +13,12 @@ from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.files import read_text
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, parse_record
+from loopkit.language.inclusion import data_of
 from loopkit.language.inputs import InputFault, InvalidInput, complete_input, partial_input
 from loopkit.text.json_text import NoJson, parse_json
 
 _option = click.option
+YAML = (".yaml", ".yml")
 
 
 def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,8 +86,9 @@ def given_inputs(
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
-        text = _text_of(value[1:]) if value.startswith("@") else value
-        _put(given, path, _typed(text, datatype.at(path)))
+        is_file = value.startswith("@")
+        text = _text_of(value[1:]) if is_file else value
+        _put(given, path, _typed(text, datatype.at(path), value[1:] if is_file else ""))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -114,10 +117,12 @@ def _text_of(name: str) -> str:
     return sys.stdin.read() if name == "-" else read_text(Path(name))
 
 
-def _typed(text: str, datatype: DataType | None) -> object:
+def _typed(text: str, datatype: DataType | None, file: str = "") -> object:
     """A text from the command line as its field's type, or as it is for `conform` to tell."""
     if datatype is None or datatype.scalar == "str":
         return text
+    if file.endswith(YAML):
+        return data_of(text, file)
     data = parse_json(text)
     return text if isinstance(data, NoJson) else data
 

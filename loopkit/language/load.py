@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,19 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from loopkit.document import Document, read, read_file
-from loopkit.document.inclusion import CannotInclude, Included, read_included
+from loopkit.document.inclusion import Included
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.bundling import bundle_schemas
+from loopkit.language.inclusion import INCLUDING, DocPath, digest_of, include, include_defaults
 from loopkit.language.mistakes import explain
 from loopkit.text import is_broken
-
-DocPath = tuple[str | int, ...]
-INCLUDING = frozenset(
-    {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
-)
-KNOWN_IN = "in"
-"""The key of a lookup whose file holds data."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +91,10 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
     included, faults = include(plain, folder, document, INCLUDING)
+    of_inputs, unread = include_defaults(plain, folder, document)
     in_schemas, dead = bundle_schemas(plain, folder, document)
-    source = Source(document, {**included, **in_schemas})
-    faults += dead
+    source = Source(document, {**included, **of_inputs, **in_schemas})
+    faults += [*unread, *dead]
     if faults:
         raise ProblemsFound(faults)
     try:
@@ -159,10 +153,6 @@ def named_file(resolved: str) -> Path:
     return Path(list(json.loads(resolved)["files"])[-1])
 
 
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _resolved(machine: Machine, source: Source) -> str:
     files = {included.file: included.digest for included in source.included.values()}
     files[source.document.file] = digest_of(source.document.text)
@@ -184,61 +174,8 @@ def _as_id(stem: str) -> str:
     return word if word[0].isalpha() else f"m_{word}"
 
 
-def include(
-    plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
-) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told.
-
-    `at` leads to `plain` in the document.
-    """
-    included: dict[DocPath, Included] = {}
-    faults: list[Problem] = []
-    for path, holder, key in list(_inclusions(plain, at, keys)):
-        relative = holder[key]["file"]
-        try:
-            text = read_included(folder, relative)
-        except CannotInclude as error:
-            span, also = document.places((*path, "file"))
-            dotted = ".".join(map(str, path))
-            faults.append(
-                Problem("unreadable-file", str(error), span, dotted, error.remedy, also=also)
-            )
-            holder[key] = ""
-            continue
-        shown = str(Path(document.file).parent / relative)
-        included[path] = Included(shown, text, digest_of(text))
-        # What is known to a rule keeps its name, by which the rule's findings call it.
-        holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
-    return included, faults
-
-
-def _inclusions(
-    value: Any, path: DocPath, keys: frozenset[str]
-) -> Iterator[tuple[DocPath, Any, Any]]:
-    children: Iterator[tuple[Any, Any]] = iter(())
-    if isinstance(value, dict):
-        children = iter(value.items())
-    elif isinstance(value, list):
-        children = iter(enumerate(value))
-    for key, child in children:
-        here = (*path, key)
-        if _includes(child, here, keys):
-            yield here, value, key
-        else:
-            yield from _inclusions(child, here, keys)
-
-
-def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
-    if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
-        return False
-    # The section `feedback:` itself is a table of names, one of which may be `file`.
-    named = path[0] == "feedback" and len(path) == 2
-    words = [step for step in path if isinstance(step, str)]
-    is_known = path[0] in ("validators", "states") and words[-2:] == ["lookup", KNOWN_IN]
-    return named or is_known or (len(path) > 1 and words[-1] in keys)
-
-
 __all__ = [
+    "DocPath",
     "Loaded",
     "Source",
     "digest_of",

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from loopkit.document import read_file
 from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
-from loopkit.language.load import Source, digest_of, include
+from loopkit.language.inclusion import include
+from loopkit.language.load import Source, digest_of
 from loopkit.language.mistakes import explain
 from loopkit.scenario.cases import PARTS, Scenario
 from loopkit.scenario.unwritten import unwritten

@@ -8,8 +8,8 @@ from typing import Any
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, conform, parse_record
+from loopkit.language.inclusion import DocPath, include, include_data
 from loopkit.language.json_schema import NotJudged
-from loopkit.language.load import DocPath, include
 from loopkit.scenario import LoadedScenario, todo_problem
 
 
@@ -18,7 +18,7 @@ def inputs_of(
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """The complete input of a case, and what is wrong with it.
 
-    `{file: PATH}` for an input that is a text is replaced by the text of that file.
+    `{file: PATH}` for an input is replaced by the text of that file, or by its data.
     """
     datatype = parse_record(machine.input)
     given, problems = _given(written, case, datatype)
@@ -65,14 +65,16 @@ def _given(
 def _included(
     written: LoadedScenario, at: DocPath, inputs: Mapping[str, Any], datatype: DataType
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Inputs with the texts of the files that they name."""
+    """Inputs with what the files hold that they name."""
     given, problems = dict(inputs), list[Problem]()
     for name in inputs:
-        field = datatype.field(name)
+        field, folder, document = datatype.field(name), written.folder, written.source.document
         if field is not None and field.scalar == "str":
-            holder, document = {name: given[name]}, written.source.document
-            problems += include(holder, written.folder, document, frozenset({name}), at)[1]
+            holder = {name: given[name]}
+            problems += include(holder, folder, document, frozenset({name}), at)[1]
             given |= holder
+        elif field is not None and "file" not in (field.fields or {}):
+            problems += include_data(given, name, folder, document, at)[1]
     return given, problems
 
 

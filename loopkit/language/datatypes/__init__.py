@@ -15,6 +15,7 @@ from loopkit.language.datatypes.datatype import (
     single_values,
 )
 from loopkit.language.datatypes.notation import (
+    default_places,
     field_place,
     file_places,
     is_json_schema,
@@ -28,6 +29,7 @@ __all__ = [
     "DataType",
     "NotationError",
     "conform",
+    "default_places",
     "described",
     "facts_of",
     "fault_texts",

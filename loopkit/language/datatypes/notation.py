@@ -88,16 +88,31 @@ def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return ("properties", name) if is_json_schema(notation) else (name,)
 
 
-def file_places(notation: object) -> Iterator[tuple[str | int, ...]]:
+def file_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
     """Where `{file: PATH}` stands for a type, below a root or at it."""
     match notation:
         case {"file": str() as file, **rest} if not rest and FILE.fullmatch(file):
             yield ()
         case [inner]:
-            yield from ((0, *place) for place in file_places(inner))
+            yield from ((0, *place) for place in file_places(inner, is_root=False))
         case Mapping() if not is_json_schema(notation):
+            is_described = not is_root and "type" in notation and set(notation) <= DETAILS
             for key, inner in notation.items():
-                yield from ((key, *place) for place in file_places(inner))
+                if not (is_described and key == "default"):
+                    yield from ((key, *place) for place in file_places(inner, is_root=False))
+
+
+def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
+    """The places of types with a default, below a root."""
+    match notation:
+        case [inner]:
+            yield from ((0, *place) for place in default_places(inner, is_root=False))
+        case Mapping():
+            is_described = not is_root and "type" in notation and "default" in notation
+            yield from [()] if is_described else []
+            for key, inner in notation.items():
+                if not (is_described and key == "default"):
+                    yield from ((key, *place) for place in default_places(inner, is_root=False))
 
 
 def _from_words(text: str) -> DataType:

@@ -1,0 +1,133 @@
+"""Files that a machine or a scenario takes in with `{file: PATH}`: texts, and data of inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from loopkit.document import Document, read
+from loopkit.document.inclusion import CannotInclude, Included, read_included
+from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.language.datatypes import default_places, file_places
+from loopkit.text.json_text import NoJson, parse_json
+
+DocPath = tuple[str | int, ...]
+INCLUDING = frozenset(
+    {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
+)
+KNOWN_IN = "in"
+"""The key of a lookup whose file holds data."""
+TEXTS = ("str", "string")
+"""The types whose values are the text of a file, whatever is in it."""
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def include(
+    plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
+) -> tuple[dict[DocPath, Included], list[Problem]]:
+    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told.
+
+    `at` leads to `plain` in the document.
+    """
+    included: dict[DocPath, Included] = {}
+    faults: list[Problem] = []
+    for path, holder, key in list(_inclusions(plain, at, keys)):
+        relative = holder[key]["file"]
+        try:
+            text = read_included(folder, relative)
+        except CannotInclude as error:
+            span, also = document.places((*path, "file"))
+            dotted = ".".join(map(str, path))
+            faults.append(
+                Problem("unreadable-file", str(error), span, dotted, error.remedy, also=also)
+            )
+            holder[key] = ""
+            continue
+        shown = str(Path(document.file).parent / relative)
+        included[path] = Included(shown, text, digest_of(text))
+        # What is known to a rule keeps its name, by which the rule's findings call it.
+        holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
+    return included, faults
+
+
+def _inclusions(
+    value: Any, path: DocPath, keys: frozenset[str]
+) -> Iterator[tuple[DocPath, Any, Any]]:
+    children: Iterator[tuple[Any, Any]] = iter(())
+    if isinstance(value, dict):
+        children = iter(value.items())
+    elif isinstance(value, list):
+        children = iter(enumerate(value))
+    for key, child in children:
+        here = (*path, key)
+        if _includes(child, here, keys):
+            yield here, value, key
+        else:
+            yield from _inclusions(child, here, keys)
+
+
+def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
+    if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
+        return False
+    # The section `feedback:` itself is a table of names, one of which may be `file`.
+    named = path[0] == "feedback" and len(path) == 2
+    words = [step for step in path if isinstance(step, str)]
+    is_known = path[0] in ("validators", "states") and words[-2:] == ["lookup", KNOWN_IN]
+    return named or is_known or (len(path) > 1 and words[-1] in keys)
+
+
+def include_defaults(
+    plain: Any, folder: Path, document: Document
+) -> tuple[dict[DocPath, Included], list[Problem]]:
+    """Replace each `{file: PATH}` that is the default of an input by what the file holds."""
+    included: dict[DocPath, Included] = {}
+    faults: list[Problem] = []
+    for place in list(default_places(plain.get("input"))):
+        holder = plain["input"]
+        for step in place:
+            holder = holder[step]
+        at = ("input", *place)
+        if holder["type"] in TEXTS:
+            found = include(holder, folder, document, frozenset({"default"}), at)
+        elif _has_file(holder["type"]) or _has_file(holder.get("properties")):
+            # There it is a value of its own.
+            continue
+        else:
+            found = include_data(holder, "default", folder, document, at)
+        included |= found[0]
+        faults += found[1]
+    return included, faults
+
+
+def _has_file(fields: object) -> bool:
+    """Whether there is a field `file`, and not a file that stands for the whole type."""
+    return isinstance(fields, dict) and "file" in fields and () not in file_places(fields)
+
+
+def include_data(
+    holder: dict[str, Any], key: str, folder: Path, document: Document, at: DocPath
+) -> tuple[dict[DocPath, Included], list[Problem]]:
+    """Replace `{file: PATH}` under a key by the data of the file, which is JSON or YAML.
+
+    `at` leads to `holder` in the document.
+    """
+    alone = {key: holder[key]}
+    included, faults = include(alone, folder, document, frozenset({key}), at)
+    for file in included.values():
+        try:
+            alone[key] = data_of(file.text, file.file)
+        except ProblemsFound as found:
+            faults += found.problems
+    holder |= alone
+    return included, faults
+
+
+def data_of(text: str, shown_as: str) -> object:
+    """The data of a text of JSON or YAML; raises ProblemsFound."""
+    data = parse_json(text)
+    return read(text, shown_as).plain() if isinstance(data, NoJson) else data

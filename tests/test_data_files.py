@@ -1,0 +1,129 @@
+"""`{file: PATH}` where a value of an input stands: a glossary or a catalogue in its own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loopkit.cli import invoke
+from loopkit.document.problems import ProblemsFound
+from loopkit.language.load import load, load_resolved
+from tests.support import Desk
+
+GLOSSARY = "tea: Tee\npot: {de: Kanne, file: other.yaml}\n"
+MACHINE = """
+loopkit: 1
+input:
+  glossary: TYPE
+states:
+  told: {render: '{"words": ["{{ input.glossary | join }}"]}', next: check}
+  check:
+    validate: told
+    by: [{lookup: {path: "words[]", in: input.glossary}}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success, result: told}
+  failed: {final: failure, result: told}
+"""
+RECORD = "{type: {...: any}, default: {file: glossary.yaml}}"
+SCHEMA = "{type: object, default: {file: glossary.yaml}}"
+
+
+def machine(
+    folder: Path, notation: str, holds: str = GLOSSARY, name: str = "glossary.yaml"
+) -> Path:
+    (folder / name).write_text(holds, encoding="utf-8")
+    path = folder / "machine.yaml"
+    path.write_text(MACHINE.replace("TYPE", notation), encoding="utf-8")
+    return path
+
+
+def told(path: Path) -> str:
+    with pytest.raises(ProblemsFound) as raised:
+        load(path)
+    (problem,) = raised.value.problems
+    assert problem.span is not None
+    return f"{problem.code} {Path(problem.span.file).name}: {problem.message}"
+
+
+@pytest.mark.parametrize("notation", [RECORD, SCHEMA], ids=["notation", "JSON Schema"])
+def test_a_file_is_the_data_of_a_default(desk: Desk, notation: str) -> None:
+    loaded = load(machine(desk.folder, notation))
+    data = {"tea": "Tee", "pot": {"de": "Kanne", "file": "other.yaml"}}
+    assert loaded.machine.input["glossary"]["default"] == data
+    assert load_resolved(loaded.resolved).input["glossary"]["default"] == data
+    assert any(name.endswith("glossary.yaml") for name in loaded.source.texts)
+
+
+def test_a_catalogue_may_be_a_list_of_json(desk: Desk) -> None:
+    notation = "{type: [str], default: {file: words.json}}"
+    played = desk.play(machine(desk.folder, notation, '["tea"]', "words.json"))
+    assert played.outcome == "done"
+    assert played.state.input == {"glossary": ["tea"]}
+
+
+def test_a_text_is_the_text_of_the_file(desk: Desk) -> None:
+    path = machine(desk.folder, "{type: str, default: {file: glossary.yaml}}")
+    assert load(path).machine.input["glossary"]["default"] == GLOSSARY
+
+
+def test_a_nested_default_is_data_too(desk: Desk) -> None:
+    path = machine(desk.folder, "{words: [" + RECORD + "]}")
+    default = load(path).machine.input["glossary"]["words"][0]["default"]
+    assert default["tea"] == "Tee"
+
+
+@pytest.mark.parametrize(
+    "notation",
+    ["{type: {file: str}, default: {file: glossary.yaml}}",
+     "{type: object, properties: {file: {type: string}}, default: {file: glossary.yaml}}"],
+)  # fmt: skip
+def test_where_the_type_has_a_field_file_it_is_that(desk: Desk, notation: str) -> None:
+    default = load(machine(desk.folder, notation)).machine.input["glossary"]["default"]
+    assert default == {"file": "glossary.yaml"}
+
+
+def test_what_is_no_data_is_told_in_its_file(desk: Desk) -> None:
+    assert told(machine(desk.folder, RECORD, "a: [1\n")).startswith("unclosed-bracket glossary")
+    missing = machine(desk.folder, RECORD.replace("glossary.", "glosary."))
+    assert told(missing) == "unreadable-file machine.yaml: there is no file `glosary.yaml`"
+
+
+def test_data_that_does_not_fit_is_told(desk: Desk) -> None:
+    path = machine(desk.folder, "{type: [str], default: {file: words.json}}", "[1]", "words.json")
+    assert "the default does not fit the type" in told(path)
+
+
+def test_a_file_where_a_type_stands_is_still_a_schema(desk: Desk) -> None:
+    notation = "{type: {file: types.yaml}, default: {file: glossary.yaml}}"
+    (desk.folder / "types.yaml").write_text("type: object\nrequired: [tea]\n", encoding="utf-8")
+    path = machine(desk.folder, notation)
+    assert load(path).machine.input["glossary"]["default"]["tea"] == "Tee"
+    assert "the default does not fit" in told(machine(desk.folder, notation, "pot: Kanne\n"))
+
+
+CASES = """
+scenario: 1
+machine: machine.yaml
+cases:
+  one: {input: {glossary: {file: WORDS}}, expect: {outcome: done}}
+"""
+
+
+@pytest.mark.parametrize(("name", "holds"), [("w.json", '["tea"]'), ("w.yaml", "tea: Tee\n")])
+def test_an_input_of_a_case_is_the_data_of_a_file(desk: Desk, name: str, holds: str) -> None:
+    machine(desk.folder, "any", holds, name)
+    cases = desk.folder / "machine.scenario.yaml"
+    cases.write_text(CASES.replace("WORDS", name), encoding="utf-8")
+    assert invoke(["test", str(cases)]) == 0
+
+
+def test_a_file_on_the_command_line_is_data_where_the_input_is_none_of_texts(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    machine(desk.folder, "{...: any}", "tea: Tee\n", "words.yaml")
+    assert invoke(["run", "machine.yaml", "--set", "glossary=@words.yaml"]) == 0
+    (desk.folder / "words.yaml").write_text("tea: [1\n", encoding="utf-8")
+    assert invoke(["run", "machine.yaml", "--set", "glossary=@words.yaml"]) == 2
+    assert "words.yaml:1:" in capsys.readouterr().err
