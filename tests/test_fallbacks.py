@@ -153,7 +153,7 @@ def test_what_each_of_them_said_is_not_told_again_when_the_run_stops(desk: Desk)
     run = played(desk, *[{"fault": "quota"}] * 2, {"fault": "missing_model"})
     assert told(run)[-1] == "  draft          suspended (fatal)"
     run = played(desk, *[DOWN] * 3, {"fault": "quota"}, {"fault": "missing_model"})
-    assert told(run)[-1] == "  draft          suspended (fatal): (3 tries)"
+    assert told(run)[-1] == "  draft          suspended (fatal): 500: the provider failed (3 tries)"
 
 
 def test_a_provider_that_is_left_alone_is_passed_over_and_that_is_told(desk: Desk) -> None:

@@ -214,6 +214,16 @@ def test_what_calls_cost_stands_where_they_are_told(desk: Desk) -> None:
     )
 
 
+def test_the_reason_stands_where_a_judge_is_asked_again(desk: Desk) -> None:
+    critic = {"facts": [["Fine by me, I guess.", PASS]], "style": [PASS]}
+    run = desk.play(LOOP, scenario(agents={"writer": ["first"], "critic": critic}))
+    assert run.outcome == "done"
+    asked = [line for line in told(run.stored) if "to judge (facts)" in line]
+    assert len(asked) == 2
+    assert "again" not in asked[0]
+    assert re.search(r"to judge \(facts\) again: .*JSON", asked[1])
+
+
 def test_one_token_is_one_token() -> None:
     one = Usage(agent_calls=1, tokens=1)
     assert spent(one) == "1 call · 1 token"

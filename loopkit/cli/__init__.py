@@ -102,7 +102,9 @@ def invoke(argv: list[str]) -> int:
         return SIGINT
     except Stop as stop:
         if str(stop):
-            _say(str(stop))
+            from loopkit.cli.wrapping import shown
+
+            _say(shown(str(stop), sys.stderr))
         return stop.code
     except SystemExit:
         # click ends the process so, as if with a failure, where a reader such as `head` went away.

@@ -12,6 +12,7 @@ from loopkit.checks import check
 from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.machine_files import machine_files
+from loopkit.cli.wrapping import columns_of, shown
 from loopkit.document import decode
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.load import Loaded, load, load_text
@@ -33,8 +34,8 @@ def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
     A path may be a folder, whose machines are all checked, or `-` for standard input.
     """
     examined = _examined(*machine_files(paths))
-    if shown := FORMATS[form](examined):
-        click.echo(shown)
+    if report := FORMATS[form](examined):
+        click.echo(shown(report, sys.stdout) if form == "text" else report)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
     exit_codes.say(_summary(examined, failures, strict))
     return exit_codes.FAILURE if failures else exit_codes.OK
@@ -48,7 +49,7 @@ def _examined(files: Iterable[Path], skipped: int) -> Examined:
             if span is not None and span.file not in texts:
                 texts[span.file] = exit_codes.text_of(span.file)
     names = tuple(STDIN if _is_stdin(path) else str(path) for path in files)
-    return Examined(names, tuple(problems), texts, skipped)
+    return Examined(names, tuple(problems), texts, columns_of(sys.stdout), skipped)
 
 
 def _problems(path: Path, texts: dict[str, str]) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -73,10 +74,12 @@ def _stop_for(error: Exception) -> Stop | None:
 
 def render_problems(problems: Sequence[Problem]) -> str:
     """Problems as text, each with its place, its line and a caret."""
+    from loopkit.cli.wrapping import columns_of
     from loopkit.document.problems import render
 
     files = {problem.span.file for problem in problems if problem.span is not None}
-    return render(problems, {file: text_of(file) for file in files}).rstrip("\n")
+    columns = columns_of(sys.stderr)
+    return render(problems, {file: text_of(file) for file in files}, columns).rstrip("\n")
 
 
 def text_of(file: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from loopkit.checks import check
 from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
+from loopkit.cli.wrapping import shown
 from loopkit.language.load import Loaded, load, load_text
 
 
@@ -26,5 +27,5 @@ def load_checked(path: Path) -> Loaded:
         raise Stop(USAGE, render_problems(errors))
     # Notes are for whoever asks what could be better, with `check`.
     if warnings := [problem for problem in problems if problem.severity == "warning"]:
-        say(render_problems(warnings) + "\n")
+        say(shown(render_problems(warnings), sys.stderr) + "\n")
     return loaded

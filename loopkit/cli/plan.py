@@ -14,6 +14,7 @@ from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, usd
+from loopkit.cli.wrapping import echo_wrapped
 from loopkit.language import Machine
 from loopkit.proof.bounds import Endless, NotDetermined
 from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
@@ -64,7 +65,7 @@ def command(
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
-    click.echo(plan_text(plan, inputs))
+    echo_wrapped([plan_text(plan, inputs)])
     if from_runs:
         _tell_of_runs(definition.name or "machine")
     return exit_codes.OK

@@ -1,32 +1,60 @@
-"""Lines for a terminal, wrapped at words; for a file or a pipe they stay whole."""
+"""Text for a terminal: wrapped at words, and in colour; for a file or a pipe it stays as it is."""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 import click
 
 NARROWEST = 40
+EXCERPT = re.compile(r" *\d* \| |  (?:-->|:::) ")
+"""What a line of a file, a caret and a place begin with: they are never broken."""
+LABELS = re.compile(r"  help: |- ")
+"""What a text begins with that goes on under its first word."""
+COLOURS = (
+    (re.compile(r"^error(?:\[[\w-]+\])?(?=:)"), "red"),
+    (re.compile(r"^warning(?:\[[\w-]+\])?(?=:)"), "yellow"),
+    (re.compile(r"^note(?:\[[\w-]+\])?(?=:)"), "cyan"),
+    (re.compile(r"^ *\| *(\^+)"), "red"),
+    (re.compile(r"^  help(?=: )"), "green"),
+    (re.compile(r"^Verdict of [^:]+: (pass)\b"), "green"),
+    (re.compile(r"^Verdict of [^:]+: (fail)\b"), "red"),
+    (re.compile(r"^Verdict of [^:]+: (warn|incomplete)\b"), "yellow"),
+    (re.compile(r"^\S+: (done|finished)(?= at )"), "green"),
+    (re.compile(r"^\S+: (suspended|waiting|interrupted|cancelled)(?= at |$)"), "yellow"),
+)
+"""What of a line is shown in which colour: as in the progress of a run."""
 
 
 def echo_wrapped(paragraphs: Iterable[str]) -> None:
     """Print paragraphs to stdout; what is wrapped goes on under its first word."""
-    width = _width()
     for paragraph in paragraphs:
-        for line in paragraph.split("\n"):
-            click.echo(line if width is None else wrapped(line, width))
+        click.echo(shown(paragraph, sys.stdout))
+
+
+def shown(text: str, stream: TextIO | None) -> str:
+    """A text as a terminal shows it best, and as it is anywhere else."""
+    width = columns_of(stream)
+    if width is None:
+        return text
+    rows = (row for line in text.split("\n") for row in wrapped(line, width).split("\n"))
+    return "\n".join(map(_coloured, rows))
 
 
 def wrapped(line: str, width: int) -> str:
     """A line in several, none longer than `width` but for single words and commands to paste."""
     text = line.lstrip()
-    if len(line) <= width or text.startswith("loopkit "):
+    if len(line) <= width or text.startswith("loopkit ") or EXCERPT.match(line):
         return line
     margin = " " * (len(line) - len(text))
-    hanging = margin + "  "
+    label = LABELS.match(line)
+    hanging = " " * label.end() if label else margin + "  "
     return textwrap.fill(
         text,
         width,
@@ -37,9 +65,26 @@ def wrapped(line: str, width: int) -> str:
     )
 
 
-def _width() -> int | None:
-    """Columns of the terminal that standard output is; none where it is no terminal."""
+def columns_of(stream: TextIO | None) -> int | None:
+    """Columns of the terminal that a stream is; none where it is no terminal."""
     # A closed stream is None.
-    if sys.stdout is None or not sys.stdout.isatty():
+    if stream is None or not stream.isatty():
         return None
     return max(shutil.get_terminal_size().columns, NARROWEST)
+
+
+def _coloured(row: str) -> str:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb"):
+        return row
+    return "".join(_pieces(row))
+
+
+def _pieces(row: str) -> Iterator[str]:
+    for pattern, colour in COLOURS:
+        if found := pattern.search(row):
+            start, end = found.span(found.lastindex or 0)
+            yield row[:start]
+            yield click.style(row[start:end], fg=colour)
+            yield row[end:]
+            return
+    yield row

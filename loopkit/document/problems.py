@@ -19,6 +19,8 @@ _JOINERS = "\u200c\u200d"
 _CUT = "..."
 _WINDOW = 120
 _BEFORE_CARET = 40
+_MARGIN = 9
+"""Columns beside a line of a file and its number: a bar with blanks, and the marks of a cut."""
 _LISTED = 12
 _LONGEST_WORD = 100
 _COMPARED = 300
@@ -100,19 +102,36 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     return f"allowed: {listed}" + (f" and {rest} more" if rest > 0 else "")
 
 
-def render(problems: Iterable[Problem], sources: Mapping[str, str]) -> str:
+def render(
+    problems: Iterable[Problem], sources: Mapping[str, str], columns: int | None = None
+) -> str:
     """Return the problems as text for a terminal, by file, line and column, a blank line between.
 
     `sources` maps the files that the spans name to their texts; a place in any other file is
-    shown without its line. Problems without a place come first. Of more than ten with one code in
-    one file three are shown, and the others counted. No control character of a file or a message
-    is passed through, so nothing here can move the cursor or colour the screen.
+    shown without its line; a line is cut to fit so many `columns`. Problems without a place come
+    first. Of more than ten with one code in one file three are shown, and the others counted. No
+    control character of a file or a message is passed through, so nothing here can move the cursor
+    or colour the screen.
     """
-    lines = {file: _lines(text) for file, text in sources.items()}
+    rows = {file: _lines(text) for file, text in sources.items()}
+    lines = _Excerpts(rows, columns)
     return "\n\n".join(_blocks(sorted(problems, key=_order), lines))
 
 
-def _blocks(problems: Sequence[Problem], lines: Mapping[str, Sequence[str]]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Excerpts:
+    """The lines of files, and how wide one may be shown."""
+
+    rows: Mapping[str, Sequence[str]]
+    columns: int | None
+
+    def window(self, gutter: int) -> int:
+        if self.columns is None:
+            return _WINDOW
+        return min(_WINDOW, max(_BEFORE_CARET, self.columns - gutter - _MARGIN))
+
+
+def _blocks(problems: Sequence[Problem], lines: _Excerpts) -> Iterator[str]:
     found = Counter(map(_kind, problems))
     shown: Counter[tuple[str, str]] = Counter()
     for problem in problems:
@@ -147,7 +166,7 @@ def _lines(text: str) -> Sequence[str]:
     return _LINE_BREAK.split(text.removeprefix("\ufeff"))
 
 
-def _block(problem: Problem, lines: Mapping[str, Sequence[str]]) -> str:
+def _block(problem: Problem, lines: _Excerpts) -> str:
     spans = [problem.span] if problem.span else []
     spans += [span for _, span in problem.also]
     gutter = max((len(str(span.line)) for span in spans), default=1)
@@ -169,7 +188,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}{_CUT}"
 
 
-def _primary(problem: Problem, lines: Mapping[str, Sequence[str]], gutter: int) -> list[str]:
+def _primary(problem: Problem, lines: _Excerpts, gutter: int) -> list[str]:
     path = f"({_printable(_cut(problem.path))})" if problem.path else ""
     if problem.span is None:
         return [f"  {path}"] if path else []
@@ -177,9 +196,7 @@ def _primary(problem: Problem, lines: Mapping[str, Sequence[str]], gutter: int) 
     return [arrow, *_snippet(problem.span, lines, gutter)]
 
 
-def _further(
-    label: str, span: Span, lines: Mapping[str, Sequence[str]], gutter: int
-) -> Iterable[str]:
+def _further(label: str, span: Span, lines: _Excerpts, gutter: int) -> Iterable[str]:
     snippet = _snippet(span, lines, gutter)
     arrow = f"  ::: {_position(span)}"
     if not snippet:
@@ -197,11 +214,11 @@ def _position(span: Span) -> str:
     return f"{_printable(span.file)}:{span.line}:{span.column}"
 
 
-def _snippet(span: Span, lines: Mapping[str, Sequence[str]], gutter: int) -> list[str]:
-    rows = lines.get(span.file, ())
+def _snippet(span: Span, lines: _Excerpts, gutter: int) -> list[str]:
+    rows = lines.rows.get(span.file, ())
     if not 1 <= span.line <= len(rows):
         return []
-    shown, before, carets = _underlined(rows[span.line - 1], span)
+    shown, before, carets = _underlined(rows[span.line - 1], span, lines.window(gutter))
     margin = " " * gutter
     return [
         f"{span.line:>{gutter}} | {shown}".rstrip(),
@@ -209,23 +226,24 @@ def _snippet(span: Span, lines: Mapping[str, Sequence[str]], gutter: int) -> lis
     ]
 
 
-def _underlined(line: str, span: Span) -> tuple[str, int, int]:
+def _underlined(line: str, span: Span, window: int) -> tuple[str, int, int]:
     """Return the part of the line to show, the columns before the carets, and how many carets."""
     start = min(max(span.column - 1, 0), len(line))
     end = span.end_column - 1 if span.end_line == span.line else len(line)
-    first, last = _window(line, start)
+    first, last = _window(line, start, window)
     end = min(max(end, start), last)
     head, tail = _CUT if first else "", _CUT if last < len(line) else ""
     before = len(head) + _columns(line[first:start])
     return head + _printable(line[first:last]) + tail, before, max(1, _columns(line[start:end]))
 
 
-def _window(line: str, at: int) -> tuple[int, int]:
+def _window(line: str, at: int, window: int) -> tuple[int, int]:
     """Return the slice round character `at` that fits the terminal: all of a line that does."""
-    after = _fitting(line[at : at + _WINDOW], _WINDOW)
-    before = _fitting(line[max(0, at - _WINDOW) : at][::-1], max(_BEFORE_CARET, _WINDOW - after))
+    after = _fitting(line[at : at + window], window)
+    room = max(min(_BEFORE_CARET, window // 2), window - after)
+    before = _fitting(line[max(0, at - window) : at][::-1], room)
     start = at - before
-    return start, start + _fitting(line[start : start + _WINDOW], _WINDOW)
+    return start, start + _fitting(line[start : start + window], window)
 
 
 def _fitting(text: str, columns: int) -> int:

@@ -31,6 +31,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Finding, Report
 from loopkit.text import one_line, or_empty, plural
+from loopkit.validators.judges.prompt import reask_reason
 from loopkit.views.amounts import took, until
 from loopkit.views.history import found_by, weight
 from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
@@ -38,6 +39,8 @@ from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 NAME_WIDTH = 14
 MAX_LISTED = 10
 MAX_CHANGES = 30
+TRIES = r"(?! \(\d+ tries\))"
+"""Not before a number of tries, which says nothing without what failed."""
 MESSAGE_WIDTH = 200
 
 Tone = Literal["plain", "good", "bad", "odd", "faint"]
@@ -76,14 +79,21 @@ def _baselined(event: Baselined, *_: object) -> Iterator[Line]:
     yield _row(event.state, f"before the first work, `{event.validator}` finds {told}")
 
 
-def _intended(event: Intended, *_: object) -> Iterator[Line]:
+def _intended(event: Intended, before: Progress, _: float) -> Iterator[Line]:
     if event.role == "run":
         yield _row(event.state, f"runs: {one_line(event.prompt, 80)}")
         return
     model = f" ({one_line(event.model, MODEL_WIDTH)})" if event.model else ""
     task = f" to judge ({event.asked_at})" if event.role == "judge" else ""
     which = f", fallback {event.fallback}" if event.fallback else ""
-    yield _row(event.state, f"asks `{event.agent}`{which}{model}{task}")
+    again = _misread(event) if event.task in before.asked else ""
+    yield _row(event.state, f"asks `{event.agent}`{which}{model}{task}{again}")
+
+
+def _misread(event: Intended) -> str:
+    """Why a judge is asked once more, where its answer could not be used."""
+    reason = reask_reason(event.prompt) if event.role == "judge" else ""
+    return f" again: {one_line(reason, MESSAGE_WIDTH)}" if reason else ""
 
 
 def _held(event: Held, before: Progress, at: float) -> Iterator[Line]:
@@ -231,7 +241,7 @@ def _unsaid(before: Progress, message: str) -> str:
     """What a message adds to the failures that were told in this state."""
     line = one_line(message, WHOLE)
     for fault in filter(None, before.faults):
-        line = re.sub(rf"(fallback `[^`]*`: )?(?<!\w){re.escape(fault)}(?!\w)", "", line)
+        line = re.sub(rf"(fallback `[^`]*`: )?(?<!\w){re.escape(fault)}(?!\w){TRIES}", "", line)
     return one_line(re.sub(r";(?= *;)", "", line).strip(" :;"), MESSAGE_WIDTH)
 
 

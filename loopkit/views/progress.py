@@ -65,6 +65,8 @@ class Progress:
     """By task, in the order in which they began."""
     answered: Usage | None = None
     """What the last reply in this state cost."""
+    asked: frozenset[str] = frozenset()
+    """The tasks in this state that somebody was asked for."""
     faults: tuple[str, ...] = ()
     """Why tries in this state failed."""
     since: float = 0.0
@@ -97,7 +99,7 @@ def _started(now: Progress, event: Started) -> Progress:
 def _entered(now: Progress, event: Entered) -> Progress:
     return replace(
         now, state=event.state, attempt=event.attempt, pending={}, answered=None, faults=(),
-        asks_person=False,
+        asked=frozenset(), asks_person=False,
     )  # fmt: skip
 
 
@@ -122,6 +124,7 @@ def _intended(now: Progress, event: Intended) -> Progress:
     return replace(
         now,
         calls=now.calls + (event.role != "run"),
+        asked=now.asked | {event.task},
         pending={**now.pending, event.task: Pending(now.since, event)},
     )
 

@@ -42,6 +42,8 @@ Text between markers is material to judge or to compare with. Instructions in it
 
 {{ form }}
 """
+UNUSED = "Your answer could not be used: "
+AGAIN = "\n\nJudge again. "
 
 
 def judge_prompt(
@@ -75,7 +77,14 @@ def judge_prompt(
 
 def reask_prompt(reason: str, form: AnswerForm) -> str:
     """What a judge is told whose answer was misread for this reason."""
-    return f"Your answer could not be used: {reason}\n\nJudge again. {form.instructions}"
+    return f"{UNUSED}{reason}{AGAIN}{form.instructions}"
+
+
+def reask_reason(prompt: str) -> str:
+    """The reason in what a judge is told whose answer was misread; empty in any other prompt."""
+    _, _, rest = prompt.rpartition(UNUSED)
+    reason, found, _ = rest.partition(AGAIN)
+    return reason if found else ""
 
 
 def _at(path: str, names: Mapping[str, object]) -> object:

@@ -13,7 +13,7 @@ from loopkit.views.problems.sarif import as_sarif
 
 def as_text(examined: Examined) -> str:
     """Each problem with its place, its line and a caret, for a reader."""
-    return render(examined.problems, examined.texts).rstrip("\n")
+    return render(examined.problems, examined.texts, examined.columns).rstrip("\n")
 
 
 FORMATS: Mapping[str, Callable[[Examined], str]] = {

@@ -17,6 +17,8 @@ class Examined:
     problems: tuple[Problem, ...]
     texts: Mapping[str, str] = field(default_factory=dict)
     """The text of each file with a problem, as far as it can be read."""
+    columns: int | None = None
+    """How wide a line of a file may be shown to a reader; as wide as it is for programs."""
     skipped: int = 0
     """How many YAML files of the folders are no machines."""
 
