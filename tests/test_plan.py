@@ -92,6 +92,7 @@ def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
     assert row(out, "calls") == ["3", "6", "$1.42"]
     assert row(out, "  at judge") == ["2", "$0.0200"]
     assert row(out, "  of writer") == ["4", "$1.40"]
+    assert "critic  touch asked  " in out
     assert "`cost_usd` ends a run at $0.5000." in joined(out)
     assert "`cost_usd` ends a run at $0.2000." in joined(planned(capsys, "--max-cost", "0.2"))
     within = planned(capsys, "--max-cost", "2", "--set", "rounds=0")

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from loopkit.language import Limits
+from loopkit.language import Agent, Limits, ModelAgent
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
 from loopkit.text import columns, indented, one_line, plural, printable, wrapped
@@ -119,7 +119,11 @@ def _agents(plan: Plan) -> Iterator[str]:
     if not plan.asked:
         return
     yield "Who is asked, and what one call may cost:"
-    rows = [(_place(asking), _agent(asking), _who(asking), _price(asking)) for asking in plan.asked]
+    agents = plan.machine.agents
+    rows = [
+        (_place(asking), _agent(asking), _who(asking, agents[asking.agent]), _price(asking))
+        for asking in plan.asked
+    ]
     yield from columns(rows, "<<<>")
 
 
@@ -133,8 +137,11 @@ def _agent(asking: Asking) -> str:
     return f"{asking.agent}, up to {asking.times} times" if asking.times > 1 else asking.agent
 
 
-def _who(asking: Asking) -> str:
-    return one_line(" → ".join(asking.who), 60)
+def _who(asking: Asking, agent: Agent) -> str:
+    """A ladder of models, or a program as it is written on a command line."""
+    if isinstance(agent, ModelAgent):
+        return one_line(" → ".join(asking.who), 60)
+    return one_line(" ".join(asking.who), 40)
 
 
 def _price(asking: Asking) -> str:
