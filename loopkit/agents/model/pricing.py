@@ -199,7 +199,12 @@ def _dearest_rates(agent: ModelAgent, model: str, sent: int | None) -> Dearest |
 
 
 def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
-    """USD for so many tokens at the rates that calls have as a rule; None where unknown."""
+    """USD for so many tokens at the rates that calls have as a rule; None where unknown.
+
+    A model is sent no more than it takes.
+    """
+    window = window_of(agent, model) or assumed_window(agent, model)
+    sent = sent if window is None else min(sent, window)
     match price_of(agent, model):
         case None:
             known = known_model(model)

@@ -132,7 +132,8 @@ class Bounds:
     unpriced: tuple[tuple[str, str], ...] = ()
     """(agent, place) of the calls whose price is unknown."""
     ways: Mapping[int, Way] = field(default_factory=dict)
-    """The shortest way to a success after each number of revisions, where these were asked for."""
+    """The shortest way to a success after each number of revisions, where these were asked for.
+    Of very many the first few, one of those behind, and the one with the most."""
     has_all_ways: bool = False
     expected: Expected | None = None
     """Where probabilities were given."""

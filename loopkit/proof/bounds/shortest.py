@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Visit, Way
 
+MOST_TOLD = 6
 _At = tuple[int, int]
 """A configuration, and how many revisions lead to it."""
 
 
 def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
-    """By the number of revisions, the fewest first, and whether these are all.
+    """By the number of revisions, the fewest first, and whether all were looked for.
 
-    They are not where more than `most` configurations would have to be looked at.
+    They were not where more than `most` configurations would have to be looked at. Of very many
+    the first are told, one of those behind, and the last.
     """
     states = explorer.plans.variables.graph.states
     before: dict[_At, tuple[_At, Move] | None] = {(at, 0): None for at in explorer.starts()}
-    found: dict[int, Way] = {}
+    found: dict[int, _At] = {}
     front = deque(before)
     while front and len(before) <= most:
         here = front.popleft()
         index, revised = here
         if states[explorer.state(index)].succeeds:
             if revised not in found:
-                found[revised] = tuple(_visits(explorer, here, before))
+                found[revised] = here
             continue
         for move, target in explorer.arcs(index):
             if move.event != "done" or move.edge is None or target == END:
@@ -36,7 +38,15 @@ def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
             if there not in before:
                 before[there] = (here, move)
                 front.append(there)
-    return dict(sorted(found.items())), not front
+    ways = {number: tuple(_visits(explorer, found[number], before)) for number in _told(found)}
+    return ways, not front
+
+
+def _told(numbers: Iterable[int]) -> list[int]:
+    every = sorted(numbers)
+    if len(every) <= MOST_TOLD:
+        return every
+    return [*every[: MOST_TOLD - 2], every[len(every) // 2], every[-1]]
 
 
 def _visits(

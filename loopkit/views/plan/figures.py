@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, wrapped
 from loopkit.views.amounts import LEAST_USD
 from loopkit.views.plan.planned import Plan
-from loopkit.views.plan.typical import Typical
 
-MOST_COLUMNS = 6
 Row = tuple[str, str, str, str]
 
 
@@ -25,7 +23,7 @@ def calls_and_cost(plan: Plan) -> Iterator[str]:
 
 def typical_cost(plan: Plan) -> Iterator[str]:
     """What a run costs as a rule after each number of revisions, by state."""
-    shown = _shown(plan.typical)
+    shown = plan.typical
     states = list(dict.fromkeys(name for typical in plan.typical for name in typical.by_state))
     if not states or all(typical.usd is None for typical in plan.typical):
         # What is missing for it is told above.
@@ -44,13 +42,6 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     )
     if not plan.bounds.has_all_ways:
         yield "Runs with more revisions were not followed: there are too many."
-
-
-def _shown(typical: Sequence[Typical]) -> list[Typical]:
-    """The first ones, one of those behind, and the last."""
-    if len(typical) <= MOST_COLUMNS:
-        return list(typical)
-    return [*typical[: MOST_COLUMNS - 2], typical[len(typical) // 2], typical[-1]]
 
 
 def usd(number: float | None) -> str:

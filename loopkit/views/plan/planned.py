@@ -69,7 +69,8 @@ class Plan:
     """The tokens in that are assumed at most, for each model whose window is in no list."""
     answer_tokens: int
     typical: tuple[Typical, ...]
-    """What a run costs as a rule, by the number of revisions after which it succeeds."""
+    """What a run costs as a rule, by the number of revisions after which it succeeds; of very many
+    numbers the first few, one of those behind, and the most."""
 
 
 def plan_of(

@@ -36,12 +36,19 @@ class Sizes:
         self.answer = answer
         self.findings = ceil(answer / FINDINGS_SHARE)
         self._program = program
+        self._prompts: dict[str, int] = {}
+        self._asked: dict[tuple[int, bool], int] = {}
         self._input = inputs
         graph = program.graph
         self._written = {*graph.artifacts, *graph.states, "previous", "report", "reports"}
 
     def prompt(self, text: str) -> int:
         """Of a template: filled in with what is known, and with answers for what agents write."""
+        if text not in self._prompts:
+            self._prompts[text] = self._filled(text)
+        return self._prompts[text]
+
+    def _filled(self, text: str) -> int:
         template = self._program.template(text)
         answer, findings = self._words(self.answer), self._words(self.findings)
         names: dict[str, object] = {
@@ -63,6 +70,12 @@ class Sizes:
 
     def judge(self, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
         """Of what a judge is asked, the form of its answer included, and what it found before."""
+        key = (id(rule), again)
+        if key not in self._asked:
+            self._asked[key] = self._question(rules, rule, again=again)
+        return self._asked[key]
+
+    def _question(self, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
         machine, levels = self._program.machine, rules.levels
         found = Finding(id="0" * 8, message=self._words(self.findings), severity=levels.worst)
         known = (found,) if again else ()
