@@ -34,7 +34,7 @@ def loaded(states: Sequence[str], inputs: str = "{}", limits: str = "{}") -> Loa
         "loopkit: 1",
         f"input: {inputs}",
         f"limits: {limits}",
-        "agents: {writer: {model: a/writer, retry: {attempts: 1}}}",
+        "agents: {writer: {model: openai/writer, retry: {attempts: 1}}}",
         "states:",
         *(f"  {state}" for state in states),
         "  done: {final: success}",

@@ -17,9 +17,9 @@ HEAD = """
 loopkit: 1
 input: {n: {type: int, minimum: 0, maximum: 3, default: 1}, flag: {type: bool, default: true}}
 agents:
-  writer: {model: a/writer, retry: {attempts: 2}}
-  critic: {model: a/critic, retry: {attempts: 1}}
-  second: {model: a/second, retry: {attempts: 3}}
+  writer: {model: openai/writer, retry: {attempts: 2}}
+  critic: {model: openai/critic, retry: {attempts: 1}}
+  second: {model: openai/second, retry: {attempts: 3}}
 """
 ENDS = {"done": "success", "other": "success", "failed": "failure"}
 
