@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from loopkit.engine.events import Artifact, Event, Intended, Settled, Usage, Worked
+from loopkit.engine.events import Artifact, Event, InDoubt, Intended, Settled, Usage, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.log import Log
 from loopkit.engine.rounds import Round, Rounds
@@ -160,3 +160,18 @@ def test_the_time_that_work_took_besides_its_calls_is_spent() -> None:
     apply(state, Worked(state="check", visit=1, outcome="fatal", time_s=2.5))
     apply(state, Worked(state="check", visit=2, outcome="fatal", time_s=0.0))
     assert state.usage == Usage(time_s=2.5)
+
+
+@pytest.mark.parametrize("is_in_doubt", [False, True], ids=["open", "in doubt"])
+def test_what_a_call_has_reserved_is_held_and_not_spent(
+    events: list[Event], is_in_doubt: bool
+) -> None:
+    first = next(i for i, event in enumerate(events) if isinstance(event, Intended))
+    state, intended = fold(events[:first]), events[first]
+    assert isinstance(intended, Intended)
+    apply(state, intended.replace(reserved=Usage(agent_calls=1, tokens=50, cost_usd=0.25)))
+    if is_in_doubt:
+        apply(state, InDoubt(key=intended.key, policy="retry"))
+    committed = state.committed
+    assert (committed.tokens, committed.cost_usd) == (50, 0.25)
+    assert (committed.held_tokens, committed.held_usd) == (50, 0.25)

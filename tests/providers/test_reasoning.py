@@ -32,7 +32,7 @@ SPENT = {"prompt_tokens": 20, "completion_tokens": 4_000, "total_tokens": 4_020}
 
 THOUGHT = (
     "all 4,000 tokens went into reasoning, none into the answer; "
-    "raise `CAP` in `params:` of the agent"
+    "raise `CAP`, in `params:` or by `--param writer.CAP=N` when you resume"
 )
 
 

@@ -42,7 +42,9 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         raise AgentError(
             "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
         )
-    thought = _thought_alone(agent, message, text, used) if finish == "length" else ""
+    thought = (
+        _thought_alone(agent, request.agent, message, text, used) if finish == "length" else ""
+    )
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
@@ -87,13 +89,13 @@ def _cut_off(request: Request) -> str:
     return told + "the limits of the run left room for"
 
 
-def _thought_alone(agent: ModelAgent, message: Any, text: str, used: Used | None) -> str:
+def _thought_alone(agent: ModelAgent, name: str, message: Any, text: str, used: Used | None) -> str:
     """Why a cut-off answer has no word of its own; empty where it has one, or nothing was thought.
 
     Its author can't mend that: it would think as long again, and be paid again.
     """
     answered = used.output if used else 0
-    thoughts = (getattr(message, name, None) for name in THOUGHTS)
+    thoughts = (getattr(message, place, None) for place in THOUGHTS)
     # Some do not show what a model thought, but no tokens are spent on nothing.
     is_thought = any(thoughts) or (answered > 0 and not text)
     told = text.strip()
@@ -101,8 +103,8 @@ def _thought_alone(agent: ModelAgent, message: Any, text: str, used: Used | None
     if not is_open and (told or not is_thought):
         return ""
     spent = f"all {plural(answered, 'token', ',')}" if answered else "all tokens"
-    cap = next((name for name in OUTPUT_CAPS if name in agent.params), "max_tokens")
-    remedy = f"raise `{cap}` in `params:` of the agent"
+    cap = next((option for option in OUTPUT_CAPS if option in agent.params), "max_tokens")
+    remedy = f"raise `{cap}`, in `params:` or by `--param {name}.{cap}=N` when you resume"
     return f"{spent} went into reasoning, none into the answer; {remedy}"
 
 
