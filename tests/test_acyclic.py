@@ -128,7 +128,7 @@ async def test_an_id_is_a_text_or_a_number_and_what_is_missing_is_none() -> None
     assert await told(data) == ["the nodes lead in a circle: 1 → 1"]
     paths = {"nodes": "nodes[]", "edges": "edges[]"}
     assert await told({"nodes": [["x"], "y"]}, paths) == [
-        'nodes[0]: `["x"]` is no id; a text or a number names a node'
+        'nodes[0]: `["x"]` is not an id; a text or a number names a node'
     ]
 
 
@@ -150,8 +150,8 @@ async def test_both_ends_of_an_edge_that_stands_by_itself_have_to_be_nodes() -> 
     assert [message.partition(";")[0] for message in await told(data, PAIRS)] == [
         "edges[0]: there is no node `x`",
         "edges[1]: there is no node `y`",
-        'edges[2]: `["a"]` is no edge',
-        'edges[3]: `{"from": "a"}` is no edge',
+        'edges[2]: `["a"]` is not an edge',
+        'edges[3]: `{"from": "a"}` is not an edge',
     ]
 
 

@@ -189,7 +189,7 @@ def test_a_run_that_is_over_takes_no_answer(capsys: pytest.CaptureFixture[str]) 
     _, name = started(HUMAN)
     assert run(["answer", name, "yes"]) == 0
     assert run(["answer", name, "no"]) == 2
-    assert f"run `{name}` is over: done" in capsys.readouterr().err
+    assert f"run `{name}` has already finished: done" in capsys.readouterr().err
 
 
 def test_the_same_answer_twice_is_one(capsys: pytest.CaptureFixture[str]) -> None:

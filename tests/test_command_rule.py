@@ -265,7 +265,7 @@ async def test_tests_that_all_passed_pass() -> None:
         ("3 passed", "it is no XML: syntax error"),
         (junit(GOOD)[:-5], "it is no XML: "),
         (junit(GOOD) + "x", "it is no XML: junk after document element"),
-        ("<html/>", "it is no report of tests: its root is <html>"),
+        ("<html/>", "it is not a test report: its root is <html>"),
         (junit(), "it has no test case, so nothing was tested"),
         (junit(GOOD, attributes=' failures="2"'), "it counts 2 failures and shows none"),
         (junit("<a>" * 100 + "</a>" * 100), "nested more than 64 levels deep"),

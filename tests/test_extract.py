@@ -112,7 +112,7 @@ def test_a_name_under_patterns_is_used_and_every_other_text_is_the_pattern():
     [("(", 1), ("[a--b]", 4), (r"\p{Nope}", 8), ("(" * 5000, None), ("(?a)(?u)x", None)],
 )
 def test_a_text_that_is_no_pattern_is_refused_with_its_place(pattern, position):
-    with pytest.raises(PatternError, match="is no regular expression: ") as caught:
+    with pytest.raises(PatternError, match="is not a regular expression: ") as caught:
         compile_pattern(pattern)
     assert caught.value.position == position
 

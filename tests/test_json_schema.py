@@ -403,7 +403,7 @@ def test_an_answer_that_cannot_be_held_against_its_schema_is_not_its_authors_fau
     desk = Desk(tmp_path, in_memory=False)
     played = desk.play(machine(schema=BACKTRACKING), replies(LONG_LINE), {"x": ""})
     assert played.state.suspended is not None
-    assert "could not be held against its schema" in played.state.suspended.message
+    assert "could not be checked against its schema" in played.state.suspended.message
     assert len(played.asked("writer")) == 1
     again = desk.resume(played.state.run)
     assert again.asked("writer") == []

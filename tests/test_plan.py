@@ -210,7 +210,7 @@ def test_expected_values_come_from_the_runs_in_the_journal(
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("judge.valid", "`judge.valid` is no number"),
+        ("judge.valid", "`judge.valid` is not a number"),
         ("judge.valid=2", "a probability is from 0 to 1"),
         ("valid=0.5", "is not of the form"),
         ("judge.vald=0.5", "has no fact `vald`"),

@@ -340,7 +340,7 @@ def test_an_answer_to_the_question_before_does_not_count(desk: Desk) -> None:
     asyncio.run(post())
     mended = desk.repair(run.state.run, ASKING.replace("Take it?", "Really?"))
     assert mended.state.status == "waiting"
-    assert "is not open any more" in mended.of(Refused)[0].reason
+    assert "is no longer open" in mended.of(Refused)[0].reason
 
 
 def test_a_call_in_doubt_goes_by_the_definition_under_which_it_was_made(desk: Desk) -> None:

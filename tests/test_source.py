@@ -1050,4 +1050,7 @@ def test_the_index_of_an_only_item_that_is_written_without_a_list_is_left_out() 
 def test_an_alias_inside_what_it_names_is_told_by_its_name() -> None:
     with pytest.raises(ProblemsFound) as refused:
         read("a: &inner [*inner]\n", "a.yaml")
-    assert refused.value.problems[0].message == "the alias `*inner` stands inside what it names"
+    assert (
+        refused.value.problems[0].message
+        == "the alias `*inner` is inside the value that it refers to"
+    )

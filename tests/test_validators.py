@@ -279,7 +279,7 @@ async def test_a_pattern_that_would_search_for_ever_is_a_fatal_error_that_names_
 
 async def test_a_text_that_is_no_pattern_is_a_fatal_error():
     error_class, why = await reason({"matches": "("}, text("x"))
-    assert (error_class, "`(` is no regular expression" in why) == ("fatal", True)
+    assert (error_class, "`(` is not a regular expression" in why) == ("fatal", True)
 
 
 # section, min_chars, max_chars
@@ -567,7 +567,7 @@ async def test_fail_codes_fail_and_every_other_code_is_a_fatal_error():
     assert len(await messages(rule, text(""))) == 1
     error_class, why = await reason({**rule, "fail_codes": [1, 2]}, text(""))
     assert error_class == "fatal"
-    assert "ended with exit code 4, which is no verdict: 0 passes and 1, 2 fails" in why
+    assert "ended with exit code 4, which is not a verdict: 0 passes and 1, 2 fails" in why
     assert "usage: …" in why
 
 

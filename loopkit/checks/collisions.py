@@ -17,7 +17,7 @@ from loopkit.machine.graph import DocPath, artifact_of
 from loopkit.machine.scope import EVERYWHERE, own_names
 
 MEANINGS = {
-    "name-collision": "One name stands for two things.",
+    "name-collision": "One name means two things.",
     "reserved-name": "A name is taken by the language.",
     "shadowed-name": "A name would hide one that guards have already.",
 }

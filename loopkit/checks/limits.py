@@ -84,7 +84,7 @@ def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
 def _unfit(datatype: DataType) -> str:
     """Why values of a type can't be a number of revisions, or nothing."""
     if datatype.scalar != "int":
-        return "it is no whole number"
+        return "it is not a whole number"
     if datatype.optional:
         return "it may be none"
     if datatype.minimum is None or datatype.maximum is None:

@@ -23,7 +23,7 @@ from loopkit.validators.path_values import same_as, values_at
 
 MEANINGS = {
     "unreadable-data": "A file of known values is no JSON or YAML.",
-    "no-known-values": "What values are looked up in holds none at that place.",
+    "no-known-values": "The source of a lookup has no values at that path.",
 }
 
 MOST_SHOWN = 12
@@ -86,7 +86,7 @@ def _without_values(
     remedy = f"write `at:` with the path to them, such as `at: {example}`"
     if fields:
         remedy += f"; it has {', '.join(f'`{name}`' for name in fields[:MOST_SHOWN])}"
-    message = f"{where} holds no values that could be known"
+    message = f"{where} has no values to look up"
     return subject.source.problem(path, "no-known-values", message, help=remedy)
 
 

@@ -48,7 +48,7 @@ def check_models(subject: Subject) -> Iterator[Problem]:
     """`params:` holds options of the provider, and none that loopkit sets by itself."""
     for path, params in _params(subject.machine):
         for key in params.keys() & RESERVED.keys():
-            message = f"`{key}` is no option to pass on"
+            message = f"`{key}` is not an option that can be passed on"
             yield subject.source.problem(
                 (*path, key), "reserved-option", message, help=RESERVED[key], key=True
             )

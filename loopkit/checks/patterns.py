@@ -78,7 +78,7 @@ def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]
         compile_pattern(pattern)
     except PatternError as error:
         before = pattern[: error.position or 0]
-        message = f"this is no regular expression: {error.reason}"
+        message = f"this is not a regular expression: {error.reason}"
         remedy = "a character that means itself takes a backslash: `\\(`, `\\[`, `\\*`"
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         yield subject.source.problem_inside(

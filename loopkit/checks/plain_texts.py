@@ -23,7 +23,7 @@ def check_plain_texts(subject: Subject) -> Iterator[Problem]:
                 problem = subject.source.problem_inside(
                     path,
                     "not-a-template",
-                    "this is no template: it is sent as it is written",
+                    "this is not a template; it is sent as written",
                     help="move what changes into the prompt",
                     line=number,
                     column=line.index("{{") + 1,

@@ -72,7 +72,7 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
     for name, final in subject.machine.finals.items():
         path: DocPath = ("states", name, "of")
         if final.of is not None and final.of not in subject.judges:
-            message = f"`{final.of}` is no validate state, so it has no reports to compare"
+            message = f"`{final.of}` is not a validate state, so it has no reports to compare"
             remedy = did_you_mean(final.of, subject.judges)
             yield subject.source.problem(path, "unknown-target", message, help=remedy)
         elif final.of is not None and final.pick != "best":

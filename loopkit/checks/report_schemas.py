@@ -61,7 +61,7 @@ def _verdict(fit: _Fit) -> Iterator[Problem]:
     if isinstance(found, _Unknown) and fit.form.has_verdict:
         yield _no_field(fit, "verdict", fit.form.verdict, found)
     elif isinstance(found, DataType) and (found.fields is not None or found.items is not None):
-        message = f"`{fit.form.verdict}` is no single word in the schema of `{fit.judge}`"
+        message = f"`{fit.form.verdict}` is not a single word in the schema of `{fit.judge}`"
         yield fit.problem("verdict", "bad-path", message, "name the field that is the verdict")
     elif isinstance(found, DataType):
         yield from _words(fit, "verdicts", found, fit.form.verdicts)
@@ -75,7 +75,7 @@ def _findings(fit: _Fit) -> Iterator[Problem]:
     elif found is not None and found.items is not None:
         yield from _of_item(fit, found.items)
     elif found is not None and (found.scalar is not None or found.fields is not None):
-        message = f"`{path}` is no list in the schema of `{fit.judge}`"
+        message = f"`{path}` is not a list in the schema of `{fit.judge}`"
         yield fit.problem("findings", "bad-path", message, "name the list of findings")
 
 

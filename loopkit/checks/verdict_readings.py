@@ -77,7 +77,7 @@ def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iter
 
 
 def _compiled(pattern: str) -> Pattern[str] | None:
-    """The compiled pattern; none where it is no regular expression, which is told elsewhere."""
+    """The compiled pattern; none where it is not a regular expression, which is told elsewhere."""
     try:
         return compile_pattern(pattern)
     except PatternError:

@@ -104,7 +104,7 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
         # An exponent could stand for a number that takes hours to write out.
         least = Fraction(text.lower().replace("e", "?"))
     except (ValueError, ZeroDivisionError) as error:
-        raise click.BadParameter(f"`{text}` is no number from 0 to 100") from error
+        raise click.BadParameter(f"`{text}` is not a number from 0 to 100") from error
     if not 0 <= least <= 100:
         raise click.BadParameter(f"{text} is not from 0 to 100")
     return least

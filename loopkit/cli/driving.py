@@ -66,9 +66,7 @@ def drive(
             return asyncio.run(_drive(output, start, notifier, interruption))
     except BrokenPipeError as error:
         # As with `| head`: no failure of the run, and no end of it either.
-        told = (
-            "error: nobody reads the output any more; `loopkit runs ls` tells where the run stands"
-        )
+        told = "error: stdout was closed; `loopkit runs ls` shows the status of the run"
         raise exit_codes.Stop(exit_codes.ERROR, told) from error
 
 

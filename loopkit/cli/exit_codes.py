@@ -63,7 +63,7 @@ def _stop_for(error: Exception) -> Stop | None:
         case NotRunnable() | AnswerRefused() | UnknownRun():
             return Stop(USAGE, f"error: {error}")
         case NotJudged():
-            return Stop(USAGE, f"error: data could not be held against its type: {error}")
+            return Stop(USAGE, f"error: data could not be checked against its type: {error}")
         case JournalError():
             return Stop(ERROR, f"error: {error}")
         case Crashed():

@@ -105,7 +105,7 @@ def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
         try:
             number = Fraction(text)
         except (ValueError, ZeroDivisionError) as error:
-            raise Stop(USAGE, f"error: `--assume {written}`: `{text}` is no number") from error
+            raise Stop(USAGE, f"error: `--assume {written}`: `{text}` is not a number") from error
         if not equals or "." not in fact:
             raise Stop(USAGE, f"error: `--assume {written}` is not of the form `state.fact=0.6`")
         if not 0 <= number <= 1:

@@ -116,4 +116,4 @@ def _amount(name: str, text: str) -> Any:
     try:
         return getattr(Limits.model_validate({name: number}), name)
     except ValueError as error:
-        raise Stop(USAGE, f"error: `{text}` is no value for `limits.{name}`") from error
+        raise Stop(USAGE, f"error: `{text}` is not a value for `limits.{name}`") from error

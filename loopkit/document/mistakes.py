@@ -46,7 +46,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "delete the tag; if it is text, put it in quotes; to negate in a guard, write `not`",
     ),
     "recursive-alias": (
-        "the alias `*{name}` stands inside what it names",
+        "the alias `*{name}` is inside the value that it refers to",
         "a value cannot contain itself; write out what is meant",
     ),
     "merge-not-mapping": (
@@ -54,7 +54,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "write `<<: *anchor` or `<<: [*first, *second]`, with anchors of mappings",
     ),
     "odd-blank": (
-        "a blank here is no space (U+{code_point}), so YAML takes it for text",
+        "a blank here is not a space (U+{code_point}), so YAML reads it as text",
         "replace it by a space, or quote the text",
     ),
     "unusable-number": (

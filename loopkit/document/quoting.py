@@ -61,7 +61,7 @@ def unknown_escape(failure: Failure) -> Problem | None:
         return None
     return Problem(
         "unknown-escape",
-        f"`{failure.source.text[at : at + 2]}` is no escape of double-quoted text",
+        f"`{failure.source.text[at : at + 2]}` is not an escape of double-quoted text",
         failure.span(at, at + 2),
         help="use single quotes, in which a backslash is a backslash, or write `\\\\`",
     )

@@ -140,7 +140,7 @@ async def turn(active: ActiveRun) -> None:
     except TemplateError as error:
         work = _unfilled(active, error)
     except NotJudged as error:
-        reason = f"the answer could not be held against its schema: {error}"
+        reason = f"the answer could not be checked against its schema: {error}"
         work = _unworked(active, "fatal", reason)
     except PatternTimeout as error:
         work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")

@@ -55,5 +55,5 @@ def _follow(active: ActiveRun, message: InboxMessage) -> None:
 def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     question = active.state.question
     if question is None or question.question != posted.question:
-        raise AnswerRefused(f"question `{posted.question}` is not open any more")
+        raise AnswerRefused(f"question `{posted.question}` is no longer open")
     return step_of_answer(active.engine, active.state, posted.answer, active.clock.now())

@@ -22,7 +22,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
     if question is None:
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
     if is_broken(answer.comment) or is_broken(answer.edit or ""):
-        raise AnswerRefused("the answer has half a surrogate pair in it, which is no character")
+        raise AnswerRefused("the answer has half a surrogate pair in it, which is not a character")
     if question.call is not None:
         step = Macrostep(run)
         step.add(_settle_doubt(question, answer))

@@ -27,6 +27,6 @@ def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) 
 def refuse_over(state: RunState) -> None:
     """Raise NotRunnable where a run has ended."""
     if state.finished is not None:
-        raise NotRunnable(f"run `{state.run}` is over: {state.finished.outcome}")
+        raise NotRunnable(f"run `{state.run}` has already finished: {state.finished.outcome}")
     if state.status == "cancelled":
         raise NotRunnable(f"run `{state.run}` was cancelled")

@@ -25,7 +25,7 @@ def inputs_of(
     try:
         filled, faults = conform(given, datatype)
     except NotJudged as error:
-        message = f"the input could not be held against its type: {error}"
+        message = f"the input could not be checked against its type: {error}"
         at = ("cases", case)
         return {}, [written.source.problem(at, "wrong-input", message, key=True)]
     if faults and not problems:

@@ -27,7 +27,7 @@ _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DO
 
 
 class PatternError(ValueError):
-    """The text is no regular expression; `position` is the index of the character, if known."""
+    """The text is not a regular expression; `position` is the index of the character, if known."""
 
     def __init__(self, pattern: str, reason: str, position: int | None = None) -> None:
         super().__init__(pattern, reason, position)
@@ -36,7 +36,7 @@ class PatternError(ValueError):
         self.position = position
 
     def __str__(self) -> str:
-        return f"`{self.pattern}` is no regular expression: {self.reason}"
+        return f"`{self.pattern}` is not a regular expression: {self.reason}"
 
 
 class PatternTimeout(Exception):

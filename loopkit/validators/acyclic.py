@@ -80,7 +80,7 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
     for location, value in values_at(paths.nodes, data):
         node = same_as(value)
         if node is None:
-            message = f"`{value_text(value)}` is no id; a text or a number names a node"
+            message = f"`{value_text(value)}` is not an id; a text or a number names a node"
             graph.fault(location, "no id", message, value)
         elif node in graph.places:
             message = f"`{value_text(value)}` is taken already, at {graph.places[node]}"
@@ -130,7 +130,7 @@ def _pair(graph: Graph, location: str, value: object) -> Iterator[Edge]:
                 if first in value and second in value:
                     yield Edge(location, value[first], value[second])
                     return
-    graph.fault(location, "no edge", f"`{value_text(value)}` is no edge; {PAIR}", value)
+    graph.fault(location, "no edge", f"`{value_text(value)}` is not an edge; {PAIR}", value)
 
 
 def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ def _faults(data: object, rule: SchemaRule) -> list[tuple[str, str]]:
     except NotationError as error:
         raise CannotJudge(f"the schema cannot be used: {error}") from error
     except NotJudged as error:
-        raise CannotJudge(f"the data could not be held against the schema: {error}") from error
+        raise CannotJudge(f"the data could not be checked against the schema: {error}") from error
 
 
 def _fault(location: str, message: str, data: object) -> Fault:

@@ -343,7 +343,7 @@ def test_an_answer_to_a_question_that_is_over_does_not_answer_the_next_one(durab
     played = durable.resume(asked.state.run)
     assert played.state.status == "waiting"
     assert played.state.state == "second"
-    assert "question `first:1` is not open any more" in played.of(Refused)[0].reason
+    assert "question `first:1` is no longer open" in played.of(Refused)[0].reason
 
 
 class Overtaken:
@@ -407,7 +407,7 @@ async def test_a_run_that_ends_while_another_process_reaches_for_it_stays_ended(
     journal: Any = Overtaken(first.journal, at, ends)
     second = App(journal, folder=desk.folder)
     reach = second.cancel(run, "") if command == "cancel" else second.resume(run, {"tokens": 9})
-    expected = pytest.raises(NotRunnable, match="is over: done")
+    expected = pytest.raises(NotRunnable, match="has already finished: done")
     with expected if status == "finished" else nullcontext():
         assert await reach == f"run {run} is cancelled"
     ended = await first.state_of(run)
@@ -466,7 +466,7 @@ def test_a_result_at_a_terminal_drives_nothing(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("redirected", "said"),
     [
-        ("--output jsonl | true", "error: nobody reads the output any more"),
+        ("--output jsonl | true", "error: stdout was closed"),
         ("--output plain 2>/dev/full", ""),
     ],
 )

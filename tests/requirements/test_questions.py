@@ -87,7 +87,7 @@ def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(durable: Desk, com
 def test_an_answer_after_the_end_is_refused(durable: Desk) -> None:
     run = waiting(durable).state.run
     assert durable.answer(run, "never").outcome == "refused"
-    with pytest.raises(NotRunnable, match="is over: refused"):
+    with pytest.raises(NotRunnable, match="has already finished: refused"):
         durable.answer(run, "good")
 
 

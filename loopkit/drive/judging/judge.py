@@ -126,7 +126,7 @@ async def opinion(judge: Judge, prompt: str) -> Answer:
     try:
         return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
     except NotJudged as error:
-        reason = f"the report could not be held against its schema: {error}"
+        reason = f"the report could not be checked against its schema: {error}"
         return Answer(
             validator=judge.validator, verdict="error", error_class="fatal", reason=reason
         )

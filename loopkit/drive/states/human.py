@@ -58,7 +58,7 @@ def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, obj
     try:
         form, faults = conform(given, form_type)
     except NotJudged as error:
-        raise AnswerRefused(f"the form could not be held against its type: {error}") from error
+        raise AnswerRefused(f"the form could not be checked against its type: {error}") from error
     if faults:
         told = "; ".join(fault_texts(faults))
         raise AnswerRefused(f"the form is not complete or not right: {told}")

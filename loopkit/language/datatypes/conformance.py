@@ -78,7 +78,7 @@ def _unstorable(value: object, location: str) -> Iterator[tuple[str, str]]:
         case float() if not math.isfinite(value):
             yield location, "not a finite number"
         case str() if is_broken(value):
-            yield location, "it has half a surrogate pair in it, which is no character"
+            yield location, "it has half a surrogate pair in it, which is not a character"
         case Mapping():
             if any(is_broken(key) for key in value if isinstance(key, str)):
                 yield location, "a name in it has half a surrogate pair, which is no character"

@@ -36,9 +36,9 @@ def _source(value: Any) -> object:
         case Mapping():
             raise fault("bad-source", "this names no file", help="write `{file: PATH}`")
         case str() if LOOKS_LIKE_FILE.search(value):
-            raise fault("bad-source", f"`{value}` is no name", help=f"write `{{file: {value}}}`")
+            raise fault("bad-source", f"`{value}` is not a name", help=f"write `{{file: {value}}}`")
         case str() if not re.fullmatch(NAME_PATTERN, value):
-            raise fault("bad-source", f"`{value}` is no name", help=SOURCE_HELP)
+            raise fault("bad-source", f"`{value}` is not a name", help=SOURCE_HELP)
     return value
 
 

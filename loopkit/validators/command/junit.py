@@ -116,7 +116,7 @@ class _Cases:
     def _deeper(self, tag: str) -> None:
         self.depth += 1
         if self.depth == 1 and tag not in ("testsuites", "testsuite"):
-            raise Unreadable(f"it is no report of tests: its root is <{shortened(tag)}>")
+            raise Unreadable(f"it is not a test report: its root is <{shortened(tag)}>")
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"its elements are nested more than {MAX_DEPTH} levels deep")
 

@@ -49,7 +49,7 @@ def no_verdict(program: str, result: CommandResult, rule: CommandRule) -> str:
     ended = f"exit code {code}" if code > 0 else f"signal {-code}"
     codes = ", ".join(map(str, rule.fail_codes)) or "no code"
     return (
-        f"`{program}` ended with {ended}, which is no verdict: 0 passes and {codes} fails "
+        f"`{program}` ended with {ended}, which is not a verdict: 0 passes and {codes} fails "
         f"(see `fail_codes`){saying(result.stdout, result.stderr)}"
     )
 

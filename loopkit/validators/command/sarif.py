@@ -36,7 +36,7 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
 def _of_run(run: Record, reading: Reading) -> Iterator[Fault]:
     results = run.get("results")
     if not isinstance(results, list):
-        raise Unreadable("it is no complete SARIF: a run of it has no `results`")
+        raise Unreadable("it is not complete SARIF: a run of it has no `results`")
     for invocation in _list(run.get("invocations")):
         if _record(invocation).get("executionSuccessful") is False:
             raise Unreadable("its tool says that it did not succeed (`executionSuccessful`)")
