@@ -226,8 +226,8 @@ def test_a_dialect_that_a_part_names_does_not_leave_our_keywords(draft: str) -> 
         ({"$dynamicRef": "#b"}, ("$dynamicRef",), "leads nowhere"),
         ({"$id": "http://["}, (), "is no address"),
         ({"items": {"type": "text"}}, ("items", "type"), "'text' is not valid"),
-        ({"items": {"pattern": "a("}}, ("items", "pattern"), "no regular expression"),
-        ({"patternProperties": {"a(": {}}}, ("patternProperties", "a("), "no regular expression"),
+        ({"items": {"pattern": "a("}}, ("items", "pattern"), "a regular expression"),
+        ({"patternProperties": {"a(": {}}}, ("patternProperties", "a("), "a regular expression"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_schema_is_told_with_the_way_to_it(

@@ -26,7 +26,6 @@ COLOURS = (
     (re.compile(r"^Verdict of [^:]+: (pass)\b"), "green"),
     (re.compile(r"^Verdict of [^:]+: (fail)\b"), "red"),
     (re.compile(r"^Verdict of [^:]+: (warn|incomplete)\b"), "yellow"),
-    (re.compile(r"^\S+: (done|finished)(?= at )"), "green"),
     (re.compile(r"^\S+: (suspended|waiting|interrupted|cancelled)(?= at |$)"), "yellow"),
 )
 """What of a line is shown in which colour: as in the progress of a run."""
