@@ -13,6 +13,7 @@ from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Role, Usage
 from loopkit.language import CommandAgent
 from loopkit.language.agents.command import JsonReply
+from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import parse
 from loopkit.outside.input_files import input_file, without_folders
 from loopkit.outside.processes import (
@@ -45,7 +46,7 @@ class CommandAgentPort:
 
     async def ask(self, request: Request) -> Reply:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
-        with input_file(request.input, self._named()) as own:
+        with input_file(INPUT_FILE, request.input, self._named()) as own:
             result = await self._run(request, own)
         self._refuse_errors(result)
         read = self._read(result.stdout)

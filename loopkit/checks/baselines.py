@@ -8,9 +8,9 @@ from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import workspace_of
 from loopkit.document.problems import Problem
 from loopkit.language import CommandRule
+from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import TemplateError, parse
 from loopkit.machine.graph import DocPath
-from loopkit.outside.input_files import INPUT_FILE
 
 MEANINGS = {
     "before-first-work": "A command before the first work takes what does not exist then.",

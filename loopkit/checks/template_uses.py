@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.language import CommandRule, FixedRule, JudgeRule, Rule, Workspace
+from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import Anything, Scalar, Shape
 from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
-from loopkit.outside.input_files import INPUT_FILE
 from loopkit.proof.outcomes import PlacedRule
 
 Names = Mapping[str, Shape]

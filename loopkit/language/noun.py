@@ -134,6 +134,8 @@ Text = Annotated[
 """A template or a plain text; `{file: PATH}` has been replaced by the file's text."""
 Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
 """A command as a list; each element is one template and stays one argument."""
+INPUT_FILE = "input_file"
+"""The name by which templates of programs know the run's input as a file."""
 Texts = Annotated[tuple[str, ...], FROM_LIST]
 Phrases = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],

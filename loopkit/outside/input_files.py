@@ -10,24 +10,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
-INPUT_FILE = "input_file"
-"""The name by which templates of commands know it."""
 _PREFIX = "loopkit-input-"
 
 
 @contextmanager
-def input_file(data: Mapping[str, Any], names: frozenset[str]) -> Iterator[dict[str, str]]:
-    """The path of the file under its name, where that is among `names`; it goes with the program.
+def input_file(
+    name: str, data: Mapping[str, Any], names: frozenset[str]
+) -> Iterator[dict[str, str]]:
+    """The path of the file under its `name`, if that is among `names`; it goes with the program.
 
     Nobody else can read it.
     """
-    if INPUT_FILE not in names:
+    if name not in names:
         yield {}
         return
     with TemporaryDirectory(prefix=_PREFIX) as folder:
         path = Path(folder, "input.json")
         path.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
-        yield {INPUT_FILE: str(path)}
+        yield {name: str(path)}
 
 
 def without_folders(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from loopkit.language import CommandRule
+from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import parse
 from loopkit.machine.known import over
 from loopkit.outside.input_files import input_file
@@ -49,7 +50,7 @@ async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
 async def _judge(
     rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
 ) -> Found:
-    with input_file(setting.input, _named(rule)) as own:
+    with input_file(INPUT_FILE, setting.input, _named(rule)) as own:
         names = over(own, names)
         start = Start(
             rule,
