@@ -8,22 +8,13 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from loopkit.agents.model.answer_caps import AnswerCaps
 from loopkit.engine.events import HumanAnswer, Role, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Value
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
-
-
-class AnswerCaps(NamedTuple):
-    """How many tokens an answer may have, where loopkit is the one to say it."""
-
-    usual: int
-    least: int
-    """Where a limit leaves no room for more: above what the model may think."""
-    most: int | None
-    """What the model can give; none where that is not known."""
 
 
 class Message(NamedTuple):

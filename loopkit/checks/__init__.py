@@ -42,6 +42,7 @@ from loopkit.checks.subject import Subject
 from loopkit.checks.targets import check_targets
 from loopkit.checks.templates import check_templates
 from loopkit.checks.termination import check_cycles, check_resets, check_revise_targets
+from loopkit.checks.tight_limits import check_tight_limits
 from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
 from loopkit.checks.unused_fields import check_unused_fields
@@ -67,6 +68,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_named_guards,
     check_resets,
     check_bounds,
+    check_tight_limits,
     check_named,
     check_guards,
     check_requirements,

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from loopkit.agents.port import AnswerCaps, Request
+from loopkit.agents.model.answer_caps import AnswerCaps
+from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
 from loopkit.engine.events import Usage

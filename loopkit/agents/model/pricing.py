@@ -58,11 +58,13 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
     """
     sent = _most_sent(agent, request)
     longest = output_cap(agent, request.model) if request.cap is None else request.cap
-    return Usage(
-        agent_calls=1,
-        tokens=sent + (longest or 0),
-        cost_usd=_dearest(agent, request.model, sent, longest),
-    )
+    return most(agent, request.model, sent, longest)
+
+
+def most(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
+    """The most that so many tokens in and out take."""
+    usd = _dearest(agent, model, sent, longest)
+    return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 
 
 def _most_sent(agent: ModelAgent, request: Request) -> int:

@@ -1,0 +1,84 @@
+"""`no-call-fits`: a limit that leaves no room for a single call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from loopkit.checks.subject import Subject
+from loopkit.document.problems import Problem
+from loopkit.language import Agent, JudgeRule, ModelAgent
+
+MEANINGS = {
+    "no-call-fits": "A limit leaves no room for a single call of an agent.",
+}
+
+DEAREST_TOKEN = 150 / 1_000_000
+"""USD that a token of nearly every model costs at most."""
+SHORTEST_ANSWER = 20_000
+"""More than the shortest one with what any effort lets a model think."""
+SHOWN = {"agent_calls": "{:,.0f} call", "tokens": "{:,.0f} tokens", "cost_usd": "${:.4f}"}
+
+
+def check_tight_limits(subject: Subject) -> Iterator[Problem]:
+    """A warning for each limit and agent, none of whose calls can be made under it."""
+    limits = subject.machine.limits
+    for name, shown in SHOWN.items():
+        limit = getattr(limits, name)
+        for asked in _asked(subject) if limit is not None else ():
+            least = _least(subject.machine.agents[asked], name, limit)
+            if least is None or least <= limit:
+                continue
+            least = ceil(least * 10_000) / 10_000
+            takes = shown.format(least)
+            message = f"no call of `{asked}` fits into this limit: the smallest may take {takes}"
+            remedy = f"raise it to `{name}: {_plain(least)}` or more"
+            if name != "agent_calls":
+                remedy += ", or let the agent answer shorter or cost less"
+            path = ("limits", name)
+            yield subject.source.problem(
+                path, "no-call-fits", message, help=remedy, severity="warning"
+            )
+
+
+def _plain(number: float) -> str:
+    return f"{number:.4f}".rstrip("0").rstrip(".")
+
+
+def _asked(subject: Subject) -> tuple[str, ...]:
+    """The agents that some state or judge asks, each once."""
+    authors = [state.asks for state in subject.machine.states.values()]
+    rules = [rule for rules in subject.rules_at.values() for rule in rules]
+    judges = [rule.judge for rule in rules if isinstance(rule, JudgeRule)]
+    named = dict.fromkeys([*authors, *judges])
+    return tuple(name for name in named if name in subject.machine.agents)
+
+
+def _is_roomy(agent: Agent, name: str, limit: float) -> bool:
+    """Whether a call of a model fits, whatever model it is."""
+    if not isinstance(agent, ModelAgent) or agent.price is not None:
+        return False
+    caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
+    longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
+    tokens = longest + 2 * len(agent.system_prompt.encode()) + 100
+    return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
+
+
+def _least(agent: Agent, name: str, limit: float) -> float | None:
+    """What the smallest call of an agent may take of a limit; None where that is not known."""
+    if name == "agent_calls":
+        return 1
+    if any(_is_roomy(asked, name, limit) for asked in agent.in_turn):
+        return None
+    found = [amount for asked in agent.in_turn for amount in _amounts(asked, name)]
+    known = [amount for amount in found if amount is not None]
+    return min(known) if len(known) == len(found) else None
+
+
+def _amounts(asked: Agent, name: str) -> list[float | None]:
+    if not isinstance(asked, ModelAgent):
+        return [asked.call_usd if name == "cost_usd" else 0]
+    # Only a low limit needs the table of prices, which is long.
+    from loopkit.agents.model.answer_caps import least_call  # noqa: PLC0415
+
+    return [getattr(least_call(asked, model), name) for model in asked.model]
