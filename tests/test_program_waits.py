@@ -108,7 +108,7 @@ CODEX = r"[{stderr: 'try again in (?P<retry_after>[^.\n]+)', class: transient}]"
 @pytest.mark.parametrize(
     ("errors", "said", "stream", "code", "seconds"),
     [
-        (CLAUDE, f"Usage limit reached|{int(time.time()) + 7200}", "stdout", 1, 7200),
+        (CLAUDE, "Usage limit reached|MOMENT", "stdout", 1, 7200),
         (CODEX, "You've hit your limit. Wait or try again in 2 hours 5 minutes.", "stderr", 1,
          7500),
         (CODEX, "try again in 9 seconds\ntry again in 1 hour", "stderr", 0, 3600),
@@ -119,7 +119,8 @@ def test_the_run_is_suspended_until_then(
     desk: Desk, errors: str, said: str, stream: str, code: int, seconds: float
 ) -> None:
     started = time.time()
-    played = play(desk, errors, said, code, stream)
+    told = said.replace("MOMENT", str(int(started + seconds)))
+    played = play(desk, errors, told, code, stream)
     (suspended,) = played.of(Suspended)
     assert suspended.reason == "transient"
     assert suspended.resume_at == pytest.approx(started + seconds, abs=60)

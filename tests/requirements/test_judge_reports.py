@@ -33,13 +33,13 @@ states:
   exhausted: {final: failure}
   unjudged: {final: failure}
 """
-TYPED = "{model: some/model, schema: {valid: bool, issues: [str], severity: none|major|critical}}"
+TYPED = "{model: ollama/model, schema: {valid: bool, issues: [str], severity: none|major|critical}}"
 BY_ISSUES = '{judge: critic, map: {verdict: valid, verdicts: {"true": pass, "false": fail}, findings: issues}}'  # noqa: E501
 BY_SEVERITY = "{judge: critic, map: {verdict: severity, verdicts: {none: pass, major: fail, critical: fail}, findings: issues}}"  # noqa: E501
-UNTYPED = "{model: some/model}"
+UNTYPED = "{model: ollama/model}"
 PROMPTED = BY_ISSUES.replace("{judge: critic", '{judge: critic, prompt: "Judge."')
 ASSESSING = """
-    model: some/model
+    model: ollama/model
     schema:
       overall_assessment: PASS|FAIL|NEEDS_IMPROVEMENT
       issues:
@@ -129,7 +129,7 @@ def test_the_verdict_follows_from_the_issues_where_nothing_else_is_said(
     """S0.21: derived from the number of issues: 0 → none, 1 and more → something."""
     rule = "{judge: critic, map: {findings: issues}}"
     critic = [said(issues=issues), said(issues=[])]
-    played = play(desk, critic, agent="{model: some/model, schema: {issues: [str]}}", rule=rule)
+    played = play(desk, critic, agent="{model: ollama/model, schema: {issues: [str]}}", rule=rule)
     assert played.reports[0].verdict == verdict
     assert len(played.reports[0].blocking) == len(issues)
 

@@ -77,7 +77,7 @@ def test_a_level_that_nobody_declared_counts_as_the_worst() -> None:
 
 OUTVOTED = """
 loopkit: 1
-agents: {one: {model: some/model}, two: {model: some/model}, three: {model: some/model}}
+agents: {one: {model: ollama/model}, two: {model: ollama/model}, three: {model: ollama/model}}
 states:
   plan: {render: Brew tea., next: judge}
   judge:
@@ -133,7 +133,7 @@ def test_a_judge_that_said_nothing_usable_is_asked_again_after_a_resume(desk: De
     desk.in_memory = False
     machine = """
 loopkit: 1
-agents: {one: {model: some/model}, two: {model: some/model}}
+agents: {one: {model: ollama/model}, two: {model: ollama/model}}
 states:
   plan: {render: Brew tea., next: judge}
   judge:
@@ -243,7 +243,7 @@ def test_an_incomplete_report_resolves_nothing(desk: Desk) -> None:
 
 TWICE = """
 loopkit: 1
-agents: {author: {command: [none]}, helper: {command: [none]}, one: {model: some/model}}
+agents: {author: {command: [none]}, helper: {command: [none]}, one: {model: ollama/model}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: look}
   look: {agent: helper, prompt: Look., output: notes, next: judge, on_error: {content: ended}}
@@ -277,7 +277,7 @@ def test_an_attempt_that_is_judged_again_is_as_good_as_it_was_judged_last(desk: 
 
 BACK = """
 loopkit: 1
-agents: {author: {command: [none]}, helper: {command: [none]}, one: {model: some/model}}
+agents: {author: {command: [none]}, helper: {command: [none]}, one: {model: ollama/model}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: look}
   look: {agent: helper, prompt: Look., output: notes, next: judge, on_error: {content: ended}}
@@ -409,7 +409,7 @@ def test_what_programs_printed_before_a_limit_stopped_the_judges_is_kept(tmp_pat
     machine = """
 loopkit: 1
 limits: {agent_calls: 1}
-agents: {one: {model: some/model}, two: {model: some/model}}
+agents: {one: {model: ollama/model}, two: {model: ollama/model}}
 states:
   plan: {render: Brew tea., next: judge}
   judge:

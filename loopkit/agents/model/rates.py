@@ -209,8 +209,9 @@ def _rates_at(entry: Mapping[str, Any], above: int) -> Iterator[_Rate]:
 
 
 def _number(value: object) -> float | None:
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_one else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
 
 
 def _texts(value: object) -> Iterator[str]:
