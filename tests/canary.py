@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from loopkit.agents.model.client import close, complete
+from loopkit.agents.model.received import Received
 
 TOOL = {
     "type": "function",
@@ -38,7 +39,7 @@ async def main(base_url: str) -> None:
     async def asked(**options: Any) -> Any:
         messages = [{"role": "user", "content": "Is this plan good?"}]
         model = {"model": "openai/gpt-4o-mini", "base_url": base_url, "api_key": "none"}
-        return await complete({**model, "messages": messages, **options})
+        return await complete({**model, "messages": messages, **options}, Received())
 
     called = (await asked(tools=[TOOL])).choices[0].message
     assert called.tool_calls[0].function.name == "validate_plan", called
