@@ -50,7 +50,7 @@ def test_a_scenario_plays_an_agent_of_any_kind(noun: type[AgentBase], desk: Desk
 @KINDS
 def test_a_function_plays_an_agent_of_any_kind(noun: type[AgentBase], desk: Desk) -> None:
     path = desk.write("machine.yaml", machine(noun))
-    played = run(path, agents={"writer": lambda prompt, _: f"{prompt} And cake."})
+    played = run(path, agents={"writer": lambda prompt, _: f"{prompt} And cake."}, state=None)
     assert played.result["draft"] == "Tea. And cake."
 
 

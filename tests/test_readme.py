@@ -132,9 +132,10 @@ def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:
 
 
 def test_the_first_machine_of_the_readme_is_short_and_its_run_is_what_stands_below_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("LOOPKIT_STATE", str(tmp_path))
     machine, shown = README.split("```yaml\n", 1)[1].split("```", 1)
     assert machine == Path("machines/release_notes.yaml").read_text(encoding="utf-8")
     assert len(machine.splitlines()) <= 15
