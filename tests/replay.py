@@ -39,7 +39,6 @@ from loopkit.language import (
     rules_of,
 )
 from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.machine.graph import output_of
 from loopkit.machine.program import Program
 from tests.findings import Found, counted_out, finder, plainest
 
@@ -270,7 +269,7 @@ class Replay:
         return Worked(state=run.state, visit=run.visit, outcome=outcome, **more)
 
     def _artifact(self, run: RunState, state: Any, **more: Any) -> Artifact:
-        output = output_of(state, run.state)
+        output = state.output_at(run.state)
         attempt = run.attempts.get(run.state, 0) + 1
         fields = dict.fromkeys(output.fields, "1")
         return Artifact(
@@ -550,7 +549,7 @@ class Replay:
     def _authors(self, artifact: str) -> Iterator[tuple[str, Any]]:
         for name, state in self.machine.states.items():
             is_author = isinstance(state, AgentState | CommandState | RenderState)
-            if is_author and output_of(state, name).name == artifact:
+            if is_author and state.output_at(name).name == artifact:
                 yield name, state
 
     def _may_be_faulty(self, artifact: str) -> bool:

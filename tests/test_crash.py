@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.crash.points import AGENT, SAME, killed_at_every_point
 
-HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
-AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
 MACHINE = f"""
 loopkit: 1
 input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
@@ -53,26 +49,16 @@ states:
   done: {{final: success, result: [plan, heading]}}
   failed: {{final: failure}}
 """
-SCENARIO = "scenario: 1\nanswers: {ask: [keep]}\n"
 
 
 @pytest.fixture(scope="module", params=["fresh", "keep"])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    folder = tmp_path_factory.mktemp("crash")
-    machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
-    machine.write_text(MACHINE.replace("SESSION", request.param), encoding="utf-8")
-    scenario.write_text(SCENARIO, encoding="utf-8")
-    host = subprocess.run(
-        [*HOST, str(machine), str(scenario), str(folder / "work")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+    return killed_at_every_point(
+        tmp_path_factory.mktemp("crash"),
+        MACHINE.replace("SESSION", request.param),
+        "{ask: [keep]}",
     )
-    assert host.returncode == 0, host.stderr
-    return [json.loads(line) for line in host.stdout.splitlines()]
 
 
 def test_the_unharmed_run_revises_twice_and_is_accepted(told: Any) -> None:
@@ -86,9 +72,6 @@ def test_the_unharmed_run_revises_twice_and_is_accepted(told: Any) -> None:
 def test_every_point_was_reached_by_the_signal(told: Any) -> None:
     assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
-SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
 
 
 def test_after_resume_a_run_ends_like_the_unharmed_one(told: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.crash.host import MAX_RESUMES
+from tests.crash.points import SAME
 from tests.providers.openai_mock import OpenAIMock
 from tests.support import ROOT
 from tests.warm import ran
@@ -94,9 +95,6 @@ def test_the_unharmed_run_fails_once_and_revises_twice(told: Any) -> None:
 def test_every_point_was_reached_by_the_signal(told: Any) -> None:
     assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
-SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
 
 
 def begun(told: Any) -> list[Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
-from tests.test_crash_panels import AGENT, HOST, SAME, begun
+from tests.crash.points import AGENT, killed_at_every_point
+from tests.test_crash_panels import SAME, begun
 
 MACHINE = f"""
 loopkit: 1
@@ -35,20 +34,7 @@ states:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    folder = tmp_path_factory.mktemp("crash_ledger")
-    machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
-    machine.write_text(MACHINE, encoding="utf-8")
-    scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
-    host = subprocess.run(
-        [*HOST, str(machine), str(scenario), str(folder / "work")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert host.returncode == 0, host.stderr
-    return [json.loads(line) for line in host.stdout.splitlines()]
+    return killed_at_every_point(tmp_path_factory.mktemp("crash_ledger"), MACHINE)
 
 
 def test_the_unharmed_reviewer_calls_its_finding_open_and_adds_one(told: Any) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.crash.points import AGENT, killed_at_every_point
 
-HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
-AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
 MACHINE = f"""
 loopkit: 1
 input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
@@ -43,20 +39,7 @@ REASKED = "judge:1:judge:by[1]:0"
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    folder = tmp_path_factory.mktemp("crash_panels")
-    machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
-    machine.write_text(MACHINE, encoding="utf-8")
-    scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
-    host = subprocess.run(
-        [*HOST, str(machine), str(scenario), str(folder / "work")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert host.returncode == 0, host.stderr
-    return [json.loads(line) for line in host.stdout.splitlines()]
+    return killed_at_every_point(tmp_path_factory.mktemp("crash_panels"), MACHINE)
 
 
 def test_the_unharmed_panel_samples_asks_again_and_confirms(told: Any) -> None:

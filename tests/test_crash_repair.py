@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.crash.points import AGENT, SAME, killed_at_every_point
 
-HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
-AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
 MACHINE = f"""
 loopkit: 1
 input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
@@ -65,25 +61,9 @@ MENDED = MACHINE.replace('"exit 5"', '"exit 0"').replace(
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    folder = tmp_path_factory.mktemp("crash")
-    files = {
-        "machine": MACHINE,
-        "mended": MENDED,
-        "scenario": "scenario: 1\nanswers: {ask: [keep]}\n",
-    }
-    for name, text in files.items():
-        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-    host = subprocess.run(
-        [*HOST, *paths, "--mended", str(folder / "mended.yaml")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+    return killed_at_every_point(
+        tmp_path_factory.mktemp("crash_repair"), MACHINE, "{ask: [keep]}", MENDED
     )
-    assert host.returncode == 0, host.stderr
-    return [json.loads(line) for line in host.stdout.splitlines()]
 
 
 def test_the_unharmed_run_is_repaired_once_and_ends(told: Any) -> None:
@@ -99,9 +79,6 @@ def test_the_unharmed_run_is_repaired_once_and_ends(told: Any) -> None:
 def test_every_point_was_reached_by_the_signal(told: Any) -> None:
     assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
-SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
 
 
 def test_after_a_repair_a_killed_run_ends_like_the_unharmed_one(told: Any) -> None:

@@ -21,6 +21,7 @@ from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.state import RunState
 from loopkit.journal.folder import state_folder
 from loopkit.text import printable
+from loopkit.text.command_lines import resume_line
 from loopkit.views.amounts import spent
 from loopkit.views.hints import answer_line
 
@@ -150,4 +151,4 @@ def _print_end(state: RunState, hints: Sequence[str]) -> None:
         for hint in hints:
             exit_codes.say(hint)
     elif state.status == "running":
-        exit_codes.say(f"stopped; go on: loopkit resume {state.run}")
+        exit_codes.say(f"stopped; go on: {resume_line(state.run)}")

@@ -14,6 +14,7 @@ from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal
 from loopkit.cli.watching import Watcher
 from loopkit.drive.active import ActiveRun
 from loopkit.outside.groups import GROUPS
+from loopkit.text.command_lines import resume_line
 
 
 class Interruption:
@@ -76,5 +77,5 @@ class Interruption:
 
     def _leave(self) -> None:
         run = self._active.state.run if self._active is not None else ""
-        self._watcher.say_at_the_end(f"aborted; go on: loopkit resume {run}" if run else "aborted")
+        self._watcher.say_at_the_end(f"aborted; go on: {resume_line(run)}" if run else "aborted")
         os._exit(self.code)

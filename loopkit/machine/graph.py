@@ -12,13 +12,11 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from loopkit.language import (
-    AuthorState,
     Bound,
     ErrorEdge,
     ErrorTargets,
     JudgeRule,
     Machine,
-    Output,
     Rule,
     State,
     Transition,
@@ -227,11 +225,6 @@ def artifact_of(machine: Machine, name: str) -> str | None:
     state = machine.states.get(name)
     output = state.output_at(name) if state is not None else None
     return None if output is None else output.name
-
-
-def output_of(state: AuthorState, name: str) -> Output:
-    """The output of an authoring state in its long form."""
-    return state.output_at(name)
 
 
 def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:

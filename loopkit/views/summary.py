@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from loopkit.engine.state import RunState
 from loopkit.text import indented, one_line, or_empty
+from loopkit.text.command_lines import resume_line
 from loopkit.views.amounts import duration, spent
 from loopkit.views.review import report_lines
 
@@ -41,7 +42,7 @@ def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterat
         yield f"suspended ({state.suspended.reason}): {state.suspended.message}"
         yield from hints
     elif status == "interrupted":
-        yield f"go on: loopkit resume {state.run}"
+        yield f"go on: {resume_line(state.run)}"
     yield from _results(state)
 
 

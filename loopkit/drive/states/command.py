@@ -13,7 +13,6 @@ from loopkit.engine.events import Artifact, Replied, Usage, Worked
 from loopkit.engine.template_values import render
 from loopkit.language import CommandState, Output, Retry
 from loopkit.machine.codes import MISSING
-from loopkit.machine.graph import output_of
 from loopkit.outside.processes import command_environment, run_command
 
 ONCE = Retry(attempts=1)
@@ -21,7 +20,7 @@ ONCE = Retry(attempts=1)
 
 async def perform(active: ActiveRun, name: str, state: CommandState) -> Worked:
     """Run the command; a non-zero exit is a result, not an error."""
-    output = output_of(state, name)
+    output = state.output_at(name)
     reply = await _reply(active, name, state, output)
     artifact = _artifact(active, name, state, output, reply)
     graph = active.program.graph

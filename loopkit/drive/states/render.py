@@ -7,12 +7,11 @@ from loopkit.drive.fields import body, extract
 from loopkit.engine.events import Artifact, Worked
 from loopkit.engine.template_values import render, value_of
 from loopkit.language import RenderState
-from loopkit.machine.graph import output_of
 
 
 async def perform(active: ActiveRun, name: str, state: RenderState) -> Worked:
     """The filled template as an artifact; a single expression passes the value itself."""
-    output = output_of(state, name)
+    output = state.output_at(name)
     value = value_of(active.program, active.state, state.render)
     is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)

@@ -1,0 +1,41 @@
+"""Runs that are killed at every point, as the suites see them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+
+HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
+AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
+SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
+"""What a run that was killed has in common with the unharmed one in the end."""
+
+
+def killed_at_every_point(
+    folder: Path, machine: str, answers: str = "{}", mended: str | None = None
+) -> list[dict[str, Any]]:
+    """What the host tells of the unharmed run, then of each point.
+
+    With `mended`, the run is repaired by this machine where it is suspended.
+    """
+    texts = {"machine": machine, "scenario": f"scenario: 1\nanswers: {answers}\n"}
+    texts |= {} if mended is None else {"mended": mended}
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
+    options = [] if mended is None else ["--mended", str(folder / "mended.yaml")]
+    host = subprocess.run(
+        [*HOST, *paths, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert host.returncode == 0, host.stderr
+    return [json.loads(line) for line in host.stdout.splitlines()]
