@@ -1,4 +1,4 @@
-"""loopkit from Python: the same runs, checks and plans as on the command line."""
+"""The Python API: the same runs, checks and plans as on the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from loopkit.repair import Mend
 from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
-"""A machine file, or what `load` made of one."""
+"""A machine file, or what `load` returned for one."""
 Folder: TypeAlias = str | Path | None
 T = TypeVar("T")
 
@@ -56,32 +56,35 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Where a run stands, and what came of it."""
+    """The state of a run when it ended, stopped, or began to wait for a person."""
 
     run: str
-    """Its id, for `resume` and `answer`."""
+    """The id of the run, for `resume` and `answer`."""
     status: Status
-    """`finished`, or `waiting` for an answer, `suspended`, `cancelled`."""
+    """`finished`, `waiting` for an answer, `suspended` or `cancelled`."""
     outcome: str | None
-    """The final state, once it is finished."""
+    """The name of the final state, once the run is finished."""
     success: bool
     result: Mapping[str, Any]
-    """Artifacts by name: texts and data."""
+    """The artifacts of the final state by name: texts and data."""
     question: Waiting | None
-    """What a person is asked, where it waits."""
+    """The open question, if the run is waiting."""
     suspended: Suspended | None
-    """Why it stopped, and what helps, where it is suspended."""
+    """Why the run stopped and what to do about it, if it is suspended."""
     usage: Usage
-    """Calls, tokens, USD and seconds of work."""
+    """Calls, tokens, USD and seconds of work so far."""
 
 
 def load(path: str | Path) -> Loaded:
-    """The machine of a file; raises ProblemsFound with everything that is wrong with its form."""
+    """Read a machine file; raises ProblemsFound with all mistakes in its syntax and fields."""
     return load_file(Path(path))
 
 
 def check(machine: Machine) -> list[Problem]:
-    """Everything that `loopkit check` tells of a machine, the worst first; none is fatal here."""
+    """Everything that `loopkit check` reports about a machine, the most severe problems first.
+
+    Never raises for a bad machine.
+    """
     try:
         return problems_of(_loaded(machine))
     except ProblemsFound as found:
@@ -94,11 +97,11 @@ def plan(
     assume: Mapping[str, Fraction] | None = None,
     answer_tokens: int = ANSWER_TOKENS,
 ) -> Plan:
-    """What a run would do and cost, with as much of the input as is known.
+    """What a run would do and cost. The input may be partial.
 
-    What it typically costs is told for answers of so many tokens. `assume` gives probabilities of
-    facts, such as `{"judge.valid": Fraction("0.6")}`. Raises ProblemsFound,
-    InvalidInput, and NotDetermined where they leave something open.
+    The typical cost assumes that each answer has `answer_tokens` tokens. `assume` maps facts to
+    probabilities, such as `{"judge.valid": Fraction("0.6")}`, for expected values. Raises
+    ProblemsFound, InvalidInput, and NotDetermined if a probability is missing.
     """
     loaded = _sound(machine)
     return plan_of(
@@ -115,11 +118,11 @@ def run(
 ) -> Result:
     """Run a machine until it ends, waits for a person, or is suspended.
 
-    `agents` names functions that play agents: each takes the prompt and the messages that end with
-    it (`{"role": …, "content": …}`), and returns a text, or data for an agent with a `schema`. It
-    may be async. `state` is the folder of the journal; with None the run is kept in memory, and
-    nobody can go on with it. Raises ProblemsFound for an unsound machine, InvalidInput, and
-    NotRunnable and JournalError with what to do. Works where an event loop runs already.
+    `agents` maps names of agents to functions that are called in their place. Each takes the
+    prompt and the messages that end with it (`{"role": …, "content": …}`), and returns a string,
+    or data for an agent with a `schema`. It may be async. `state` is the folder of the journal;
+    with None the run is kept in memory and cannot be resumed. Raises ProblemsFound for an unsound
+    machine, InvalidInput, NotRunnable, and JournalError. May be called while an event loop runs.
     """
     return _run_to_end(arun(machine, input, agents=agents, state=state))
 
@@ -131,7 +134,7 @@ async def arun(
     agents: Functions | None = None,
     state: Folder = STATE_FOLDER,
 ) -> Result:
-    """The same as `run`, in an event loop."""
+    """The same as `run`, as a coroutine."""
     loaded, inputs = _ready(machine, input)
     async with _open_app(state, agents) as app:
         return _result(await _driven(app, await app.start(loaded, inputs)))
@@ -144,10 +147,10 @@ async def start(
     agents: Functions | None = None,
     state: Folder = STATE_FOLDER,
 ) -> AsyncIterator[Event]:
-    """The events of a new run while it is driven, each once it is durable.
+    """Start a run and yield each of its events as soon as it is durable.
 
-    The first one, `started`, has the run's id. Who stops listening stops the run, which can be
-    resumed. Takes and raises what `run` does.
+    The first one, `started`, has the id of the run. Breaking off the iteration stops the run,
+    which can then be resumed. Takes the arguments of `run` and raises the same exceptions.
     """
     loaded, inputs = _ready(machine, input)
     events: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -175,12 +178,13 @@ def resume(
     agents: Functions | None = None,
     state: str | Path = STATE_FOLDER,
 ) -> Result:
-    """Go on with a stored run in exactly the state in which it stopped, under raised `limits`.
+    """Continue a stored run in exactly the state in which it stopped.
 
-    With a `machine` it goes on with that instead of the one that it has. `models` names other
-    models by agent, `prices` what a million of their tokens costs, `params` their options by
-    dotted name, None to take one away. Raises ProblemsFound where the machine is unsound or does
-    not fit what the run has done, NotRunnable where the run is over, and JournalError.
+    `limits` sets new limits. With a `machine` the run continues with that definition instead of
+    the stored one. `models` maps agents to other models, `prices` to the price of a million
+    tokens, and `params` to options by dotted name; None removes an option. Raises ProblemsFound
+    if the machine is unsound or does not fit what the run has done, NotRunnable if the run has
+    already finished, and JournalError.
     """
     loaded = None if machine is None else _sound(machine)
     mend = Mend(loaded, models or {}, prices or {}, params or {})
@@ -201,10 +205,10 @@ def answer(
     agents: Functions | None = None,
     state: str | Path = STATE_FOLDER,
 ) -> Result:
-    """Answer the question that a run waits for, and go on with it.
+    """Answer the open question of a run, and continue the run.
 
-    `edit` is the new text of the artifact that the question lets be edited. Raises AnswerRefused
-    with the reason, NotRunnable where nothing is asked, and JournalError.
+    `edit` is the new text of the artifact that the question offers for editing. Raises
+    AnswerRefused with the reason, NotRunnable if no question is open, and JournalError.
     """
 
     async def go_on(app: App) -> ActiveRun:
@@ -216,7 +220,7 @@ def answer(
 
 
 async def _driven(app: App, active: ActiveRun) -> RunState:
-    """The state in which a run stopped, after its notifier was started."""
+    """Drive a run until it stops, start its notifier, and return its state."""
     state = await app.drive(active)
     if fault := await notify(active):
         warnings.warn(fault, RuntimeWarning, stacklevel=2)
@@ -233,7 +237,7 @@ async def _drive(
 
 
 _IDLE: list[dict[str, Engine]] = []
-"""Engines that no run uses now, by the digest of their definition: compiled classes stay."""
+"""Engines that no run uses at the moment, by the digest of their definition, kept for reuse."""
 
 
 @asynccontextmanager
@@ -260,7 +264,7 @@ def _loaded(machine: Machine) -> Loaded:
 
 
 def _sound(machine: Machine) -> Loaded:
-    """The machine, if nothing is wrong with it that would keep it from running."""
+    """Load a machine; raises ProblemsFound if it has errors."""
     loaded = _loaded(machine)
     refuse_errors(loaded)
     return loaded
@@ -285,6 +289,6 @@ def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    # In a notebook: the loop that runs already can't be waited for, so that this takes another.
+    # In a notebook, for example: a loop that is running cannot be waited for, so use another one.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
