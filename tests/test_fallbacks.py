@@ -250,7 +250,7 @@ def test_a_model_for_one_run_goes_without_fallbacks(desk: Desk) -> None:
     ("limits", "fallback", "said"),
     [
         ("cost_usd: 1", "groq/ours", "fallback 1 of agent `writer` asks `groq/ours`, whose price"),
-        ("tokens: 9", "groq/ours", "fallback 1 of agent `writer` may answer at any length"),
+        ("tokens: 9", "morph/ours", "fallback 1 of agent `writer` may answer at any length"),
         (
             "revisions: 1",
             "{model: groq/ours, api_key_env: NO_SUCH}",

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.function import AgentFunction, FunctionAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
-from loopkit.agents.model.pricing import output_cap, unpriced
+from loopkit.agents.model.answer_caps import longest_answer
+from loopkit.agents.model.pricing import unpriced
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
 from loopkit.document.problems import did_you_mean
@@ -216,13 +217,14 @@ def _each_asked(agents: Mapping[str, _A]) -> Iterator[tuple[str, _A]]:
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
     for name, agent in real.items():
-        for who, what, remedy in unpriced(name, agent):
+        for who, what, remedy in unpriced(name, agent, is_limited=True):
             raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; add {remedy}")
 
 
 def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
     for who, one in _each_asked(models):
-        if any(output_cap(one, model) is None for model in one.model):
+        lengths = [longest_answer(one, model, is_limited=True) for model in one.model]
+        if None in lengths:
             raise NotRunnable(
                 f"`limits.tokens` can't be kept: {who} may answer at any length; "
                 "add `max_tokens` to its `params:`"

@@ -79,6 +79,6 @@ def _amounts(asked: Agent, name: str) -> list[float | None]:
     if not isinstance(asked, ModelAgent):
         return [asked.call_usd if name == "cost_usd" else 0]
     # Only a low limit needs the table of prices, which is long.
-    from loopkit.agents.model.answer_caps import least_call  # noqa: PLC0415
+    from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
 
     return [getattr(least_call(asked, model), name) for model in asked.model]

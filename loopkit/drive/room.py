@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from loopkit.agents.model.answer_caps import AnswerCaps
+from loopkit.agents.model.answer_caps import AnswerCaps, needs_caps
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
@@ -31,7 +31,7 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
     is only made shorter where nobody is waited for. Raises LimitReached and AgentError.
     """
     limits, run = active.limits, active.state
-    request.is_limited = any(limits.get(name) is not None for name in HELD)
+    request.is_limited = needs_caps(limits)
     request.cap, request.caps = None, None
     reserved = quote(request)
     try:

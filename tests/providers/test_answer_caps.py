@@ -11,7 +11,6 @@ import pytest
 
 from loopkit.agents.model.answer_caps import TAKES_NO_CAP, answer_caps, thinking_budget
 from loopkit.agents.model.catalogue import _table, known_model
-from loopkit.agents.port import Message, Request
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.language import ModelAgent
 from loopkit.repair import Mend
@@ -278,11 +277,6 @@ def _told(remedy: str) -> dict[str, dict[str, Any]]:
     return {agent: {option: int(value)}}
 
 
-def request(model: str, words: int = 1) -> Request:
-    said = [Message("user", "word " * words)]
-    return Request("writer", "write", "author", "", said, model=model)
-
-
 @pytest.mark.parametrize(
     ("params", "budget"),
     [
@@ -301,17 +295,17 @@ def request(model: str, words: int = 1) -> Request:
 def test_thoughts_come_on_top(params: dict[str, Any], budget: int) -> None:
     agent = ModelAgent(model=(CLAUDE,), params=params)
     assert thinking_budget(params) == budget
-    caps = answer_caps(agent, request(CLAUDE))
+    caps = answer_caps(agent, CLAUDE)
     assert caps is not None
     assert (caps.usual, caps.least) == (budget + 16_384, budget + 1_024)
 
 
 def test_a_long_prompt_leaves_less_of_the_window_to_the_answer() -> None:
     agent = ModelAgent(model=("openai/gpt-4",))
-    caps = answer_caps(agent, request("openai/gpt-4", words=2_000))
+    caps = answer_caps(agent, "openai/gpt-4", 2_000 * 5 + 16)
     assert caps is not None
     assert caps.usual == 8_192 - (2_000 * 5 + 16) // 2
-    caps = answer_caps(agent, request("openai/gpt-4", words=9_000))
+    caps = answer_caps(agent, "openai/gpt-4", 9_000 * 5 + 16)
     assert caps is not None
     assert (caps.usual, caps.least) == (1_024, 1_024)
 

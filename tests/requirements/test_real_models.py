@@ -150,9 +150,23 @@ def test_a_cost_limit_that_is_set_later_needs_prices_too(
 def test_a_machine_with_a_token_limit_needs_a_longest_answer(
     desk: Desk, server: HostileServer
 ) -> None:
-    text = machine(server, model="openai/ours", limits="tokens: 1000")
+    text = machine(server, model="openai/ours", limits="tokens: 99999")
+    endless = text.replace("params: {max_tokens: 200}", "")
+    # Whom no longest answer may be sent to.
     with pytest.raises(NotRunnable, match="may answer at any length"):
-        desk.play(text.replace("params: {max_tokens: 200}", ""))
+        desk.play(endless.replace("openai/ours", "morph/ours"))
+    server.queue(GOOD)
+    assert desk.play(endless).outcome == "done"
+    assert [request.body["max_tokens"] for request in server.requests()] == [16_384]
+
+
+def test_a_declared_price_is_all_that_a_cost_limit_needs_of_a_gateway_s_model(
+    desk: Desk, server: HostileServer
+) -> None:
+    server.queue(GOOD)
+    text = machine(server, model="openai/ours", limits="cost_usd: 9")
+    assert desk.play(text.replace("params: {max_tokens: 200}", "")).outcome == "done"
+    assert [request.body["max_tokens"] for request in server.requests()] == [16_384]
 
 
 def test_a_missing_key_is_told_before_anything_is_spent(

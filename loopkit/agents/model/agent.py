@@ -10,7 +10,7 @@ import os
 from loopkit.agents.model import client
 from loopkit.agents.model.answer_caps import answer_caps
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.pricing import cost, quote
+from loopkit.agents.model.pricing import cost, input_bound, quote
 from loopkit.agents.model.received import Received, used_in
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments, native_schema
@@ -40,7 +40,7 @@ class ModelAgentPort:
         if name is not None and not os.environ.get(name):
             raise AgentError("fatal", f"the environment variable `{name}` is not set")
         if request.is_limited:
-            request.caps = answer_caps(asked, request)
+            request.caps = answer_caps(asked, request.model, input_bound(request))
         if request.caps is not None and request.cap is None:
             request.cap = request.caps.usual
         return quote(asked, request)

@@ -1,25 +1,14 @@
-"""How long an answer loopkit asks for, where a limit needs a maximum and nobody has said one."""
+"""How long answers can get, and how long those are that loopkit asks for where a limit needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.pricing import (
-    OUTPUT_CAPS,
-    ROLE_TOKENS,
-    input_bound,
-    most,
-    output_cap,
-    window_of,
-)
-from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
 
-if TYPE_CHECKING:
-    from loopkit.agents.port import Request
-
+OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 USUAL_ANSWER = 16_384
 LEAST_ANSWER = 1_024
 """An answer that is shorter by order is of no use."""
@@ -44,12 +33,16 @@ class AnswerCaps(NamedTuple):
     """What the model can give; none where that is not known."""
 
 
-def answer_caps(agent: ModelAgent, request: Request) -> AnswerCaps | None:
-    """How long an answer of a call may be; none where the agent's own options say it."""
-    return _caps(agent, request.model, input_bound(request))
+def needs_caps(limits: Mapping[str, Any]) -> bool:
+    """Whether limits can only be kept where the longest answer is known."""
+    return any(limits.get(name) is not None for name in ("tokens", "cost_usd"))
 
 
-def _caps(agent: ModelAgent, model: str, sent: int) -> AnswerCaps | None:
+def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | None:
+    """How long an answer to so many tokens may be; none where the agent's own options say it.
+
+    It may be no longer for more tokens than for fewer.
+    """
     is_said = any(agent.params.get(name) is not None for name in OUTPUT_CAPS)
     if is_said or model.partition("/")[0] in TAKES_NO_CAP:
         return None
@@ -64,12 +57,26 @@ def _caps(agent: ModelAgent, model: str, sent: int) -> AnswerCaps | None:
     return AnswerCaps(usual=usual, least=least, most=own)
 
 
-def least_call(agent: ModelAgent, model: str) -> Usage:
-    """What a call takes at most that says next to nothing and gets the shortest answer."""
-    system = agent.system_prompt
-    sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
-    caps = _caps(agent, model, sent)
-    return most(agent, model, sent, caps.least if caps else output_cap(agent, model))
+def longest_answer(agent: ModelAgent, model: str, *, is_limited: bool) -> int | None:
+    """The tokens that no answer exceeds, in a run with limits that need caps or without."""
+    caps = answer_caps(agent, model) if is_limited else None
+    return output_cap(agent, model) if caps is None else caps.usual
+
+
+def output_cap(agent: ModelAgent, model: str) -> int | None:
+    """The longest answer in tokens: what the agent's `params` allow, else what the model can."""
+    for name in OUTPUT_CAPS:
+        cap = agent.params.get(name)
+        if isinstance(cap, int) and not isinstance(cap, bool):
+            return cap
+    known = known_model(model)
+    return known.max_output if known else None
+
+
+def window_of(agent: ModelAgent, model: str) -> int | None:
+    """The tokens that a model takes. Headers of one's own can ask for a window that no list has."""
+    known = known_model(model)
+    return None if known is None or "extra_headers" in agent.params else known.max_input
 
 
 def thinking_budget(params: Mapping[str, Any]) -> int:

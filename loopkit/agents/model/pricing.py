@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from loopkit.agents.model.answer_caps import answer_caps, longest_answer, output_cap, window_of
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from loopkit.agents.port import Request
 
 MILLION = 1_000_000
-OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 ASSUMED_WINDOW = 128_000
 """The window of a model that is in no list."""
 WIDE_WINDOW = 1_000_000
@@ -82,17 +82,15 @@ def input_bound(request: Request) -> int:
     return texts + SCHEMA_TOKENS + 2 * len(json.dumps(request.schema).encode())
 
 
-def output_cap(agent: ModelAgent, model: str) -> int | None:
-    """The longest answer in tokens: what the agent's `params` allow, else what the model can."""
-    for name in OUTPUT_CAPS:
-        cap = agent.params.get(name)
-        if isinstance(cap, int) and not isinstance(cap, bool):
-            return cap
-    known = known_model(model)
-    return known.max_output if known else None
+def least_call(agent: ModelAgent, model: str) -> Usage:
+    """What a call takes at most that says next to nothing and gets the shortest answer."""
+    system = agent.system_prompt
+    sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
+    caps = answer_caps(agent, model, sent)
+    return most(agent, model, sent, caps.least if caps else output_cap(agent, model))
 
 
-def dearest_call(agent: ModelAgent) -> float | None:
+def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None:
     """USD that one call costs at most, whatever is sent: the dearest rung's whole window in, the
     longest answer out; None where that is not known. A window that is not known is assumed."""
     costs = [
@@ -100,18 +98,12 @@ def dearest_call(agent: ModelAgent) -> float | None:
             agent,
             model,
             window_of(agent, model) or assumed_window(agent, model),
-            output_cap(agent, model),
+            longest_answer(agent, model, is_limited=is_limited),
         )
         for model in agent.model
     ]
     known = [cost for cost in costs if cost is not None]
     return max(known) if len(known) == len(costs) else None
-
-
-def window_of(agent: ModelAgent, model: str) -> int | None:
-    """The tokens that a model takes. Headers of one's own can ask for a window that no list has."""
-    known = known_model(model)
-    return None if known is None or "extra_headers" in agent.params else known.max_input
 
 
 def assumed_window(agent: ModelAgent, model: str) -> int | None:
@@ -123,35 +115,36 @@ def assumed_window(agent: ModelAgent, model: str) -> int | None:
     return ASSUMED_WINDOW if known_model(model) is None else WIDE_WINDOW
 
 
-def is_priced(agent: ModelAgent, model: str) -> bool:
+def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
     """Whether the most that a call costs can be told before it is made."""
-    return _dearest(agent, model, 1, output_cap(agent, model)) is not None
+    longest = longest_answer(agent, model, is_limited=is_limited)
+    return _dearest(agent, model, 1, longest) is not None
 
 
-def unpriced(name: str, agent: Agent) -> Iterator[tuple[str, str, str]]:
+def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
     """Why the most that a call of an agent costs can't be told, and what to add; none where it can.
 
     Each as the parts of a sentence (who, what, what to add), one for each model.
     """
     for who, asked in agent.named_in_turn(name):
         option = f", or `--price {name}=USD`" if asked is agent else ""
-        for what, remedy in _unpriced(asked, option):
+        for what, remedy in _unpriced(asked, option, is_limited=is_limited):
             yield who, what, remedy
 
 
-def _unpriced(agent: Agent, option: str) -> Iterator[tuple[str, str]]:
+def _unpriced(agent: Agent, option: str, *, is_limited: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(agent, ModelAgent):
         if agent.call_usd is None:
             yield "has no price", "`price_per_run:` (0 where it costs nothing)"
         return
     cap = "`max_tokens` to its `params:`"
     for model in agent.model:
-        if is_priced(agent, model):
+        if is_priced(agent, model, is_limited=is_limited):
             continue
         if _dearest_rates(agent, model, None) is not None:
             yield f"may answer at any length (`{model}`)", cap
         else:
-            is_endless = output_cap(agent, model) is None
+            is_endless = longest_answer(agent, model, is_limited=is_limited) is None
             yield (
                 f"asks `{model}`, whose price is not known",
                 f"`price:` to it{option}, in USD for a million tokens "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.agents.model.errors import error_of
-from loopkit.agents.model.pricing import OUTPUT_CAPS, Used, cost, least_cost, listed_cost
+from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
 from loopkit.agents.model.received import MOST_TOKENS
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage

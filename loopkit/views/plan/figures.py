@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from loopkit.agents.model.answer_caps import needs_caps
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, wrapped
@@ -100,8 +101,11 @@ def _notes(plan: Plan) -> Iterator[str]:
     )
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
+    for model, cap in plan.answer_caps.items():
+        yield f"`{model}` is asked for {cap:,} tokens at most, because the run has a limit."
+    is_limited = needs_caps(dict(plan.machine.limits))
     for name, agent in plan.machine.agents.items():
-        for who, what, remedy in unpriced(name, agent):
+        for who, what, remedy in unpriced(name, agent, is_limited=is_limited):
             yield f"The cost is not known: {who} {what}; add {remedy}."
 
 

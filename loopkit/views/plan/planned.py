@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from loopkit.agents.model.answer_caps import answer_caps, needs_caps
 from loopkit.agents.model.pricing import assumed_window, dearest_call
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
@@ -67,6 +68,9 @@ class Plan:
     commands: tuple[Running, ...]
     assumed_windows: Mapping[str, int]
     """The tokens in that are assumed at most, for each model whose window is in no list."""
+    answer_caps: Mapping[str, int]
+    """The tokens out that are asked for at most because of a limit, for each model that could
+    give more."""
     answer_tokens: int
     typical: tuple[Typical, ...]
     """What a run costs as a rule, by the number of revisions after which it succeeds; of very many
@@ -86,11 +90,13 @@ def plan_of(
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
 
+    program = Program(machine, "plan")
+    is_limited = needs_caps(program.limits)
+
     def price(agent: str, _place: str, fallback: int) -> float | None:
-        return call_usd(machine.agents[agent].in_turn[fallback])
+        return _call_usd(machine.agents[agent].in_turn[fallback], is_limited)
 
     analysis = Analysis.of_machine(machine)
-    program = Program(machine, "plan")
     typically = Typically(program, inputs, answer_tokens)
     bounds = explore(
         analysis,
@@ -106,22 +112,37 @@ def plan_of(
         asked=tuple(_asked(program, inputs)),
         commands=tuple(_commands(program, inputs)),
         assumed_windows=dict(_assumed(machine)),
+        answer_caps=dict(_capped(machine)) if is_limited else {},
         answer_tokens=answer_tokens,
         typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
     )
 
 
 def _assumed(machine: Machine) -> Iterator[tuple[str, int]]:
-    asked = (one for agent in machine.agents.values() for one in agent.in_turn)
-    for agent in (one for one in asked if isinstance(one, ModelAgent)):
-        for model in agent.model:
-            if (window := assumed_window(agent, model)) is not None:
-                yield model, window
+    for agent, model in _models(machine):
+        if (window := assumed_window(agent, model)) is not None:
+            yield model, window
 
 
-def call_usd(agent: Agent) -> float | None:
+def _capped(machine: Machine) -> Iterator[tuple[str, int]]:
+    for agent, model in _models(machine):
+        caps = answer_caps(agent, model)
+        if caps is not None and (caps.most is None or caps.usual < caps.most):
+            yield model, caps.usual
+
+
+def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
+    for agent in machine.agents.values():
+        for one in agent.in_turn:
+            if isinstance(one, ModelAgent):
+                yield from ((one, model) for model in one.model)
+
+
+def _call_usd(agent: Agent, is_limited: bool) -> float | None:
     """What one call of an agent costs at most, whatever it is sent."""
-    return dearest_call(agent) if isinstance(agent, ModelAgent) else agent.call_usd
+    if isinstance(agent, ModelAgent):
+        return dearest_call(agent, is_limited=is_limited)
+    return agent.call_usd
 
 
 def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
@@ -143,9 +164,10 @@ def _asking(
 ) -> Iterator[Asking]:
     """The agent, then its fallbacks."""
     in_turn: Sequence[Agent] = machine.agents[agent].in_turn
+    is_limited = needs_caps(dict(machine.limits))
     for number, one in enumerate(in_turn):
         shown = None if number else prompt
-        yield Asking(agent, place, one.called, call_usd(one), times, shown, number)
+        yield Asking(agent, place, one.called, _call_usd(one, is_limited), times, shown, number)
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:

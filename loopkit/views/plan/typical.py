@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
-from loopkit.agents.model.pricing import output_cap, usual_cost
+from loopkit.agents.model.answer_caps import longest_answer, needs_caps
+from loopkit.agents.model.pricing import usual_cost
 from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
 from loopkit.machine.graph import Edge, artifact_of
 from loopkit.machine.program import Program
@@ -149,7 +150,9 @@ class _Walk:
         return usual_cost(agent, model, whole, self._answer(agent, model))
 
     def _answer(self, agent: ModelAgent, model: str) -> int:
-        return min(self.sizes.answer, output_cap(agent, model) or self.sizes.answer)
+        is_limited = needs_caps(self.program.limits)
+        longest = longest_answer(agent, model, is_limited=is_limited)
+        return min(self.sizes.answer, longest or self.sizes.answer)
 
     def _model(self, agent: ModelAgent, author: str) -> str:
         """The rung that is asked; of a ladder that climbs when work stalls, the first."""
