@@ -80,7 +80,7 @@ def with_models(
     agents, known = dict(machine.agents), _models(machine.agents)
     _refuse_no_models(machine, {"--model": models, "--price": prices})
     for name, model in models.items():
-        agents[name] = known[name].replaced(Fallback(model=(model,)))
+        agents[name] = known[name].replaced(Fallback(model=(machine.models.get(model, model),)))
     for name, price in prices.items():
         agents[name] = agents[name].model_copy(update={"price": price})
     return machine.model_copy(update={"agents": agents})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.document.problems import Problem, closest
+from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language import Machine, ModelAgent
 from loopkit.language.agents.providers import is_listed, known_providers
 from loopkit.language.load import DocPath
@@ -67,21 +67,40 @@ def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
 def check_providers(subject: Subject) -> Iterator[Problem]:
     """LiteLLM knows who is asked. A newer version may know more, but a near miss is none."""
     for path, model in _models(subject.machine):
-        provider, slash, rest = model.partition("/")
-        if not known_providers() or provider in known_providers() or is_listed(model):
-            continue
-        near = closest(provider, sorted(known_providers()), NEAR) if slash else None
-        usual = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
-        yield subject.source.problem(
-            path,
-            "unknown-provider",
-            f"LiteLLM knows no provider `{provider}`" if slash else f"`{model}` has no provider",
-            help=f"did you mean `{near}/{rest}`?" if near else usual,
-            severity="error" if near else "warning",
-        )
+        if known_providers() and not _is_known(model):
+            message, remedy, severity = _unknown(model, subject.machine.models)
+            yield subject.source.problem(
+                path, "unknown-provider", message, help=remedy, severity=severity
+            )
+
+
+def _is_known(model: str) -> bool:
+    return model.partition("/")[0] in known_providers() or is_listed(model)
+
+
+def _unknown(model: str, names: Collection[str]) -> tuple[str, str, Severity]:
+    """What is said of a model that nobody knows, where these are the names of others."""
+    provider, slash, rest = model.partition("/")
+    usual = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+    if slash:
+        near = closest(provider, sorted(known_providers()), NEAR)
+        remedy = f"did you mean `{near}/{rest}`?" if near else usual
+        return f"LiteLLM knows no provider `{provider}`", remedy, "error" if near else "warning"
+    if model in names:
+        return f"`{model}` is a name under `models:` itself", "write the model here", "error"
+    near = closest(model, names)
+    remedy = f"did you mean `{near}`?" if near else usual
+    return f"`{model}` has no provider", remedy, "warning"
 
 
 def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
+    """Each model where it is written, which is the table for those that an agent has by name."""
+    yield from ((("models", name), model) for name, model in machine.models.items())
+    named = set(machine.models.values())
+    yield from (asked for asked in _asked(machine) if asked[1] not in named)
+
+
+def _asked(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     for name, agent in machine.agents.items():
         if isinstance(agent, ModelAgent):
             yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))

@@ -1,4 +1,4 @@
-"""`unused`: an agent, validator, guard, pattern, feedback or budget that nothing names."""
+"""`unused`: a model, agent, validator, guard, pattern, feedback or budget that nothing names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MEANINGS = {
 
 
 def check_unused(subject: Subject) -> Iterator[Problem]:
-    """A warning for each declaration that nothing names; a note for validators.
+    """A warning for each declaration that nothing names; a note for models and validators.
 
-    Those can be asked from the command line, too.
+    Those can be named on the command line, too.
     """
     machine = subject.machine
     budgets = {edge.budget for _, edge in revise_edges(subject)}
@@ -29,6 +29,7 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     patterns = {p for _, p in written_patterns(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
     validators = {item for item in items if isinstance(item, str)}
+    yield from _unused(subject, ("models",), machine.models, _models(subject), "note")
     yield from _unused(subject, ("agents",), machine.agents, _agents(subject))
     yield from _unused(subject, ("validators",), machine.validators, validators, "note")
     yield from _unused(subject, ("guards",), machine.guards, _guards(subject))
@@ -57,6 +58,15 @@ def _unused(
                 severity=severity,
                 key=True,
             )
+
+
+def _models(subject: Subject) -> set[object]:
+    """The names whose models somebody is behind."""
+    machine = subject.machine
+    asked = {
+        model for agent in machine.agents.values() for one in agent.in_turn for model in one.called
+    }
+    return {name for name, model in machine.models.items() if model in asked}
 
 
 def _agents(subject: Subject) -> set[object]:

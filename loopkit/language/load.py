@@ -103,7 +103,7 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
         raise ProblemsFound(list(explain(error, source.document))) from error
     if machine.name is None:
         machine = machine.model_copy(update={"name": _as_id(default_name)})
-    machine = _with_folders(machine, folder)
+    machine = _with_folders(machine.with_named_models(), folder)
     resolved = _resolved(machine, source)
     if is_broken(resolved):
         place = Span(document.file, 1, 1, 1, 1)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes import DataType, parse_fields, parse_record
 from loopkit.language.noun import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
@@ -18,6 +19,7 @@ from loopkit.language.validators import Validator
 
 Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0)]
+ModelName = Annotated[str, Field(min_length=1)]
 _Kind = TypeVar("_Kind", bound=StateBase)
 NO_FINDING = "none"
 """The word of a report for an item that is no finding, so that it is no severity."""
@@ -71,6 +73,8 @@ class Machine(Noun):
     """Named guards."""
     patterns: dict[Id, str] = {}
     """Named regular expressions, for rules and fields."""
+    models: dict[ModelName, ModelName] = {}
+    """Names for models, for every place that takes a model."""
     agents: dict[Id, Agent] = {}
     """Who writes and who judges: models and programs."""
     validators: dict[Id, Validator] = {}
@@ -115,6 +119,14 @@ class Machine(Noun):
     def levels(self) -> Severities:
         """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
+
+    def with_named_models(self) -> Machine:
+        """The machine whose agents have models where they had names of the table `models`."""
+        agents = {
+            name: agent.with_named_models(self.models) if isinstance(agent, ModelAgent) else agent
+            for name, agent in self.agents.items()
+        }
+        return self.model_copy(update={"agents": agents})
 
     @property
     def key_names(self) -> list[str]:

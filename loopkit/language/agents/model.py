@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
@@ -132,6 +132,14 @@ class ModelAgent(AgentBase):
         """The model that has its turn after so many revisions or stalls; the last one stays."""
         return self.model[min(climbed // self.rung, len(self.model) - 1)]
 
+    def with_named_models(self, table: Mapping[str, str]) -> Self:
+        """The agent with the models that a table has under the names that it and others have."""
+        fallbacks = tuple(
+            one.model_copy(update={"model": _looked_up(one.model, table)}) for one in self.fallbacks
+        )
+        models = _looked_up(self.model, table)
+        return self.model_copy(update={"model": models, "fallbacks": fallbacks})
+
     def replaced(self, by: Fallback) -> Self:
         """The agent with another model, and without fallbacks.
 
@@ -145,6 +153,10 @@ class ModelAgent(AgentBase):
         is_moved = strange or by.base_url not in (None, self.base_url)
         lost += ["api_key_env"] if is_moved else []
         return self.model_copy(update={**dict.fromkeys(lost), **own, "fallbacks": ()})
+
+
+def _looked_up(models: Iterable[str], table: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(table.get(model, model) for model in models)
 
 
 def _providers(models: Iterable[str]) -> set[str]:
