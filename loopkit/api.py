@@ -19,6 +19,7 @@ from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.notify import notify
+from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine
@@ -202,18 +203,25 @@ def answer(
     comment: str = "",
     form: Mapping[str, Any] | None = None,
     edit: str | None = None,
+    question: str | None = None,
     agents: Functions | None = None,
     state: str | Path = STATE_FOLDER,
 ) -> Result:
     """Answer the open question of a run, and continue the run.
 
-    `edit` is the new text of the artifact that the question offers for editing. Raises
-    AnswerRefused with the reason, NotRunnable if no question is open, and JournalError.
+    `edit` is the new text of the artifact that the question offers for editing. `question` is the
+    id of the question you mean, `result.question.question`; without it, giving the same answer as
+    to the previous question is refused. Raises AnswerRefused with the reason, NotRunnable if no
+    question is open, and JournalError, also if another process drives the run and takes the answer.
     """
 
     async def go_on(app: App) -> ActiveRun:
         given = HumanAnswer(choice=choice, comment=comment, form=dict(form or {}), edit=edit)
-        await app.post_answer(run, given)
+        try:
+            await app.post_answer(run, given, question)
+        except AnsweredTwice as twice:
+            help_ = "name it with `question=` to answer the same"
+            raise AnswerRefused(f"{twice}; {help_}") from twice
         return await app.resume(run)
 
     return _run_to_end(_drive(go_on, state, agents))

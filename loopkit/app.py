@@ -26,9 +26,10 @@ from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
 from loopkit.drive.advance import advance, doubts
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.inbox import PostedAnswer, consume
+from loopkit.drive.inbox import consume
 from loopkit.drive.new_claim import NewClaim
-from loopkit.drive.questions import asked_anew, step_of_answer
+from loopkit.drive.posting import post_answer
+from loopkit.drive.questions import asked_anew
 from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.events import Claimed, HumanAnswer, Repaired, Resumed, Started
 from loopkit.engine.macrostep import Engine
@@ -37,7 +38,7 @@ from loopkit.journal import Claim, Journal, RunBusy
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
-from loopkit.language.load import Loaded, digest_of, load_resolved, named_file
+from loopkit.language.load import Loaded, load_resolved, named_file
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.repair import AS_IT_IS, Definition, Mend, repair
@@ -229,23 +230,20 @@ class App:
         await active.append(Resumed(limits=dict(limits)), *lost, repaired, *question)
         return active
 
-    async def post_answer(self, run: str, answer: HumanAnswer) -> bool:
-        """Leave an answer to the open question in the inbox; false where it was given before.
+    async def post_answer(self, run: str, answer: HumanAnswer, question: str | None = None) -> bool:
+        """Leave an answer in the inbox; false where it was given before.
 
-        Raises AnswerRefused, and NotRunnable where nothing is asked.
+        It is for the `question` of that id; without one for the open question, unless it is
+        typed twice. Raises AnswerRefused, and NotRunnable where nothing is asked.
         """
-        state = await self.state_of(run)
+        history = await self.events(run)
+        state = state_after(run, history)
         if state.status != "waiting" and answer in state.answers.values():
             return False
         refuse_over(state)
-        if state.question is None or state.status != "waiting":
-            raise NotRunnable(f"run `{run}` waits for nobody; it is {state.status}")
         engine = self.engine(await self.machine_of(state), state.definition)
-        step_of_answer(engine, state, answer, self.clock.now())
-        posted = PostedAnswer(question=state.question.question, answer=answer)
-        data = posted.to_json()
-        message_id = f"{posted.question}:{digest_of(data)[:16]}"
-        return await self.journal.post(run, "answer", message_id, data, self.clock.now())
+        given, now = (answer, question), self.clock.now()
+        return await post_answer(self.journal, engine, history, state, given, now)
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence."""

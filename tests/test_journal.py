@@ -217,8 +217,8 @@ async def test_a_second_release_takes_nothing_from_the_next_owner(journal: Journ
 
 async def test_a_message_waits_until_an_append_consumes_it(journal: Journal) -> None:
     claim = await created(journal)
-    assert await journal.post("r", "answer", "b", '"yes"', NOW)
-    assert await journal.post("r", "cancel", "a", "{}", NOW - 1)
+    assert await journal.post("r", "answer", "b", '"yes"', NOW) is None
+    assert await journal.post("r", "cancel", "a", "{}", NOW - 1) is None
     answer = InboxMessage("answer", "b", '"yes"', NOW)
     cancel = InboxMessage("cancel", "a", "{}", NOW - 1)
     assert await claim.inbox() == [answer, cancel]
@@ -230,18 +230,18 @@ async def test_a_message_waits_until_an_append_consumes_it(journal: Journal) -> 
 
 async def test_the_same_message_twice_is_one_even_when_it_was_consumed(journal: Journal) -> None:
     claim = await created(journal)
-    assert await journal.post("r", "answer", "a", "1", NOW)
-    assert not await journal.post("r", "answer", "a", "2", NOW)
+    assert await journal.post("r", "answer", "a", "1", NOW) is None
+    assert await journal.post("r", "answer", "a", "2", NOW) == "1"
     assert [message.data for message in await claim.inbox()] == ["1"]
     await claim.append([], consumes=["a"])
-    assert not await journal.post("r", "answer", "a", "3", NOW)
+    assert await journal.post("r", "answer", "a", "3", NOW) == "1"
     assert await claim.inbox() == []
 
 
 async def test_runs_have_inboxes_of_their_own(journal: Journal) -> None:
     one, two = await created(journal, "one"), await created(journal, "two")
-    assert await journal.post("one", "answer", "a", "1", NOW)
-    assert await journal.post("two", "answer", "a", "2", NOW)
+    assert await journal.post("one", "answer", "a", "1", NOW) is None
+    assert await journal.post("two", "answer", "a", "2", NOW) is None
     await one.append([], consumes=["a"])
     assert [message.data for message in await two.inbox()] == ["2"]
 
@@ -501,7 +501,9 @@ async def _compare_with_model(folder: Path | None, plan: list[tuple[str, str, li
             elif verb == "post":
                 for message in messages:
                     expected = model.post(run, message)
-                    assert await journal.post(run, "answer", message, "{}", NOW) == expected
+                    assert (
+                        await journal.post(run, "answer", message, "{}", NOW) is None
+                    ) == expected
             elif verb == "append":
                 request = claims[run].append([NewRecord("worked", NOW, str(number))], messages)
                 assert await _done(request) == model.append(run, str(number), messages)

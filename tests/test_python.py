@@ -221,6 +221,26 @@ def test_answers_and_runs_that_do_not_fit_are_refused_with_the_reason() -> None:
         resume("x")
 
 
+def test_an_answer_typed_twice_is_taken_for_the_question_that_it_names() -> None:
+    machine = NOTE.replace(
+        "{target: given_up}\n  accepted",
+        "{revise: write, max: 3, feedback: No.}\n      - {target: given_up}\n  accepted",
+    )
+    Path("again.yaml").write_text(machine, encoding="utf-8")
+    agents = {"writer": lambda prompt, messages: "No idea."}
+    first = run("again.yaml", {"topic": "x"}, agents=agents)
+    assert first.question is not None
+    second = answer(first.run, "reject", question=first.question.question, agents=agents)
+    assert second.question is not None
+    with pytest.raises(AnswerRefused, match="this is a new one; name it with `question=` to"):
+        answer(first.run, "reject", agents=agents)
+    with pytest.raises(AnswerRefused, match="question `ask:1` is no longer open; `ask:2` is"):
+        answer(first.run, "reject", question=first.question.question, agents=agents)
+    third = answer(first.run, "reject", question=second.question.question, agents=agents)
+    assert third.question is not None
+    assert third.question.question == "ask:3"
+
+
 def test_a_plan_takes_what_is_known_of_the_input_and_asks_nobody() -> None:
     planned = plan("machines/note.yaml", assume=dict.fromkeys(HALF, Fraction(1, 2)))
     assert planned.bounds.runs.worst.total == 3

@@ -15,8 +15,9 @@ from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.posting import AnsweredTwice
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer
-from loopkit.engine.state import RunState
 from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
 
@@ -51,9 +52,12 @@ def command(
         fields = await _form_fields(app, run, form)
         edited = None if edit is None else read_text(edit)
         answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)
-        if not again:
-            _refuse_repeated(await app.state_of(run), answer)
-        return await app.post_answer(run, answer)
+        asked = (await app.state_of(run)).question if again else None
+        try:
+            return await app.post_answer(run, answer, asked.question if asked else None)
+        except AnsweredTwice as twice:
+            help_ = f"see `loopkit runs show {run}`, and add `--again` to answer the same"
+            raise AnswerRefused(f"{twice}; {help_}") from twice
 
     if not with_app(deliver):
         exit_codes.say("the same answer was given before")
@@ -67,7 +71,7 @@ def command(
         return drive(output, start, notify)
     except exit_codes.Stop as stop:
         if isinstance(stop.__cause__, RunBusy):
-            exit_codes.say(f"{stop.__cause__}; it takes the answer")
+            exit_codes.say(f"{stop.__cause__}; it takes the answer after the step in hand")
             return exit_codes.OK
         raise
 
@@ -78,23 +82,3 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     asked = machine.states.get(state.state)
     fields = parse_record((asked.asked_form if asked else None) or {})
     return given_inputs(fields, None, form, (), option="--form")
-
-
-def _refuse_repeated(state: RunState, answer: HumanAnswer) -> None:
-    """Stop where the question before this one, of the same state, had the same answer."""
-    question = state.question
-    if question is None or state.status != "waiting" or question.call is not None:
-        return
-    before = state.answers.get(question.state)
-    if before is not None and _is_same(before, answer):
-        raise exit_codes.Stop(
-            exit_codes.USAGE,
-            f"error: the last question of `{question.state}` had this answer already, and this is "
-            f"a new one; see `loopkit runs show {state.run}`, and add `--again` to answer the same",
-        )
-
-
-def _is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
-    """Whether it is the same answer; the stored one has the defaults of the form as well."""
-    given = {name: before.form.get(name) for name in answer.form}
-    return before.replace(form=given, by=answer.by) == answer

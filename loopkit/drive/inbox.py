@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.posting import PostedAnswer
 from loopkit.drive.questions import step_of_answer
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Cancelled, HumanAnswer, Refused
+from loopkit.engine.events import Cancelled, Refused
 from loopkit.engine.macrostep import Macrostep
-from loopkit.engine.records import Record, read_record
+from loopkit.engine.records import read_record
 from loopkit.journal import InboxMessage
-
-
-class PostedAnswer(Record, frozen=True, kw_only=True):
-    """An answer on its way: it names the question that it belongs to."""
-
-    question: str
-    answer: HumanAnswer
 
 
 async def consume(active: ActiveRun) -> None:

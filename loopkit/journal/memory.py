@@ -36,7 +36,8 @@ class _Run:
     records: list[NewRecord] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
     """How many records there were when each epoch began."""
-    posted: set[str] = field(default_factory=set)
+    posted: dict[str, str] = field(default_factory=dict)
+    """The data of all messages, by id."""
     inbox: dict[str, InboxMessage] = field(default_factory=dict)
     """What no append has consumed, by id."""
     claim: MemoryClaim | None = None
@@ -181,16 +182,16 @@ class MemoryJournal:
             raise UnknownDefinition(digest)
         return self._definitions[digest]
 
-    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> bool:
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
         for what, text in (("kind", kind), ("id", message_id), ("data", data)):
             refuse_text(f"the {what} of a message", text)
         refuse_time("a message", at)
         known = self._known(run)
         if message_id in known.posted:
-            return False
-        known.posted.add(message_id)
+            return known.posted[message_id]
+        known.posted[message_id] = data
         known.inbox[message_id] = InboxMessage(kind, message_id, data, at)
-        return True
+        return None
 
     async def close(self) -> None:
         self._closed = True

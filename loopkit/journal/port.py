@@ -263,10 +263,11 @@ class Journal(Protocol):
         """The text stored under `digest`; raises `UnknownDefinition`."""
         ...
 
-    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> bool:
-        """Leave a message for the run's owner; false where that id was posted before.
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
+        """Leave a message for the run's owner, unless its id was posted before.
 
-        Anyone may post, at any time. Raises `UnknownRun`.
+        Then the data that was posted first stays, and is returned. Anyone may post, at any time.
+        Raises `UnknownRun`.
         """
         ...
 

@@ -101,6 +101,9 @@ INSERT INTO inbox (run_id, message_id, kind, data, at)
 VALUES (:run_id, :message_id, :kind, :data, :at)
 ON CONFLICT (run_id, message_id) DO NOTHING
 
+-- name: posted
+SELECT data FROM inbox WHERE run_id = :run_id AND message_id = :message_id
+
 -- name: inbox
 SELECT kind, message_id, data, at FROM inbox
 WHERE run_id = :run_id AND consumed_at_seq IS NULL

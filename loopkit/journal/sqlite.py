@@ -206,7 +206,7 @@ class SqliteJournal:
         refuse_text("the digest of a definition", digest)
         return await self._writer.read(lambda db: store.definition(db, digest))
 
-    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> bool:
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
         for what, text in (("run", run), ("kind", kind), ("id", message_id), ("data", data)):
             refuse_text(f"the {what} of a message", text)
         refuse_time("a message", at)

@@ -207,8 +207,8 @@ def definition(db: sqlite3.Connection, digest: str) -> str:
     return str(row[0])
 
 
-def post(db: sqlite3.Connection, run: str, message: InboxMessage) -> bool:
-    """Whether `message` is new to the run."""
+def post(db: sqlite3.Connection, run: str, message: InboxMessage) -> str | None:
+    """The data of the message that the run has under this id already."""
     run_id, _owner = _find(db, run)
     values = {
         "run_id": run_id,
@@ -217,7 +217,9 @@ def post(db: sqlite3.Connection, run: str, message: InboxMessage) -> bool:
         "data": message.data,
         "at": message.at,
     }
-    return db.execute(SQL["post"], values).rowcount == 1
+    if db.execute(SQL["post"], values).rowcount:
+        return None
+    return str(db.execute(SQL["posted"], values).fetchone()[0])
 
 
 def inbox(db: sqlite3.Connection, tenure: Tenure) -> list[InboxMessage]:

@@ -24,8 +24,9 @@ from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
+from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Failed, HumanAnswer, Refused
-from loopkit.journal import Journal
+from loopkit.journal import Journal, NewRecord
 from loopkit.journal.memory import MemoryJournal
 from loopkit.language.load import load, load_text
 from loopkit.scenario import load_scenario
@@ -319,6 +320,21 @@ def test_a_reply_whose_step_could_not_be_taken_is_not_asked_for_again(durable: D
     assert "division by zero" in again.state.suspended.message
 
 
+AGAIN = """
+loopkit: 1
+agents: {author: {command: [echo, "A draft."]}}
+states:
+  draft: {agent: author, prompt: Write., output: text, on_error: {content: done}, next: ask}
+  ask:
+    human: Good?
+    show: [text]
+    choices: [yes, again]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {revise: draft, feedback: "{{ comment }}", max: 3}
+      - {target: done}
+  done: {final: success}
+"""
 TWICE = """
 loopkit: 1
 states:
@@ -336,14 +352,62 @@ async def posted(desk: Desk, run: str, *answers: HumanAnswer) -> None:
     await app.close()
 
 
-def test_an_answer_to_a_question_that_is_over_does_not_answer_the_next_one(durable: Desk) -> None:
+def test_of_two_answers_to_one_question_the_second_is_refused_when_it_is_given(
+    durable: Desk,
+) -> None:
     asked = durable.play(TWICE)
-    late = HumanAnswer(choice="yes", comment="posted second")
-    asyncio.run(posted(durable, asked.state.run, HumanAnswer(choice="yes"), late))
+    late = HumanAnswer(choice="no", comment="posted second")
+    with pytest.raises(AnswerRefused, match="`first:1` was answered with `yes` meanwhile"):
+        asyncio.run(posted(durable, asked.state.run, HumanAnswer(choice="yes"), late))
     played = durable.resume(asked.state.run)
-    assert played.state.status == "waiting"
-    assert played.state.state == "second"
-    assert "question `first:1` is no longer open" in played.of(Refused)[0].reason
+    assert (played.state.status, played.state.state) == ("waiting", "second")
+    assert played.state.answers["first"].choice == "yes"
+
+
+def test_an_answer_that_could_not_be_taken_leaves_place_for_the_same_one(durable: Desk) -> None:
+    asked = durable.play(TWICE)
+    run, yes = asked.state.run, HumanAnswer(choice="yes")
+    asyncio.run(posted(durable, run, yes))
+    asyncio.run(refused_first(durable, run))
+    asyncio.run(posted(durable, run, yes))
+    assert durable.resume(run).state.state == "second"
+
+
+async def refused_first(desk: Desk, run: str) -> None:
+    """What a process does that can't follow the message in the inbox."""
+    async with App.open(desk.state_folder) as app:
+        claim = await app.journal.claim(run)
+        [message] = await claim.inbox()
+        refused = Refused(message_id=message.message_id, reason="Not today.")
+        record = NewRecord(refused.type, 0.0, refused.to_json())
+        await claim.append([record], consumes=[message.message_id])
+        await claim.release()
+
+
+async def test_the_same_answer_by_two_at_once_does_not_answer_the_question_that_it_opens(
+    durable: Desk,
+) -> None:
+    """The second process has read the question, and the first takes its own answer to it."""
+    asked = await asyncio.to_thread(durable.play, AGAIN)
+    run, again = asked.state.run, HumanAnswer(choice="again", comment="Shorter.")
+
+    async def first_is_taken() -> None:
+        first = App.open(durable.state_folder)
+        await first.post_answer(run, again)
+        await first.drive(await first.resume(run))
+        await first.close()
+
+    async with App.open(durable.state_folder) as plain:
+        journal: Any = Overtaken(plain.journal, "post", first_is_taken)
+        second = App(journal, folder=durable.folder)
+        assert not await second.post_answer(run, again)
+        assert (await plain.state_of(run)).counters == {"ask[1]": 1}
+        # Who looks only now is asked whether it is meant, and who names the question is not.
+        with pytest.raises(AnswerRefused, match="had this answer already, and this is a new one"):
+            await plain.post_answer(run, again)
+        with pytest.raises(AnswerRefused, match="`ask:1` is no longer open; `ask:2` is"):
+            await plain.post_answer(run, again, "ask:1")
+        assert await plain.post_answer(run, again, "ask:2")
 
 
 class Overtaken:

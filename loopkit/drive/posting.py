@@ -1,0 +1,87 @@
+"""Posting an answer: which question it is for, whether it fits, and its way into the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.drive.active import Stored
+from loopkit.drive.questions import step_of_answer
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.events import HumanAnswer, Refused, Waiting
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.records import Record, read_record
+from loopkit.engine.state import RunState
+from loopkit.journal import Journal
+
+
+class PostedAnswer(Record, frozen=True, kw_only=True):
+    """An answer on its way: it names the question that it belongs to."""
+
+    question: str
+    answer: HumanAnswer
+
+
+class AnsweredTwice(AnswerRefused):
+    """The answer that led to this question was the same, so that it may be meant for that one."""
+
+
+async def post_answer(
+    journal: Journal,
+    engine: Engine,
+    history: Sequence[Stored],
+    state: RunState,
+    given: tuple[HumanAnswer, str | None],
+    now: float,
+) -> bool:
+    """Leave an answer, with the id of its question, in the inbox; false where it was left before.
+
+    Without an id it is for the open question. Raises NotRunnable where nothing is asked, and
+    AnswerRefused where the answer does not fit, or its question has another one by now.
+    """
+    answer, named = given
+    question = _open_question(state, named)
+    step_of_answer(engine, state, answer, now)
+    if named is None:
+        _refuse_twice(state, question, answer)
+    data = PostedAnswer(question=question.question, answer=answer).to_json()
+    place = f"{question.question}#{_refused(history, question.question)}"
+    first = await journal.post(state.run, "answer", place, data, now)
+    if first in (None, data):
+        return first is None
+    choice = read_record(PostedAnswer, first).answer.choice
+    raise AnswerRefused(f"question `{question.question}` was answered with `{choice}` meanwhile")
+
+
+def _open_question(state: RunState, named: str | None) -> Waiting:
+    """The question that an answer is for: the open one, which is the one named if one is.
+
+    Raises NotRunnable where nothing is asked, and AnswerRefused where it is another one.
+    """
+    question = state.question
+    if question is None or state.status != "waiting":
+        raise NotRunnable(f"run `{state.run}` waits for nobody; it is {state.status}")
+    if named not in (None, question.question):
+        told = f"question `{named}` is no longer open; `{question.question}` is"
+        raise AnswerRefused(told)
+    return question
+
+
+def _refuse_twice(state: RunState, question: Waiting, answer: HumanAnswer) -> None:
+    """Raise AnsweredTwice where the question before this one, of the same state, had the answer."""
+    before = state.answers.get(question.state)
+    if question.call is None and before is not None and _is_same(before, answer):
+        told = f"the last question of `{question.state}` had this answer already"
+        raise AnsweredTwice(f"{told}, and this is a new one")
+
+
+def _is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
+    """Whether it is the same answer; the stored one has the defaults of the form as well."""
+    given = {name: before.form.get(name) for name in answer.form}
+    return before.replace(form=given, by=answer.by) == answer
+
+
+def _refused(history: Sequence[Stored], question: str) -> int:
+    """How many answers to a question were not taken: each leaves place for another one."""
+    refused = (stored.event for stored in history if isinstance(stored.event, Refused))
+    return sum(event.message_id.startswith(f"{question}#") for event in refused)
