@@ -116,6 +116,59 @@ def test_a_price_that_is_not_known_makes_the_cost_unknown_and_says_what_to_add(
     assert "The window of `openai/ours` is not known; 128,000 tokens are assumed." in told
 
 
+TIGHT = """
+loopkit: 1
+limits: {cost_usd: 0.2}
+agents: {writer: {command: [cat], price_per_run: 0.25, retry: {attempts: 1}}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, on_error: {content: failed}, next: done}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_cost_limit_of_the_command_line_that_no_call_fits_in_is_told_like_one_of_the_file(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("machine.yaml").write_text(TIGHT, encoding="utf-8")
+
+    def told(*options: str) -> str:
+        run([command, "machine.yaml", *options])
+        return capsys.readouterr().err
+
+    of_the_file = told()
+    assert "no call of `writer` fits into this limit" in of_the_file
+    assert "limits: {cost_usd: 0.2}" in of_the_file
+    too_low = told("--max-cost", "0.00001")
+    assert "`writer` fits into `--max-cost 0.00001`: the smallest may take $0.2500" in joined(
+        too_low
+    )
+    assert "raise it to `--max-cost 0.25` or more" in too_low
+    # The limit of the file does not count then.
+    assert "limits: {cost_usd: 0.2}" not in too_low
+    assert "no-call-fits" not in told("--max-cost", "0.25")
+
+
+def test_whether_a_call_fits_is_told_of_the_model_that_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = "writer: {model: openai/gpt-5-mini, params: {max_tokens: 90000}}"
+    text = TIGHT.replace(
+        "writer: {command: [cat], price_per_run: 0.25, retry: {attempts: 1}}", model
+    )
+    Path("machine.yaml").write_text(text, encoding="utf-8")
+
+    def is_told(*options: str) -> bool:
+        assert run(["plan", "machine.yaml", *options]) == 0
+        return "no call of `writer` fits" in capsys.readouterr().err
+
+    assert not is_told()
+    assert is_told("--model", "writer=openai/gpt-5")
+    assert is_told("--price", "writer=10")
+    assert not is_told("--model", "writer=openai/gpt-5", "--price", "writer=1")
+
+
 def test_what_is_less_than_a_cent_is_not_taken_for_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

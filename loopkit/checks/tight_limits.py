@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, JudgeRule, ModelAgent
 
+CODE = "no-call-fits"
 MEANINGS = {
-    "no-call-fits": "A limit leaves no room for a single call of an agent.",
+    CODE: "A limit leaves no room for a single call of an agent.",
 }
 
 DEAREST_TOKEN = 150 / 1_000_000
@@ -20,8 +21,11 @@ SHORTEST_ANSWER = 20_000
 SHOWN = {"agent_calls": "{:,.0f} call", "tokens": "{:,.0f} tokens", "cost_usd": "${:.4f}"}
 
 
-def check_tight_limits(subject: Subject) -> Iterator[Problem]:
-    """A warning for each limit and agent, none of whose calls can be made under it."""
+def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Iterator[Problem]:
+    """A warning for each limit and agent, none of whose calls can be made under it.
+
+    A limit that an option of the command line sets is told of by that, as nobody wrote it.
+    """
     limits = subject.machine.limits
     for name, shown in SHOWN.items():
         limit = getattr(limits, name)
@@ -31,18 +35,22 @@ def check_tight_limits(subject: Subject) -> Iterator[Problem]:
                 continue
             least = ceil(least * 10_000) / 10_000
             takes = shown.format(least)
-            message = f"no call of `{asked}` fits into this limit: the smallest may take {takes}"
-            remedy = f"raise it to `{name}: {_plain(least)}` or more"
+            option = options.get(name)
+            where = "this limit" if option is None else f"`{option} {_plain(limit)}`"
+            enough = f"{name}:" if option is None else option
+            message = f"no call of `{asked}` fits into {where}: the smallest may take {takes}"
+            remedy = f"raise it to `{enough} {_plain(least)}` or more"
             if name != "agent_calls":
                 remedy += ", or let the agent answer shorter or cost less"
+            if option is not None:
+                yield Problem(CODE, message, help=remedy, severity="warning")
+                continue
             path = ("limits", name)
-            yield subject.source.problem(
-                path, "no-call-fits", message, help=remedy, severity="warning"
-            )
+            yield subject.source.problem(path, CODE, message, help=remedy, severity="warning")
 
 
 def _plain(number: float) -> str:
-    return f"{number:.4f}".rstrip("0").rstrip(".")
+    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 def _asked(subject: Subject) -> tuple[str, ...]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from loopkit.checks import check
+from loopkit.checks import Subject, check
+from loopkit.checks.tight_limits import CODE, check_tight_limits
 from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
+from loopkit.cli.mending import amounts, by_agent
 from loopkit.cli.wrapping import shown
-from loopkit.language.load import Loaded, load, load_text
+from loopkit.document.problems import Problem
+from loopkit.language import Machine
+from loopkit.language.load import Loaded, load, load_text, with_machine
 
 
 def load_from(path: Path) -> Loaded:
@@ -20,12 +26,50 @@ def load_from(path: Path) -> Loaded:
 
 def load_checked(path: Path) -> Loaded:
     """A machine without errors; raises Stop or ProblemsFound with all of them."""
+    loaded, warnings = _sound(path)
+    _tell(warnings)
+    return loaded
+
+
+def load_changed(
+    path: Path, models: Sequence[str], prices: Sequence[str], max_cost: float | None
+) -> Loaded:
+    """The same with what options say instead of its models and prices; raises NotRunnable too.
+
+    Whether calls fit into the limits is told for what is asked under them, the cost included.
+    """
+    loaded, warnings = _sound(path)
+    if models or prices:
+        from loopkit.agents.assignment import with_models
+
+        other = with_models(loaded.machine, by_agent("--model", models), amounts(prices))
+        loaded = with_machine(loaded, other)
+    options = {} if max_cost is None else {"cost_usd": "--max-cost"}
+    limited = replace(loaded, machine=with_cost_limit(loaded.machine, max_cost))
+    others = [problem for problem in warnings if problem.code != CODE]
+    _tell([*others, *check_tight_limits(Subject.of(limited), options)])
+    return loaded
+
+
+def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:
+    """The machine with another limit for the cost; with none it keeps its own."""
+    if max_cost is None:
+        return machine
+    limits = machine.limits.model_copy(update={"cost_usd": max_cost})
+    return machine.model_copy(update={"limits": limits})
+
+
+def _sound(path: Path) -> tuple[Loaded, list[Problem]]:
+    """A machine without errors, and its warnings."""
     loaded = load_from(path)
     problems = check(loaded)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise Stop(USAGE, render_problems(errors))
     # Notes are for whoever asks what could be better, with `check`.
-    if warnings := [problem for problem in problems if problem.severity == "warning"]:
-        say(shown(render_problems(warnings), sys.stderr) + "\n")
-    return loaded
+    return loaded, [problem for problem in problems if problem.severity == "warning"]
+
+
+def _tell(warnings: Iterable[Problem]) -> None:
+    if told := list(warnings):
+        say(shown(render_problems(told), sys.stderr) + "\n")

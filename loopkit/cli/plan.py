@@ -12,10 +12,9 @@ from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.inputs import input_options, partial_inputs
-from loopkit.cli.machine import load_checked
-from loopkit.cli.mending import amounts, by_agent, model_options, usd
+from loopkit.cli.machine import load_changed, with_cost_limit
+from loopkit.cli.mending import model_options, usd
 from loopkit.cli.wrapping import echo_wrapped
-from loopkit.language import Machine
 from loopkit.proof.bounds import Endless, NotDetermined
 from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
 
@@ -59,7 +58,8 @@ def command(
 ) -> int:
     """Show what a run of MACHINE would do and its maximum cost. Calls nothing."""
     with exit_codes.report_errors():
-        definition = _changed(load_checked(machine).machine, models, prices, max_cost)
+        loaded = load_changed(machine, models, prices, max_cost)
+        definition = with_cost_limit(loaded.machine, max_cost)
         inputs = partial_inputs(definition, input_file, sets, set_json)
         try:
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
@@ -81,20 +81,6 @@ def _tell_of_runs(machine: str) -> None:
         exit_codes.say(f"no finished runs of `{machine}` in the journal")
     else:
         click.echo("\n" + "\n".join(past_text(past, machine)))
-
-
-def _changed(
-    machine: Machine, models: Iterable[str], prices: Iterable[str], max_cost: float | None
-) -> Machine:
-    """The machine with what the options say instead; raises NotRunnable, Stop."""
-    if models or prices:
-        from loopkit.agents.assignment import with_models
-
-        machine = with_models(machine, by_agent("--model", models), amounts(prices))
-    if max_cost is None:
-        return machine
-    limits = machine.limits.model_copy(update={"cost_usd": max_cost})
-    return machine.model_copy(update={"limits": limits})
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:

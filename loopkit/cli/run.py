@@ -6,19 +6,18 @@ from pathlib import Path
 
 import click
 
-from loopkit.agents.assignment import refuse_misnamed, with_models
+from loopkit.agents.assignment import refuse_misnamed
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.inputs import input_options, read_inputs
-from loopkit.cli.machine import load_checked
-from loopkit.cli.mending import amounts, by_agent, model_options, usd
+from loopkit.cli.machine import load_changed
+from loopkit.cli.mending import model_options, usd
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.scripts import load_script
 from loopkit.cli.secrets import warn_of_secrets
 from loopkit.drive.active import ActiveRun
-from loopkit.language.load import with_machine
 
 
 @click.command(epilog=examples("loopkit run plan.yaml --set issue=@issue.md --max-cost 2"))
@@ -56,10 +55,7 @@ def command(
     The result is printed to stdout, progress and questions to stderr.
     """
     with exit_codes.report_errors():
-        loaded = load_checked(machine)
-        if models or prices:
-            other = with_models(loaded.machine, by_agent("--model", models), amounts(prices))
-            loaded = with_machine(loaded, other)
+        loaded = load_changed(machine, models, prices, max_cost)
         played = load_script(script, case)
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
