@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load, load_resolved
@@ -127,3 +128,45 @@ def test_a_file_on_the_command_line_is_data_where_the_input_is_none_of_texts(
     (desk.folder / "words.yaml").write_text("tea: [1\n", encoding="utf-8")
     assert invoke(["run", "machine.yaml", "--set", "glossary=@words.yaml"]) == 2
     assert "words.yaml:1:" in capsys.readouterr().err
+
+
+def problems_of(path: Path) -> list[str]:
+    return [f"{found.code}: {found.message}" for found in check(load(path))]
+
+
+def test_a_glossary_in_place_of_its_type_is_told_wherever_a_type_stands(desk: Desk) -> None:
+    silent = ["no-keyword: `glossary.yaml` has no keyword of JSON Schema, so it allows anything"]
+    for notation in ("{file: glossary.yaml}", "[{file: glossary.yaml}]", "{$ref: glossary.yaml}"):
+        assert problems_of(machine(desk.folder, notation)) == silent
+    assert problems_of(machine(desk.folder, "{type: object}")) == []
+    # An empty schema, or one with a description alone, means to allow anything.
+    for free in ("{}", "{description: Words.}", "{title: Words, $comment: free, default: {}}"):
+        notation = f"{{type: object, properties: {{a: {free}, b: true}}}}"
+        assert problems_of(machine(desk.folder, notation)) == []
+
+
+@pytest.mark.parametrize("mark", ["$id: https://acme.test/x", "x: 1"])
+def test_what_only_a_reference_leads_to_is_looked_at_once_and_groups_are_not(
+    desk: Desk, mark: str
+) -> None:
+    schema = (
+        "type: object\nproperties: {a: {$ref: '#/$defs/g/b'}, c: {$ref: '#/$defs/g/b'}}\n"
+        f"$defs: {{g: {{b: {{typ: string}}, unused: {{typ: string}}}}}}\n{mark}\n"
+    )
+    path = machine(desk.folder, "{file: glossary.yaml}", schema)
+    assert len(problems_of(path)) == 1
+
+
+def test_data_that_looks_like_a_schema_is_data(desk: Desk) -> None:
+    data = "type: object\n$ref: nowhere.json\nanyOf: [{typ: string}]\n"
+    path = machine(desk.folder, "{type: any, default: {file: glossary.yaml}}", data)
+    assert problems_of(path) == []
+    assert load(path).machine.input["glossary"]["default"]["$ref"] == "nowhere.json"
+    plugged = machine(desk.folder, "any")
+    rule = "{python: 'rules:few', with: {schema: {$ref: nowhere.json, words: {file: a.yaml}}}}"
+    (desk.folder / "rules.py").write_text("def few(text, context): return []\n", encoding="utf-8")
+    text = plugged.read_text(encoding="utf-8").replace("by: [", f"by: [{rule}, ")
+    plugged.write_text(text, encoding="utf-8")
+    assert problems_of(plugged) == []
+    (first, _) = load(plugged).machine.states["check"].by  # type: ignore[union-attr]
+    assert first.with_["schema"] == {"$ref": "nowhere.json", "words": {"file": "a.yaml"}}  # type: ignore[union-attr]

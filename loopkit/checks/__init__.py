@@ -38,6 +38,7 @@ from loopkit.checks.report_schemas import check_report_schemas
 from loopkit.checks.requirements import check_requirements
 from loopkit.checks.sees import check_sees
 from loopkit.checks.severities import check_counting, check_severities
+from loopkit.checks.silent_schemas import check_silent_schemas
 from loopkit.checks.subject import Subject
 from loopkit.checks.targets import check_targets
 from loopkit.checks.templates import check_templates
@@ -72,6 +73,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_named,
     check_guards,
     check_requirements,
+    check_silent_schemas,
     check_lookups,
     check_plugins,
     check_report_maps,

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urldefrag, urljoin
 from loopkit.document import Document, read
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.language.datatypes import file_places, is_json_schema
+from loopkit.language.datatypes import file_places, inner_types, is_json_schema
 from loopkit.language.json_schema import Flaw, schema_problems
 from loopkit.language.json_schema.layout import REFERENCES, inner_schemas
 from loopkit.text import is_broken
@@ -26,6 +26,8 @@ from loopkit.text.json_text import parse_json
 
 DocPath = tuple[str | int, ...]
 BUNDLED = "$defs"
+VALUES = ("params", "with")
+"""What stands there is passed on as it is, whatever it looks like."""
 
 
 def bundle_schemas(
@@ -35,7 +37,7 @@ def bundle_schemas(
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
     _refer_to_files(plain)
-    for path, schema in _schemas(plain):
+    for path, schema in schemas_in(plain):
         if next(_references(schema), None) is not None:
             bundle = _Bundle(schema, path, folder, document)
             bundle.fill()
@@ -55,7 +57,7 @@ def _refer_to_files(plain: Any) -> None:
             holder[last] = {"$ref": quote(holder[last]["file"])}
 
 
-def _schemas(plain: Any) -> Iterator[tuple[DocPath, dict[str, Any]]]:
+def schemas_in(plain: Any) -> Iterator[tuple[DocPath, dict[str, Any]]]:
     """Each JSON Schema of a machine, where it stands for a type."""
     for path, notation in _notations(plain):
         yield from _roots(notation, path)
@@ -73,18 +75,21 @@ def _types(value: Any, path: DocPath) -> Iterator[tuple[DocPath, Any]]:
     for key, inner in _items(value):
         is_type = key == "schema" or (key == "form" and path[0] == "states")
         # The name of an agent, a validator or a state may be any word.
-        if is_type and len(path) > 1:
+        is_word = len(path) > 1
+        if is_type and is_word:
             yield (*path, key), inner
-        elif path[0] != "input":
+        elif path[0] != "input" and not (key in VALUES and is_word):
             yield from _types(inner, (*path, key))
 
 
-def _roots(notation: Any, path: DocPath) -> Iterator[tuple[DocPath, dict[str, Any]]]:
+def _roots(
+    notation: Any, path: DocPath, *, is_root: bool = True
+) -> Iterator[tuple[DocPath, dict[str, Any]]]:
     if isinstance(notation, dict) and is_json_schema(notation):
         yield path, notation
         return
-    for key, inner in _items(notation):
-        yield from _roots(inner, (*path, key))
+    for step, inner in inner_types(notation, is_root=is_root):
+        yield from _roots(inner, (*path, step), is_root=False)
 
 
 def _items(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -93,13 +93,20 @@ def file_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str
     match notation:
         case {"file": str() as file, **rest} if not rest and FILE.fullmatch(file):
             yield ()
+        case _ if not (isinstance(notation, Mapping) and is_json_schema(notation)):
+            for step, inner in inner_types(notation, is_root=is_root):
+                yield from ((step, *place) for place in file_places(inner, is_root=False))
+
+
+def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int, Any]]:
+    """What stands for a type inside a notation, each with its step; a default is a value."""
+    match notation:
         case [inner]:
-            yield from ((0, *place) for place in file_places(inner, is_root=False))
-        case Mapping() if not is_json_schema(notation):
+            yield 0, inner
+        case Mapping():
             is_described = not is_root and "type" in notation and set(notation) <= DETAILS
-            for key, inner in notation.items():
-                if not (is_described and key == "default"):
-                    yield from ((key, *place) for place in file_places(inner, is_root=False))
+            inside = notation.items()
+            yield from (item for item in inside if not (is_described and item[0] == "default"))
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:

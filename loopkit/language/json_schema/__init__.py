@@ -7,13 +7,14 @@ which grows with the size of the data, and nothing is fetched from anywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from loopkit.language.json_schema.judging import Flaw, NotJudged
+from loopkit.language.json_schema.silence import Silence, silences
 
 MAX_FAULTS = 50
 """How many faults are told of some data; what is wrong everywhere needs no longer list."""
@@ -58,6 +59,18 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
     return _problems_of(json.dumps(schema, default=str))
 
 
+def keywords() -> frozenset[str]:
+    """The words by which a JSON Schema judges data."""
+    from loopkit.language.json_schema.validation import KEYWORDS  # noqa: PLC0415 - as above
+
+    return KEYWORDS
+
+
+def silent_parts(schema: Mapping[str, Any]) -> Iterator[Silence]:
+    """The parts of a schema that let everything pass because they have no keyword."""
+    return silences(schema, keywords())
+
+
 def location_of(path: Sequence[str | int]) -> str:
     """`nodes[2].id` for ("nodes", 2, "id")."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
@@ -79,10 +92,13 @@ def _shortened(message: str, limit: int = 300) -> str:
 __all__ = [
     "Flaw",
     "NotJudged",
+    "Silence",
     "broken_fields",
     "fits",
+    "keywords",
     "location_of",
     "schema_faults",
     "schema_problem",
     "schema_problems",
+    "silent_parts",
 ]

@@ -13,9 +13,9 @@ IN_VALUE = frozenset(
     }
 )  # fmt: skip
 IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-IN_MAPPING = frozenset(
-    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
-)
+DEFINITIONS = frozenset({"$defs", "definitions"})
+"""What stands there counts where a reference leads to it."""
+IN_MAPPING = DEFINITIONS | {"dependentSchemas", "patternProperties", "properties"}
 
 Path = tuple[str | int, ...]
 

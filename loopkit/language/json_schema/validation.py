@@ -53,6 +53,8 @@ def _timed(keyword: Any) -> Keyword:
 
 _OURS = {**VALUE_KEYWORDS, **SUBSCHEMA_KEYWORDS, **UNEVALUATED_KEYWORDS}
 _KEYWORDS = {**Draft202012Validator.VALIDATORS, **_OURS}
+KEYWORDS = frozenset(_KEYWORDS)
+"""The words by which data is judged."""
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {word: _timed(keyword) for word, keyword in _KEYWORDS.items()}
 )
