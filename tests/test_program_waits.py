@@ -192,3 +192,82 @@ def test_the_patterns_in_the_documentation_read_what_these_programs_say(
     )
     assert ending is not None
     assert (ending.error_class, ending.retry_after_s) == ("transient", pytest.approx(seconds))
+
+
+JUDGED = """
+loopkit: 1
+limits: {revisions: 1}
+states:
+  draft: {render: Tea., output: notes, next: check}
+  check:
+    validate: notes
+    by: RULES
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+  done: {final: success, result: notes}
+  failed: {final: failure}
+"""
+
+
+def rule(said: str, mark: str = "again", **keys: object) -> dict[str, object]:
+    """A program that says this the first time, and passes from then on."""
+    program = (
+        f"import pathlib, sys\nagain = pathlib.Path({mark!r})\n"
+        f"if not again.exists(): again.touch(); print({said!r}, file=sys.stderr); sys.exit(1)\n"
+    )
+    return {"command": [sys.executable, "-c", program], "errors": json.loads(JUDGING), **keys}
+
+
+JUDGING = r'[{"stderr": "try again in (?P<retry_after>[^.\\n]+)", "class": "transient"}]'
+
+
+def judge(desk: Desk, *rules: object) -> Played:
+    return desk.play(JUDGED.replace("RULES", json.dumps(rules)))
+
+
+def test_a_program_that_judges_suspends_the_run_until_it_can_be_asked_again(durable: Desk) -> None:
+    started = time.time()
+    retry = {"attempts": 3, "backoff": "10ms"}
+    played = judge(durable, rule("Quota: try again in 3 hours", retry=retry))
+    (suspended,) = played.of(Suspended)
+    assert suspended.reason == "transient"
+    assert suspended.resume_at == pytest.approx(started + 3 * HOUR, abs=60)
+    # It was asked once: trying at once would only be refused again.
+    assert len(suspended.commands) == 1
+    again = durable.resume(played.state.run)
+    assert (again.outcome, again.result["notes"]) == ("done", "Tea.")
+
+
+def test_a_program_that_judges_is_waited_for_where_the_wait_is_short(desk: Desk) -> None:
+    started = time.monotonic()
+    retry = {"attempts": 2, "backoff": "10ms", "max_backoff": "5s"}
+    played = judge(desk, rule("try again in 1 second", retry=retry))
+    assert played.outcome == "done"
+    assert time.monotonic() - started >= 1
+    assert not played.of(Suspended)
+
+
+def test_without_a_try_left_a_short_wait_is_told_as_well(desk: Desk) -> None:
+    (suspended,) = judge(desk, rule("try again in 5 seconds")).of(Suspended)
+    assert suspended.resume_at == pytest.approx(time.time() + 5, abs=30)
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one validator", "two"])
+def test_of_several_programs_the_longest_wait_counts(desk: Desk, together: bool) -> None:
+    rules = [rule(f"try again in {hours} hours", str(hours)) for hours in (2, 5, 3)]
+    text = JUDGED.replace("RULES", "[quota]" if together else json.dumps(rules))
+    if together:
+        text = text.replace("states:", f"validators: {{quota: {json.dumps(rules)}}}\nstates:", 1)
+    (suspended,) = desk.play(text).of(Suspended)
+    assert suspended.resume_at == pytest.approx(time.time() + 5 * HOUR, abs=60)
+
+
+def test_a_baseline_without_quota_says_when_to_go_on(desk: Desk) -> None:
+    (suspended,) = judge(desk, rule("try again in 2 hours", baseline=True)).of(Suspended)
+    assert "no baseline" in suspended.message
+    assert suspended.resume_at == pytest.approx(time.time() + 2 * HOUR, abs=60)
+
+
+def test_a_defect_counts_whatever_another_program_waits_for(desk: Desk) -> None:
+    played = judge(desk, rule("try again in 2 hours", retry={"attempts": 1}), {"min_chars": 99})
+    assert played.outcome == "failed"
+    assert not played.of(Suspended)

@@ -87,10 +87,9 @@ def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]
 
 
 def _groups(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
-    """The groups of a pattern under `errors:`, of which an agent's say when to go on."""
-    read = WAITS if path[0] == "agents" else frozenset[str]()
-    for name in sorted(compile_pattern(pattern).groupindex.keys() - read):
-        near = closest(name, sorted(read))
+    """The groups of a pattern under `errors:`, which say when to go on."""
+    for name in sorted(compile_pattern(pattern).groupindex.keys() - WAITS):
+        near = closest(name, sorted(WAITS))
         remedy = f"did you mean `{near}`?" if near else "write `(?:…)`"
         yield subject.no_effect(path, f"nothing reads the group `{name}`", remedy)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from loopkit.engine.findings import Answer, Finding, verdict_of
+from loopkit.engine.findings import Answer, Finding, latest_resume, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
 from loopkit.language import FixedRule, Rule
 from loopkit.language.severities import Severities
@@ -19,12 +19,15 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
     return Answer(validator=validator, verdict=verdict, findings=found, reason=reason)
 
 
-def answer_without(validator: str, error: CannotJudge) -> Answer:
+def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
+    """No verdict; `now` is the Unix time from which the wait counts that a program asks for."""
+    wait_s = error.retry_after_s
     return Answer(
         validator=validator,
         verdict="error",
         error_class=error.error_class,
         reason=storable(error.reason),
+        resume_at=None if wait_s is None else now + wait_s,
     )
 
 
@@ -50,7 +53,7 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
     said = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
     if errors and judged.verdict != "fail":
         error = {"verdict": "error", "error_class": errors[0].error_class}
-        return judged.replace(**error, reason=reason)
+        return judged.replace(**error, reason=reason, resume_at=latest_resume(errors))
     if errors:
         return judged.replace(reason="; ".join([*said, reason]))
     if all(answer.verdict == "not_applicable" for answer in answers):

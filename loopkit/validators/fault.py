@@ -55,12 +55,21 @@ def unreadable(reason: str) -> Fault:
 
 
 class CannotJudge(Exception):
-    """The check could not come to a verdict; the reason is a sentence with a remedy."""
+    """The check could not come to a verdict; the reason is a sentence with a remedy.
 
-    def __init__(self, reason: str, error_class: ErrorClass = "fatal") -> None:
+    `retry_after_s` is the wait that a program asks for, where it names one.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        error_class: ErrorClass = "fatal",
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(reason, error_class)
         self.reason = reason
         self.error_class = error_class
+        self.retry_after_s = retry_after_s
 
     def __str__(self) -> str:
         return self.reason

@@ -79,7 +79,7 @@ async def _judge_by(
         findings = findings_of(validator, rule, place, faults, names, setting.severities)
         return answer_with(validator, findings, reason)
     except CannotJudge as error:
-        return answer_without(validator, error)
+        return answer_without(validator, error, setting.now())
     except (GuardError, TemplateError, PatternError, PatternTimeout) as error:
         return answer_without(validator, CannotJudge(f"{place}: {error}"))
     except RecursionError:

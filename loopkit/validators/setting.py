@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ class Setting:
     """Told of the report that a command wrote to a file: its name, and its text."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits so many seconds between two tries of a command."""
+    now: Callable[[], float] = time.time
+    """Unix time."""
     baselines: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By the place of a rule with a `baseline`, the ids of what its command found at first."""
     validator: str = ""

@@ -93,7 +93,10 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     except CallFailed as error:
         return _suspended(active, due, error.error_class, error.message)
     except CannotJudge as error:
-        return _suspended(active, due, error.error_class, error.reason)
+        suspended = _suspended(active, due, error.error_class, error.reason)
+        wait_s = error.retry_after_s
+        resume_at = None if wait_s is None else active.clock.now() + wait_s
+        return suspended.replace(resume_at=resume_at)
     except (TemplateError, PatternError, PatternTimeout) as error:
         return _suspended(active, due, "fatal", str(error))
     return Baselined(

@@ -69,7 +69,7 @@ def give_commands(
             ran[-1] = ran[-1].replace(files={name: storable(text)})
 
     setting.run, setting.note_file = run, note_file
-    setting.redact, setting.pause = kept, active.pause
+    setting.redact, setting.pause, setting.now = kept, active.pause, active.clock.now
 
 
 def _kept(redact: Redact, folder: Path | None) -> Redact:

@@ -13,7 +13,7 @@ from loopkit.drive.limits import LimitReached
 from loopkit.drive.state_files import workspace
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, Outcome, Ran, Worked
-from loopkit.engine.findings import Answer, Finding, Report
+from loopkit.engine.findings import Answer, Finding, Report, latest_resume
 from loopkit.engine.identity import OF_ARTIFACT, finding_id
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, attempt_of
@@ -66,7 +66,7 @@ def _worked(
         report=report,
         time_s=time_s,
         error="" if outcome == "done" else f"{report.verdict}: {report.reason}",
-        resume_at=max([a.resume_at for a in report.answers if a.resume_at], default=None),
+        resume_at=latest_resume(report.answers),
         commands=tuple(ran),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Literal
 
-from loopkit.engine.findings import Answer, with_findings
+from loopkit.engine.findings import Answer, latest_resume, with_findings
 from loopkit.engine.ledger.combining import MISSING, WORST_CLASS, advised, merged
 from loopkit.language.severities import Severities
 
@@ -66,8 +66,7 @@ def _together(
 def _short(missing: Sequence[Answer], told: str) -> Answer:
     """The worst of what is missing, for all of it."""
     worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
-    resume_at = max((a.resume_at for a in missing if a.resume_at is not None), default=None)
-    return worst.replace(reason=f"{told}: {worst.reason}", resume_at=resume_at)
+    return worst.replace(reason=f"{told}: {worst.reason}", resume_at=latest_resume(missing))
 
 
 def _told(against: int, missing: int, asked: int) -> str:

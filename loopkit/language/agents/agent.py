@@ -37,7 +37,7 @@ class ErrorRule(Noun):
     """The exit code."""
     stderr: str | None = None
     """A regular expression searched in stderr. A group `retry_after` or `resume_at` catches when
-    an agent can be asked again."""
+    the program can be asked again."""
     stdout: str | None = None
     """A regular expression searched in stdout."""
     error_class: ErrorClassName = Field(alias="class")

@@ -86,6 +86,7 @@ async def _once(start: Start) -> Found:
             f"`{program}` ended with exit code {code}, which is an error by `errors`"
             f"{saying(result.stdout, result.stderr)}",
             ending.error_class,
+            ending.retry_after_s,
         )
     if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
         error = Unfinished if result.exit_code < 0 else CannotJudge

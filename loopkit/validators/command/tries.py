@@ -22,7 +22,8 @@ async def run_until_verdict(
 ) -> Result:
     """What `once` gives, after as many tries as `retry` allows; raises CannotJudge.
 
-    Tried again is what is transient or Unfinished, after a wait that doubles up to `max_backoff`.
+    Tried again is what is transient or Unfinished, after a wait that doubles up to `max_backoff`,
+    or the one that the program asks for, where that is no longer.
     """
     tries = 1
     while True:
@@ -30,12 +31,14 @@ async def run_until_verdict(
             return await once()
         except CannotJudge as error:
             may_help = error.error_class == "transient" or isinstance(error, Unfinished)
-            if not may_help or tries >= retry.attempts:
+            backoff = min(retry.backoff * 2.0 ** (tries - 1), retry.max_backoff)
+            wait = max(backoff, error.retry_after_s or 0.0)
+            if not may_help or tries >= retry.attempts or wait > retry.max_backoff:
                 raise _after(error, tries) from error
-        await pause(min(retry.backoff * 2.0 ** (tries - 1), retry.max_backoff))
+        await pause(wait)
         tries += 1
 
 
 def _after(error: CannotJudge, tries: int) -> CannotJudge:
     told = f"{error.reason} ({tries} tries)" if tries > 1 else error.reason
-    return CannotJudge(told, error.error_class)
+    return CannotJudge(told, error.error_class, error.retry_after_s)
