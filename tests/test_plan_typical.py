@@ -84,6 +84,56 @@ def test_an_answer_is_as_long_as_is_assumed_but_no_longer_than_its_cap(desk: Des
     assert costs(made, answer=9_000) == [5_000, 10_000, 15_000, 20_000]
 
 
+def notes(made: Machine, answer: int = 1_000) -> str:
+    """What stands below the figures of typical runs."""
+    told = plan_text(plan_of(made, {"topic": "x"}, answer_tokens=answer), {})
+    return " ".join(told.partition("Estimated for")[2].split("\n\n", 1)[0].split())
+
+
+def test_an_answer_that_is_taken_to_be_shorter_is_told(desk: Desk) -> None:
+    made = machine(desk)
+    assert "(`--answer-tokens`)" in notes(made, 5_000)
+    assert "(`--answer-tokens`; 5,000 of `writer`)" in notes(made, 5_001)
+    ladder = MACHINE.replace("openai/ours", "[openai/gpt-5, openai/gpt-4]").replace(
+        "{max_tokens: 5000}", "{temperature: 1}"
+    )
+    assert "; 4,096 of `writer`" in notes(machine(desk, ladder), 8_000)
+    limited = ladder.replace("revisions: 3", "cost_usd: 90").replace(", openai/gpt-4]", "]")
+    capped = machine(desk, limited, price=DOLLAR_A_TOKEN_OUT)
+    assert "; 16,384 of `writer`" in notes(capped, 20_000)
+    assert costs(capped, answer=20_000)[0] == 16_384
+
+
+def test_what_is_sent_again_is_no_longer_than_the_answer_can_be(desk: Desk) -> None:
+    text = MACHINE.replace("{max_tokens: 5000}", "{max_tokens: 60}")
+    first, second, *_ = costs(machine(desk, text), answer=100)
+    # The last version has 60 tokens, the findings have 25.
+    assert (first, second) == (100, 100 + 100 + 60 + 25)
+    named = text.replace('"{{ input.topic }}"', '"{{ previous }}"')
+    assert costs(machine(desk, named), answer=100)[0] == 60
+    judged = text.replace("by: [form]", "by: [{judge: critic, prompt: '{{ artifact }}'}]").replace(
+        "validators:", "  critic: {model: openai/ours, price: PRICE}\nvalidators:"
+    )
+    short, long = (
+        costs(machine(desk, judged.replace("60", cap)), answer=100)[0] or 0 for cap in ("60", "90")
+    )
+    assert long - short == 30
+
+
+def test_what_comes_out_of_a_cache_counts_in_full_and_is_told(desk: Desk) -> None:
+    cached = "{input: 4, output: 0, cached: 1}"
+    assert "provider's cache" not in notes(machine(desk, price=cached))
+    kept = machine(desk, price=cached, more="session: keep")
+    assert "What `writer` is sent again counts in full; out of the provider's cache" in notes(kept)
+    assert "it costs 25% of that." in notes(kept)
+    plain = machine(desk, price="{input: 4, output: 0}", more="session: keep")
+    assert "provider's cache" not in notes(plain)
+    assert costs(kept) == costs(plain)
+    claude = MACHINE.replace("openai/ours", "anthropic/claude-sonnet-4-5")
+    listed = machine(desk, claude.replace("    price: PRICE\n", ""), more="session: keep")
+    assert "it costs 10% of that." in notes(listed)
+
+
 def test_a_system_prompt_is_sent_each_time(desk: Desk) -> None:
     assert costs(machine(desk, more=f"system: {'y' * 80}"))[:2] == [120, 120 + 170]
 
@@ -136,6 +186,23 @@ def test_everybody_on_the_panel_is_asked_and_a_program_costs_its_price(desk: Des
     typical = plan_of(made, {"topic": "x"}).typical
     assert [dict(t.by_state)["judge"] for t in typical] == [0.75, 1.5, 2.25, 3.0]
     assert [t.calls for t in typical] == [4, 8, 12, 16]
+
+
+def test_each_rule_of_a_validator_has_a_prompt_of_its_own(desk: Desk) -> None:
+    """Also where the same agent judges by several."""
+
+    def first(*rubrics: str) -> float:
+        rules = ", ".join(f"{{judge: critic, rubric: [{rubric}]}}" for rubric in rubrics)
+        text = MACHINE.replace("by: [form]", "by: [quality]").replace(
+            "validators:",
+            "  critic: {model: openai/ours, price: PRICE, params: {max_tokens: 9}}\n"
+            f"validators:\n  quality: [{rules}]",
+        )
+        return costs(machine(desk, text))[0] or 0.0
+
+    long, short = "x" * 400, "x" * 4
+    assert first(short, long) == first(long, short) == first(short, short) + 99
+    assert first(long, long) == first(short, short) + 2 * 99
 
 
 def test_prompts_are_taken_to_be_about_as_long_as_they_are(desk: Desk) -> None:

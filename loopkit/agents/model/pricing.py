@@ -211,6 +211,21 @@ def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float
             return cost(agent, model, Used(sent, answered), None)
 
 
+def cached_share(agent: ModelAgent, model: str) -> float:
+    """What a token out of the provider's cache costs, as a share of one that is new; 1 is unknown,
+    or the same."""
+    match price_of(agent, model):
+        case None:
+            known = known_model(model)
+            rates = known.rates.cheapest(_options(agent)) if known is not None else None
+            new, cached = (rates.input, rates.cached) if rates is not None else (0.0, 0.0)
+        case Price() as price:
+            new, cached = price.input, price.input if price.cached is None else price.cached
+        case _:
+            return 1.0
+    return cached / new if new else 1.0
+
+
 def _options(agent: ModelAgent) -> Options:
     return Options.of(agent.params, agent.base_url)
 

@@ -33,6 +33,8 @@ class AgentCalls:
     """What one call of the agent itself costs at most."""
     most_usd: float | None
     """What all these calls cost at most."""
+    rule: int = 0
+    """Of a judge, which of the rules of its validator asks it."""
 
 
 Asked = tuple[AgentCalls, ...]
@@ -180,13 +182,13 @@ class Asking:
         machine, state = self._analysis.machine, self._analysis.judges[name]
         levels = levels_at(machine, state)
         for place, rules in validators_of(machine, state).items():
-            for rule in rules:
+            for index, rule in enumerate(rules):
                 if isinstance(rule, JudgeRule):
-                    work = self._work(rule.judge, place, rule.reask)
+                    work = self._work(rule.judge, place, rule.reask, index)
                     blocks = may_block(rule, levels)
                     yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
 
-    def _work(self, agent: str, place: str, reask: int = 0) -> AgentCalls:
+    def _work(self, agent: str, place: str, reask: int = 0, rule: int = 0) -> AgentCalls:
         """All tries of everybody in turn, and of one of them again for each re-ask.
 
         Whoever has answered is asked again, and those before it are not.
@@ -201,6 +203,7 @@ class Asking:
             most_calls=sum(tries) + reask * max(tries),
             call_usd=usd[0],
             most_usd=sum(costs) + reask * max(costs) if is_priced else None,
+            rule=rule,
         )
 
 

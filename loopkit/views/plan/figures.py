@@ -36,11 +36,17 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     rows.append(["  in all", *(usd(typical.usd) for typical in shown)])
     rows.append(["  calls", *(count(typical.calls) for typical in shown)])
     yield from columns(rows, "<" + ">" * len(shown))
+    shorter = "".join(f"; {cap:,} of `{name}`" for name, cap in plan.shorter_answers.items())
     yield from wrapped(
         "Estimated for the shortest way to a success, with no retry and no cache: answers of "
-        f"{plan.answer_tokens:,} tokens (`--answer-tokens`), findings of a quarter of that, "
-        "prompts as far as they are known, four characters to a token."
+        f"{plan.answer_tokens:,} tokens (`--answer-tokens`{shorter}), findings of a quarter of "
+        "that, prompts as far as they are known, four characters to a token."
     )
+    for name, share in plan.from_cache.items():
+        yield from wrapped(
+            f"What `{name}` is sent again counts in full; out of the provider's cache it costs "
+            f"{share:.0%} of that."
+        )
     if not plan.bounds.has_all_ways:
         yield "Runs with more revisions were not followed: there are too many."
 

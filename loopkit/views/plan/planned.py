@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from loopkit.agents.model.answer_caps import answer_caps, needs_caps
-from loopkit.agents.model.pricing import assumed_window, dearest_call
+from loopkit.agents.model.answer_caps import answer_caps, longest_answer, needs_caps
+from loopkit.agents.model.pricing import assumed_window, cached_share, dearest_call
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import (
@@ -72,6 +72,12 @@ class Plan:
     """The tokens out that are asked for at most because of a limit, for each model that could
     give more."""
     answer_tokens: int
+    """The length of an answer that is assumed for what a run typically costs."""
+    shorter_answers: Mapping[str, int]
+    """The longest answer of each agent that can't give so long a one."""
+    from_cache: Mapping[str, float]
+    """Of each author whose session is sent again, the share of the price of input that a token out
+    of the provider's cache costs."""
     typical: tuple[Typical, ...]
     """What a run costs as a rule, by the number of revisions after which it succeeds; of very many
     numbers the first few, one of those behind, and the most."""
@@ -114,6 +120,8 @@ def plan_of(
         assumed_windows=dict(_assumed(machine)),
         answer_caps=dict(_capped(machine)) if is_limited else {},
         answer_tokens=answer_tokens,
+        shorter_answers=dict(_shorter(machine, answer_tokens, is_limited)),
+        from_cache=dict(_cached(machine)),
         typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
     )
 
@@ -129,6 +137,25 @@ def _capped(machine: Machine) -> Iterator[tuple[str, int]]:
         caps = answer_caps(agent, model)
         if caps is not None and (caps.most is None or caps.usual < caps.most):
             yield model, caps.usual
+
+
+def _shorter(machine: Machine, answer: int, is_limited: bool) -> Iterator[tuple[str, int]]:
+    for name, agent in machine.agents.items():
+        if isinstance(agent, ModelAgent):
+            lengths = [longest_answer(agent, m, is_limited=is_limited) for m in agent.model]
+            if (least := min((n for n in lengths if n is not None), default=answer)) < answer:
+                yield name, least
+
+
+def _cached(machine: Machine) -> Iterator[tuple[str, float]]:
+    authors = dict.fromkeys(state.agent for state in machine.states_of(AgentState).values())
+    for name in authors:
+        agent = machine.agents[name]
+        if not isinstance(agent, ModelAgent) or agent.session == "fresh":
+            continue
+        shares = [cached_share(agent, model) for model in agent.model]
+        if any(share < 1 for share in shares):
+            yield name, min(shares)
 
 
 def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:

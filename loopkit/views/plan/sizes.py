@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
+from loopkit.agents.model.answer_caps import longest_answer, needs_caps
 from loopkit.engine.findings import Finding
 from loopkit.engine.template_values import readable
-from loopkit.language import JudgeRule
+from loopkit.language import JudgeRule, ModelAgent
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import RulesAsked
 from loopkit.machine.graph import Edge
@@ -32,61 +33,84 @@ class Sizes:
     """Of all that is sent in runs of a machine, with as much of the input as is known."""
 
     def __init__(self, program: Program, inputs: Mapping[str, Any], answer: int) -> None:
-        """`answer` is how many tokens every answer of an agent has."""
-        self.answer = answer
+        """`answer` is how many tokens an answer of an agent has that can be so long."""
         self.findings = ceil(answer / FINDINGS_SHARE)
+        self._answer = answer
+        self._is_limited = needs_caps(program.limits)
         self._program = program
-        self._prompts: dict[str, int] = {}
-        self._asked: dict[tuple[int, bool], int] = {}
+        self._prompts: dict[tuple[str, str], int] = {}
+        self._asked: dict[tuple[str, str, int, bool], int] = {}
         self._input = inputs
-        graph = program.graph
-        self._written = {*graph.artifacts, *graph.states, "previous", "report", "reports"}
+        artifacts, states = program.graph.artifacts, program.graph.states
+        self._written = {
+            **dict.fromkeys(("report", "reports"), answer),
+            **{name: self.written_in(name) for name in states},
+            **{name: max(map(self.written_in, by)) for name, by in artifacts.items()},
+        }
 
-    def prompt(self, text: str) -> int:
+    def answer(self, agent: ModelAgent, model: str) -> int:
+        """Of an answer: as many as are assumed, or as many as it can have."""
+        longest = longest_answer(agent, model, is_limited=self._is_limited)
+        return self._answer if longest is None else min(self._answer, longest)
+
+    def written_in(self, state: str) -> int:
+        """Of what a state leaves."""
+        machine = self._program.machine
+        asked = machine.agents.get(machine.states[state].asks or "")
+        if not isinstance(asked, ModelAgent):
+            return self._answer
+        return max(self.answer(asked, model) for model in asked.model)
+
+    def prompt(self, state: str, text: str) -> int:
         """Of a template: filled in with what is known, and with answers for what agents write."""
-        if text not in self._prompts:
-            self._prompts[text] = self._filled(text)
-        return self._prompts[text]
+        key = (state, text)
+        if key not in self._prompts:
+            self._prompts[key] = self._filled(state, text)
+        return self._prompts[key]
 
-    def _filled(self, text: str) -> int:
+    def _filled(self, state: str, text: str) -> int:
         template = self._program.template(text)
-        answer, findings = self._words(self.answer), self._words(self.findings)
+        written = {**self._written, "previous": self.written_in(state)}
         names: dict[str, object] = {
-            **{name: answer if name in self._written else findings for name in template.names},
+            **{name: self._words(written.get(name, self.findings)) for name in template.names},
             **dict.fromkeys(_NUMBERS, 1),
-            **{name: [_finding(findings)] for name in _FINDINGS},
+            **{name: [_finding(self._words(self.findings))] for name in _FINDINGS},
             "input": self._inputs(),
         }
         try:
             return tokens_of(template.render(names))
         except TemplateError:
             # It takes parts of what only a run makes, or an input that is not given.
-            written = {path[:2] for path in template.paths if path[0] in self._written | {"input"}}
-            return tokens_of(text) + len(written) * self.answer
+            paths = {path[:2] for path in template.paths if path[0] in {*written, "input"}}
+            return tokens_of(text) + sum(written.get(path[0], self._answer) for path in paths)
 
     def feedback(self, edge: Edge) -> int:
         """Of what an edge back tells the author."""
-        return self.findings if edge.feedback is None else self.prompt(edge.feedback)
+        return self.findings if edge.feedback is None else self.prompt(edge.target, edge.feedback)
 
-    def judge(self, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
-        """Of what a judge is asked, the form of its answer included, and what it found before."""
-        key = (id(rule), again)
+    def judge(self, state: str, validator: str, number: int, *, again: bool) -> int:
+        """Of what the judge of a rule is asked in a state, the form of its answer included, and
+        what it found before."""
+        key = (state, validator, number, again)
         if key not in self._asked:
-            self._asked[key] = self._question(rules, rule, again=again)
+            asked = self._program.rules_asked[state]
+            rules = {(name, index): rule for name, index, rule in asked.judges}
+            self._asked[key] = self._question(state, asked, rules[validator, number], again=again)
         return self._asked[key]
 
-    def _question(self, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
+    def _question(self, state: str, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
         machine, levels = self._program.machine, rules.levels
         found = Finding(id="0" * 8, message=self._words(self.findings), severity=levels.worst)
         known = (found,) if again else ()
         form = form_of(rule, machine.agents[rule.judge], levels, machine.patterns, known)
         schema = tokens_of(json.dumps(form.schema)) if form.schema else 0
-        artifact = JudgedArtifact(rules.state.validate_, self._words(self.answer))
+        judged = rules.state.validate_
+        artifact = JudgedArtifact(judged, self._words(self._written.get(judged, self._answer)))
         try:
             asked = judge_prompt(rule, artifact, {"input": self._inputs()}, form)
             return schema + tokens_of(asked)
         except TemplateError:
-            return schema + self.prompt(rule.prompt or "")
+            return schema + self.prompt(state, rule.prompt or "")
 
     def _inputs(self) -> object:
         return readable(dict(self._input), self._program.input_type)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
-from loopkit.agents.model.answer_caps import longest_answer, needs_caps
 from loopkit.agents.model.pricing import usual_cost
 from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
 from loopkit.machine.graph import Edge, artifact_of
@@ -20,8 +19,8 @@ from loopkit.views.plan.sizes import Sizes, tokens_of
 ANSWER_TOKENS = 1_000
 
 
-_Place = tuple[str, str, str]
-"""A state, who is asked there, and for what."""
+_Place = tuple[str, str, int]
+"""A state, for what somebody is asked there, and by which rule of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Typically:
 
     def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
         """What one call costs after so many revisions of what is worked on."""
-        key = (state, work.agent, work.place)
+        key = (state, work.place, work.rule)
         if key not in self._each:
             self._each[key] = _Walk(self._program, self._sizes).again(state, work), []
         coming, known = self._each[key]
@@ -120,39 +119,32 @@ class _Walk:
         told = [] if agent.session == "fresh" else _told(turns, agent)
         turns.append(sent)
         model = self._model(agent, name)
-        again = sum(turn + self._answer(agent, model) for turn in told)
+        again = sum(turn + self.sizes.answer(agent, model) for turn in told)
         schema = tokens_of(json.dumps(asked.schema)) if asked.schema else 0
         return self._usd(agent, model, again + sent + schema)
 
     def _turn(self, name: str, entered: Edge | None, agent: ModelAgent) -> int:
         """The tokens of the prompt itself, with the feedback of a revision."""
         state = self.program.machine.states_of(AgentState)[name]
-        prompt = self.sizes.prompt(state.prompt)
+        prompt = self.sizes.prompt(name, state.prompt)
         if entered is None or not entered.back:
             return prompt
         feedback = self.sizes.feedback(entered)
         if agent.session != "fresh":
             return feedback
         named = self.program.template(state.prompt).names
-        previous = 0 if "previous" in named else self.sizes.answer
+        previous = 0 if "previous" in named else self.sizes.written_in(name)
         return prompt + previous + (0 if "feedback" in named else feedback)
 
     def _judge(self, name: str, work: AgentCalls, agent: ModelAgent) -> float | None:
-        rules = self.program.rules_asked[name]
-        asked = (rule for at, _, rule in rules.judges if at == work.place)
-        rule = next(rule for rule in asked if rule.judge == work.agent)
-        author = self.authors.get(rules.state.validate_, name)
-        sent = self.sizes.judge(rules, rule, again=self.revised[author] > 0)
+        author = self.authors.get(self.program.graph.judges[name].validate_, name)
+        again = self.revised[author] > 0
+        sent = self.sizes.judge(name, work.place, work.rule, again=again)
         return self._usd(agent, self._model(agent, author), sent)
 
     def _usd(self, agent: ModelAgent, model: str, sent: int) -> float | None:
         whole = sent + tokens_of(agent.system_prompt)
-        return usual_cost(agent, model, whole, self._answer(agent, model))
-
-    def _answer(self, agent: ModelAgent, model: str) -> int:
-        is_limited = needs_caps(self.program.limits)
-        longest = longest_answer(agent, model, is_limited=is_limited)
-        return min(self.sizes.answer, longest or self.sizes.answer)
+        return usual_cost(agent, model, whole, self.sizes.answer(agent, model))
 
     def _model(self, agent: ModelAgent, author: str) -> str:
         """The rung that is asked; of a ladder that climbs when work stalls, the first."""
