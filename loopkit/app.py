@@ -26,7 +26,7 @@ from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
 from loopkit.drive.advance import advance, doubts
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.inbox import consume
+from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew
@@ -176,7 +176,8 @@ class App:
         try:
             return await self._resumed(claim, run, scenario, limits or {}, mend)
         except (NotRunnable, ProblemsFound):
-            await claim.release()
+            if not await claim.release((CANCEL,)):
+                await self._cancel(claim, run)
             raise
 
     async def _resumed(
@@ -249,23 +250,31 @@ class App:
         """End a run, or leave word for the process that drives it; what happened, in a sentence."""
         before = await self.state_of(run)
         refuse_over(before)
-        machine = await self.machine_of(before)
-        await self.journal.post(
-            run, "cancel", f"cancel:{secrets.token_hex(8)}", reason, self.clock.now()
-        )
+        await self.machine_of(before)
+        message_id = f"cancel:{secrets.token_hex(8)}"
+        await self.journal.post(run, CANCEL, message_id, reason, self.clock.now())
         try:
-            claim = await self.journal.claim(run)
+            await self._cancel(await self.journal.claim(run), run)
         except RunBusy as busy:
-            return f"{busy}; it cancels the run after the step in hand"
+            # From now on its owner can't end it in another way; it may have before.
+            state = await self.state_of(run)
+            if not state.is_over:
+                return f"{busy}; it cancels the run after the step in hand"
+        else:
+            state = await self.state_of(run)
+        if state.status != "cancelled":
+            refuse_over(state)
+        return f"run {run} is cancelled"
+
+    async def _cancel(self, claim: Claim, run: str) -> None:
+        """Cancel a claimed run, as its inbox says, unless it is over."""
         try:
             state = await self.state_of(run)
-            # Whoever drove it until now may have cancelled it, or brought it to its end.
-            if state.status != "cancelled":
-                refuse_over(state)
+            if not state.is_over:
+                machine = await self.machine_of(state)
                 await consume(self._active(claim, state, machine, state.definition, None))
         finally:
             await claim.release()
-        return f"run {run} is cancelled"
 
     async def run_named(self, beginning: str) -> str:
         """The id of the one run that begins like this; what begins none as it is.

@@ -656,6 +656,28 @@ def test_a_run_is_cancelled_also_where_its_last_step_is_in_hand() -> None:
     assert "cancelled" in ran_loopkit("runs", "ls").stdout
 
 
+def test_what_cancel_says_is_true_whenever_the_run_ends() -> None:
+    """The last step ends while the command is on its way: sooner or later than its message."""
+    Path("machine.yaml").write_text(LAST_STEP, encoding="utf-8")
+    for late_s in (0.0, 0.02, 0.04, 0.08):
+        for left in ("log", "go"):
+            Path(left).unlink(missing_ok=True)
+        process = Process(["-m", "loopkit", "run", "machine.yaml"])
+        deadline = time.monotonic() + 60
+        while not Path("log").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        name = only_run()
+        cancelling = Process(["-m", "loopkit", "cancel", name])
+        time.sleep(late_s)
+        Path("go").touch()
+        _, said = cancelling.communicate(timeout=60)
+        process.communicate(timeout=60)
+        cancelled = "is cancelled" in said or "it cancels the run after the step in hand" in said
+        assert cancelled != (f"run `{name}` has already finished: done" in said)
+        assert ("cancelled" in ran_loopkit("runs", "show", name).stdout) == cancelled
+        assert ran_loopkit("runs", "rm", name).returncode == 0
+
+
 def test_notes_are_those_of_check_alone(capsys: pytest.CaptureFixture[str]) -> None:
     machine = HUMAN.replace("limits:", "input: {unread: optional str}\nlimits:")
     assert started(machine)[0] == 5

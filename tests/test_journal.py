@@ -24,6 +24,7 @@ from loopkit.journal import (
     InboxMessage,
     Journal,
     JournalError,
+    MessageWaits,
     NewRecord,
     Owner,
     Record,
@@ -226,6 +227,24 @@ async def test_a_message_waits_until_an_append_consumes_it(journal: Journal) -> 
     assert await claim.inbox() == [cancel]
     await claim.append([], consumes=["a"])
     assert await claim.inbox() == []
+
+
+async def test_a_message_keeps_a_claim_from_being_let_go_until_it_was_read(
+    journal: Journal,
+) -> None:
+    claim = await created(journal)
+    await journal.post("r", "cancel", "a", "{}", NOW)
+    with pytest.raises(MessageWaits, match="run 'r': nothing was written"):
+        await claim.append([worked()], releases=True, unless=["cancel"])
+    assert not await claim.release(["answer", "cancel"])
+    assert [record.type for record in await journal.read("r")] == [CLAIMED]
+    # One of another kind, and one that this very append takes, keep nobody.
+    await claim.append([worked()], unless=["answer"])
+    await claim.append([worked()], consumes=["a"], releases=True, unless=["cancel"])
+    claim = await journal.claim("r")
+    assert await claim.release(["cancel"])
+    assert await claim.release(["cancel"])
+    await journal.claim("r")
 
 
 async def test_the_same_message_twice_is_one_even_when_it_was_consumed(journal: Journal) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
@@ -44,6 +44,8 @@ class Stored(NamedTuple):
 
 
 Listener = Callable[[Stored], None]
+Mark: TypeAlias = tuple[RunState, tuple[tuple[Event, str], ...]]
+"""A state, and what had been staged then."""
 
 
 class Stopped(Exception):
@@ -136,8 +138,22 @@ class ActiveRun:
             written.append((event, data))
         self._staged += written
 
-    async def append(self, *events: Event, consumes: Sequence[str] = ()) -> None:
-        """Make events durable, together with those staged before."""
+    def mark(self) -> Mark:
+        """Where the run stands, before what may have to be taken back."""
+        return self.state, tuple(self._staged)
+
+    def back_to(self, mark: Mark) -> None:
+        """Forget what was taken in since, of which nothing may have been written."""
+        state, staged = mark
+        self.state, self._staged = state.copy(), list(staged)
+
+    async def append(
+        self, *events: Event, consumes: Sequence[str] = (), unless: Sequence[str] = ()
+    ) -> None:
+        """Make events durable, together with those staged before.
+
+        Raises MessageWaits, and writes nothing, where messages of the kinds `unless` wait.
+        """
         if events:
             self.stage(*events)
         batch, self._staged = self._staged, []
@@ -146,7 +162,8 @@ class ActiveRun:
         at = self.clock.now()
         records = [NewRecord(event.type, at, data) for event, data in batch]
         # Nothing comes after the end: the same commit lets go of the run.
-        seq = await self.claim.append(records, consumes, releases=self.state.is_over)
+        over = self.state.is_over
+        seq = await self.claim.append(records, consumes, releases=over, unless=unless)
         if self.listeners:
             for number, (event, _) in enumerate(batch, seq - len(batch) + 1):
                 self.tell(Stored(number, self.claim.epoch, at, event))

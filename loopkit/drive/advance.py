@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, Stopped
-from loopkit.drive.inbox import cancelled_before, consume
+from loopkit.drive.inbox import consume, let_go, store
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
@@ -37,30 +37,37 @@ from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
 from loopkit.text.patterns import PatternTimeout
 
+GOING = ("running", "waiting")
+"""In which status there may be something to do."""
 INBOX_SECONDS = 1.0
 CHANGE_IT = "correct the machine"
 """The remedy where nothing but another machine helps."""
 
 
 async def advance(active: ActiveRun) -> None:
-    """Drive a run as far as it goes without a person or a resume."""
+    """Drive a run as far as it goes without a person or a resume, and let go of it."""
     try:
-        await _advance(active)
+        await _go_on(active)
+        while not await let_go(active):
+            await _go_on(active)
     finally:
         # Whatever ends this, what was staged and not written yet must not be lost.
         await active.append()
 
 
+async def _go_on(active: ActiveRun) -> None:
+    # Whoever drove the run before may have been killed with a message in its inbox.
+    await consume(active)
+    if active.state.status in GOING:
+        await _advance(active)
+
+
 async def _advance(active: ActiveRun) -> None:
-    if not active.state.state:
-        if not await _take_baselines(active):
-            return None
-        active.take(first_macrostep(active))
-        if not calls_at_once(active):
-            await active.append()
+    if not active.state.state and not await _begin(active):
+        return None
     await _doubt_open_calls(active)
     looked_at = active.clock.monotonic()
-    while active.state.status in ("running", "waiting"):
+    while active.state.status in GOING:
         if active.clock.monotonic() - looked_at > INBOX_SECONDS:
             await consume(active)
             looked_at = active.clock.monotonic()
@@ -73,6 +80,17 @@ async def _advance(active: ActiveRun) -> None:
         if active.state.status == "running":
             await turn(active)
     return None
+
+
+async def _begin(active: ActiveRun) -> bool:
+    """Whether the run could take its first state."""
+    if not await _take_baselines(active):
+        return False
+    before = active.mark()
+    active.take(first_macrostep(active))
+    if not calls_at_once(active):
+        await store(active, before, ())
+    return True
 
 
 async def _take_baselines(active: ActiveRun) -> bool:
@@ -119,9 +137,9 @@ def _expired(active: ActiveRun, question: Waiting) -> bool:
 
 async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
     step = step_of_answer(active.engine, active.state, answer, active.clock.now())
-    if not await cancelled_before(active, step):
-        active.take(step)
-        await active.append()
+    before = active.mark()
+    active.take(step)
+    await store(active, before, step.events[:1])
 
 
 async def turn(active: ActiveRun) -> None:
@@ -144,17 +162,16 @@ async def turn(active: ActiveRun) -> None:
         work = _unworked(active, "fatal", reason)
     except PatternTimeout as error:
         work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")
-    await take_in(active, work)
+    before = active.mark()
+    take_in(active, work)
     if not calls_at_once(active):
-        await active.append()
+        await store(active, before, (work,))
 
 
-async def take_in(active: ActiveRun, work: Worked) -> None:
+def take_in(active: ActiveRun, work: Worked) -> None:
     """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
     try:
-        step = next_macrostep(active, work)
-        if not await cancelled_before(active, step):
-            active.take(step)
+        active.take(next_macrostep(active, work))
     except JournalError as error:
         lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
         active.take(suspend(active.state, lost))

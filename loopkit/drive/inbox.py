@@ -2,48 +2,74 @@
 
 from __future__ import annotations
 
-from loopkit.drive.active import ActiveRun
-from loopkit.drive.posting import PostedAnswer
+from collections.abc import Sequence
+
+from loopkit.drive.active import ActiveRun, Mark
+from loopkit.drive.posting import ANSWER, PostedAnswer
 from loopkit.drive.questions import step_of_answer
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Cancelled, Refused
+from loopkit.engine.events import Cancelled, Event, Refused
 from loopkit.engine.macrostep import Macrostep
 from loopkit.engine.records import read_record
-from loopkit.journal import InboxMessage
+from loopkit.journal import InboxMessage, MessageWaits
+
+CANCEL = "cancel"
+"""The kind of a message by which somebody asks for the end of a run."""
 
 
 async def consume(active: ActiveRun) -> None:
-    """Follow every message that waits; what cannot be followed is refused, with the reason."""
-    messages = await active.claim.inbox()
+    """Follow every message that waits; what cannot be followed is refused, with the reason.
+
+    To be cancelled comes before all that was answered.
+    """
+    messages = sorted(await active.claim.inbox(), key=lambda message: message.kind != CANCEL)
+    if not messages:
+        return
+    before = active.mark()
+    work: Sequence[Event] = ()
     for message in messages:
         try:
-            _follow(active, message)
+            work = _follow(active, message)
         except (AnswerRefused, ValueError) as error:
             active.stage(Refused(message_id=message.message_id, reason=str(error)))
     # Together: the first may end the run, and with its end the claim is let go.
-    await active.append(consumes=[message.message_id for message in messages])
+    await store(active, before, work, [message.message_id for message in messages])
 
 
-async def cancelled_before(active: ActiveRun, step: Macrostep) -> bool:
-    """Whether a step that would end the run ends it as cancelled, as was asked for meanwhile.
+async def store(
+    active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str] = ()
+) -> None:
+    """Write what was taken in since `before`.
 
-    Its work is kept.
+    What would end the run ends it as cancelled, if somebody has asked for that by then: the same
+    transaction decides. The `work` that led there is kept.
     """
-    if not step.run.is_over:
-        return False
-    asked = [message for message in await active.claim.inbox() if message.kind == "cancel"]
-    if not asked:
-        return False
-    active.stage(step.events[0], Cancelled(reason=asked[0].data))
-    await active.append(consumes=[message.message_id for message in asked])
-    return True
+    try:
+        ends = active.state.finished is not None
+        await active.append(consumes=consumes, unless=(CANCEL,) if ends else ())
+    except MessageWaits:
+        asked = [m for m in await active.claim.inbox() if m.kind == CANCEL]
+        active.back_to(before)
+        active.stage(*work, Cancelled(reason=asked[0].data))
+        await active.append(consumes=[*consumes, *(message.message_id for message in asked)])
 
 
-def _follow(active: ActiveRun, message: InboxMessage) -> None:
-    if message.kind == "cancel":
-        active.stage(Cancelled(reason=message.data))
-    else:
-        active.take(_answer(active, read_record(PostedAnswer, message.data)))
+async def let_go(active: ActiveRun) -> bool:
+    """Leave the run to others; false where a message came that this process has to follow."""
+    await active.append()
+    answers = (ANSWER,) if active.state.status == "waiting" else ()
+    return active.state.is_over or await active.claim.release((CANCEL, *answers))
+
+
+def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
+    """Do what a message says; the work that it completes."""
+    if message.kind == CANCEL:
+        if not active.state.is_over:
+            active.stage(Cancelled(reason=message.data))
+        return ()
+    step = _answer(active, read_record(PostedAnswer, message.data))
+    active.take(step)
+    return step.events[:1]
 
 
 def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:

@@ -30,11 +30,16 @@ class NewClaim:
         return self._claim.seq if self._claim else 0
 
     async def append(
-        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+        self,
+        records: Sequence[NewRecord],
+        consumes: Sequence[str] = (),
+        *,
+        releases: bool = False,
+        unless: Sequence[str] = (),
     ) -> int:
         """What every claim does; raises RunExists where another process drew the same id."""
         if self._claim is not None:
-            return await self._claim.append(records, consumes, releases=releases)
+            return await self._claim.append(records, consumes, releases=releases, unless=unless)
         self._claim = await self._journal.create(
             self._run, machine=self._machine, definition=self._definition, records=records
         )
@@ -45,6 +50,5 @@ class NewClaim:
     async def inbox(self) -> list[InboxMessage]:
         return await self._claim.inbox() if self._claim else []
 
-    async def release(self) -> None:
-        if self._claim is not None:
-            await self._claim.release()
+    async def release(self, unless: Sequence[str] = ()) -> bool:
+        return self._claim is None or await self._claim.release(unless)

@@ -14,6 +14,9 @@ from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal
 
+ANSWER = "answer"
+"""The kind of a message that answers a question."""
+
 
 class PostedAnswer(Record, frozen=True, kw_only=True):
     """An answer on its way: it names the question that it belongs to."""
@@ -46,7 +49,7 @@ async def post_answer(
         _refuse_twice(state, question, answer)
     data = PostedAnswer(question=question.question, answer=answer).to_json()
     place = f"{question.question}#{_refused(history, question.question)}"
-    first = await journal.post(state.run, "answer", place, data, now)
+    first = await journal.post(state.run, ANSWER, place, data, now)
     if first in (None, data):
         return first is None
     choice = read_record(PostedAnswer, first).answer.choice

@@ -13,6 +13,7 @@ from loopkit.journal.port import (
     ClaimLost,
     InboxMessage,
     JournalError,
+    MessageWaits,
     NewRecord,
     NotInInbox,
     Owner,
@@ -70,7 +71,12 @@ class MemoryClaim:
         return len(self._run.records)
 
     async def append(
-        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+        self,
+        records: Sequence[NewRecord],
+        consumes: Sequence[str] = (),
+        *,
+        releases: bool = False,
+        unless: Sequence[str] = (),
     ) -> int:
         refuse_records(records)
         if consumes:
@@ -82,6 +88,8 @@ class MemoryClaim:
         for message_id in consumes:
             if message_id not in run.inbox:
                 raise NotInInbox(run.name, message_id)
+        if self._waits(unless, consumes):
+            raise MessageWaits(run.name)
         for message_id in consumes:
             run.inbox.pop(message_id, None)
         if releases:
@@ -93,9 +101,17 @@ class MemoryClaim:
         self._journal.refuse_closed()
         return list(self._run.inbox.values())
 
-    async def release(self) -> None:
+    async def release(self, unless: Sequence[str] = ()) -> bool:
         if self._run.claim is self:
+            if self._waits(unless):
+                return False
             self._run.claim = None
+        return True
+
+    def _waits(self, kinds: Sequence[str], but: Sequence[str] = ()) -> bool:
+        """Whether a message of one of the kinds waits, but for those named."""
+        waiting = self._run.inbox.values()
+        return any(m.kind in kinds and m.message_id not in but for m in waiting)
 
 
 class MemoryJournal:

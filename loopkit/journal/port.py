@@ -143,6 +143,13 @@ class NotInInbox(JournalError):
         )
 
 
+class MessageWaits(JournalError):
+    """A message came that has to be read before what was to be written."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"a message waits in the inbox of run {run!r}: nothing was written")
+
+
 class JournalUnusable(JournalError):
     """The storage failed: full, damaged, locked, read-only, or of a newer version."""
 
@@ -187,18 +194,24 @@ class Claim(Protocol):
         ...
 
     async def append(
-        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+        self,
+        records: Sequence[NewRecord],
+        consumes: Sequence[str] = (),
+        *,
+        releases: bool = False,
+        unless: Sequence[str] = (),
     ) -> int:
         """Append `records`, take the messages `consumes` off the inbox, return the new `seq`.
 
-        One that `releases` the claim is its last.
+        One that `releases` the claim is its last. With `unless` nothing is written while messages
+        of these kinds wait that are not consumed.
 
         All of it is durable on return, or none of it is written. Concurrent appends on
         one claim follow one another. A cancelled caller gets its `CancelledError` when the
         append has ended, so `seq` always says whether it was written.
 
-        Raises `ClaimLost`, `SequenceConflict`, `JournalUnusable`, and `JournalError`
-        where a message was consumed before or never came.
+        Raises `ClaimLost`, `SequenceConflict`, `MessageWaits`, `JournalUnusable`, and
+        `JournalError` where a message was consumed before or never came.
         """
         ...
 
@@ -206,8 +219,11 @@ class Claim(Protocol):
         """The messages that no append has consumed, oldest first."""
         ...
 
-    async def release(self) -> None:
-        """Let others claim the run; a second release, or one after a loss, changes nothing."""
+    async def release(self, unless: Sequence[str] = ()) -> bool:
+        """Let others claim the run; a second release, or one after a loss, changes nothing.
+
+        False where messages of the kinds `unless` wait: then the claim is kept.
+        """
         ...
 
 

@@ -58,39 +58,45 @@ class SqliteClaim:
         return self._seq
 
     async def append(
-        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+        self,
+        records: Sequence[NewRecord],
+        consumes: Sequence[str] = (),
+        *,
+        releases: bool = False,
+        unless: Sequence[str] = (),
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
         if consumes:
             refuse_messages(consumes)
         async with self._append_lock:
-            return await self._append(records, consumes, releases)
+            expected, tenure = self._seq, self._tenure
+            return await self._append(
+                lambda db: store.append(
+                    db, tenure, expected, records, consumes, releases=releases, unless=unless
+                ),
+                releases,
+            )
 
     async def inbox(self) -> list[InboxMessage]:
         return await self._writer.read(lambda db: store.inbox(db, self._tenure))
 
-    async def release(self) -> None:
+    async def release(self, unless: Sequence[str] = ()) -> bool:
         async with self._append_lock:
             # A journal that was closed has let go of all its claims.
             if self._released or self._writer.closed:
-                return
-            outcome = self._writer.write(lambda db: store.release(db, self._tenure))
+                return True
+            outcome = self._writer.write(lambda db: store.release(db, self._tenure, unless))
             try:
-                await outcome
+                return await outcome
             finally:
-                if _succeeded(outcome):
+                if _succeeded(outcome) and outcome.result():
                     self._let_go()
 
-    async def _append(
-        self, records: Sequence[NewRecord], consumes: Sequence[str], releases: bool
-    ) -> int:
+    async def _append(self, work: Callable[[sqlite3.Connection], int], releases: bool) -> int:
         if self._released:
             raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-        expected, tenure = self._seq, self._tenure
-        outcome = self._writer.write(
-            lambda db: store.append(db, tenure, expected, records, consumes, releases=releases)
-        )
+        outcome = self._writer.write(work)
         try:
             await outcome
         finally:

@@ -17,6 +17,7 @@ from loopkit.journal.port import (
     InboxMessage,
     JournalError,
     JournalUnusable,
+    MessageWaits,
     NewRecord,
     NotInInbox,
     Owner,
@@ -111,6 +112,7 @@ def append(
     consumes: Iterable[str],
     *,
     releases: bool = False,
+    unless: Sequence[str] = (),
 ) -> int:
     """Add `records` behind `expected` and consume messages; the new last `seq`."""
     head = _head(db, tenure.run_id, tenure.run)
@@ -124,14 +126,24 @@ def append(
     seq = _insert(db, tenure, expected, records)
     for message_id in consumes:
         _consume(db, tenure, message_id, seq)
+    if _waits(db, tenure, unless):
+        raise MessageWaits(tenure.run)
     if releases:
         release(db, tenure)
     return seq
 
 
-def release(db: sqlite3.Connection, tenure: Tenure) -> None:
-    """End the tenure, if another process has not ended it."""
+def release(db: sqlite3.Connection, tenure: Tenure, unless: Sequence[str] = ()) -> bool:
+    """End the tenure, if another process has not; false where messages of these kinds wait."""
+    if _waits(db, tenure, unless):
+        return False
     db.execute(SQL["disown"], {"run_id": tenure.run_id, "owner": tenure.owner})
+    return True
+
+
+def _waits(db: sqlite3.Connection, tenure: Tenure, kinds: Sequence[str]) -> bool:
+    """Whether a message of one of the kinds waits."""
+    return bool(kinds) and any(message.kind in kinds for message in inbox(db, tenure))
 
 
 def has(db: sqlite3.Connection, run: str) -> bool:

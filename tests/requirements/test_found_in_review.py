@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,8 +25,8 @@ from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Failed, HumanAnswer, Refused
-from loopkit.journal import Journal, NewRecord
+from loopkit.engine.events import Failed, HumanAnswer, Intended, Refused
+from loopkit.journal import Claim, Journal, NewRecord
 from loopkit.journal.memory import MemoryJournal
 from loopkit.language.load import load, load_text
 from loopkit.scenario import load_scenario
@@ -434,6 +434,145 @@ class Hasty(QuickClock):
     def monotonic(self) -> float:
         self.time += 10
         return self.time
+
+
+class OvertakenClaim:
+    """A claim on a run for which something happens just before its last write."""
+
+    def __init__(self, claim: Claim, happens: Callable[[], Awaitable[object]]) -> None:
+        self._claim = claim
+        self._happens: Callable[[], Awaitable[object]] | None = happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._claim, name)
+
+    async def append(self, *args: Any, releases: bool = False, **options: Any) -> int:
+        if releases:
+            await self._once()
+        return await self._claim.append(*args, releases=releases, **options)
+
+    async def release(self, *args: Any) -> bool:
+        await self._once()
+        return await self._claim.release(*args)
+
+    async def _once(self) -> None:
+        happens, self._happens = self._happens, None
+        if happens is not None:
+            await happens()
+
+
+AT_ONCE = """
+loopkit: 1
+agents: {author: {command: [echo, A draft.]}}
+states:
+  draft: {agent: author, prompt: Write., output: text, on_error: {content: done}, next: done}
+  done: {final: success}
+"""
+SUSPENDED = AT_ONCE.replace("echo", "ls")
+NOTHING_TO_DO = """
+loopkit: 1
+states:
+  start: {transitions: [{target: done}]}
+  done: {final: success}
+"""
+
+
+@pytest.mark.parametrize("machine", [AT_ONCE, SUSPENDED, NOTHING_TO_DO, TWICE])
+async def test_a_run_is_cancelled_up_to_its_last_commit(durable: Desk, machine: str) -> None:
+    """Whatever the run is about to be stored as, and whoever has looked into the inbox before."""
+    told = await cancelled_at_the_end(durable, machine)
+    assert "is being driven by" in told
+    assert "it cancels the run after the step in hand" in told
+
+
+async def cancelled_at_the_end(desk: Desk, machine: str) -> str:
+    """What `cancel` says just before the last write of a run, which is cancelled then."""
+    async with App.open(desk.state_folder) as app, App.open(desk.state_folder) as other:
+        active = await app.start(load(desk.write("machine.yaml", machine)), {})
+        await active.append()
+        said: list[str] = []
+
+        async def cancel() -> None:
+            said.append(await other.cancel(active.state.run, "Enough."))
+
+        active.claim = cast("Claim", OvertakenClaim(active.claim, cancel))
+        driven = await app.drive(active)
+        stored = await other.state_of(active.state.run)
+        assert (driven.status, stored.status, stored.finished) == ("cancelled", "cancelled", None)
+        assert stored.artifacts.keys() == ({"text"} if machine == AT_ONCE else set())
+        [row] = await other.journal.runs()
+        assert not row.is_driven
+        return said[0]
+
+
+async def test_a_run_that_an_answer_ends_is_cancelled_up_to_its_last_commit(durable: Desk) -> None:
+    asked = await asyncio.to_thread(durable.play, TWICE)
+    await asyncio.to_thread(durable.answer, asked.state.run, "yes")
+    run = asked.state.run
+    async with App.open(durable.state_folder) as app, App.open(durable.state_folder) as other:
+        await other.post_answer(run, HumanAnswer(choice="yes"))
+        active = await app.resume(run)
+        claim = OvertakenClaim(active.claim, lambda: other.cancel(run, "Enough."))
+        active.claim = cast("Claim", claim)
+        assert (await app.drive(active)).status == "cancelled"
+        assert (await other.state_of(run)).answers.keys() == {"first", "second"}
+
+
+async def test_an_answer_that_comes_as_the_run_is_left_is_taken(durable: Desk) -> None:
+    async with App.open(durable.state_folder) as app, App.open(durable.state_folder) as other:
+        active = await app.start(load(durable.write("machine.yaml", TWICE)), {})
+        await active.append()
+        yes = HumanAnswer(choice="yes")
+        claim = OvertakenClaim(active.claim, lambda: other.post_answer(active.state.run, yes))
+        active.claim = cast("Claim", claim)
+        assert (await app.drive(active)).state == "second"
+
+
+async def test_a_run_that_ended_before_is_not_said_to_be_cancelled(durable: Desk) -> None:
+    """Its owner is not gone yet when `cancel` reaches for it."""
+    async with App.open(durable.state_folder) as app, App.open(durable.state_folder) as other:
+        active = await app.start(load(durable.write("machine.yaml", AT_ONCE)), {})
+        await active.append()
+
+        async def end() -> None:
+            await app.drive(active)
+
+        journal: Any = Overtaken(other.journal, "post", end)
+        with pytest.raises(NotRunnable, match="has already finished: done"):
+            await App(journal, folder=durable.folder).cancel(active.state.run, "")
+
+
+async def test_a_run_whose_owner_was_killed_is_cancelled_before_anything_is_called(
+    durable: Desk,
+) -> None:
+    """Somebody has cancelled it meanwhile, and the call in hand is nobody's any more."""
+    killed = await asyncio.to_thread(durable.abort, AT_ONCE, in_call=1)
+    run = killed.state.run
+    async with App.open(durable.state_folder) as app:
+        await app.journal.post(run, "cancel", "enough", "", 0.0)
+        active = await app.resume(run)
+        assert (await app.drive(active)).status == "cancelled"
+        assert len([e for e in await app.events(run) if isinstance(e.event, Intended)]) == 1
+
+
+async def test_a_run_is_cancelled_by_a_resume_that_is_refused_meanwhile(durable: Desk) -> None:
+    machine = SUSPENDED.replace("agents:", "limits: {agent_calls: 5}\nagents:")
+    run = (await asyncio.to_thread(durable.play, machine)).state.run
+    async with App.open(durable.state_folder) as app, App.open(durable.state_folder) as other:
+
+        class Reached(Overtaken):
+            async def claim(self, run: str) -> Any:
+                claim = await app.journal.claim(run)
+                return OvertakenClaim(claim, lambda: other.cancel(run, ""))
+
+        journal: Any = Reached(app.journal, "", nobody)
+        with pytest.raises(NotRunnable, match="agent_calls"):
+            await App(journal, folder=durable.folder).resume(run, {"agent_calls": 0})
+        assert (await other.state_of(run)).status == "cancelled"
+
+
+async def nobody() -> None:
+    """Nothing happens."""
 
 
 async def test_a_run_that_is_cancelled_as_it_is_stopped_stays_cancelled(desk: Desk) -> None:

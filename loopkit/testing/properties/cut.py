@@ -62,12 +62,17 @@ class CutClaim:
         return self._claim.seq
 
     async def append(
-        self, records: Sequence[NewRecord], consumes: Sequence[str] = (), *, releases: bool = False
+        self,
+        records: Sequence[NewRecord],
+        consumes: Sequence[str] = (),
+        *,
+        releases: bool = False,
+        unless: Sequence[str] = (),
     ) -> int:
         self._cut.refuse_dead()
         self._cut.appends += 1
         self._die("before")
-        seq = await self._claim.append(records, consumes, releases=releases)
+        seq = await self._claim.append(records, consumes, releases=releases, unless=unless)
         self._die("after")
         return seq
 
@@ -75,9 +80,9 @@ class CutClaim:
         self._cut.refuse_dead()
         return await self._claim.inbox()
 
-    async def release(self) -> None:
+    async def release(self, unless: Sequence[str] = ()) -> bool:
         # As the kernel lets go of the lock of a process that was killed.
-        await self._claim.release()
+        return await self._claim.release(() if self._cut.is_dead else unless)
 
     def _die(self, moment: Moment) -> None:
         if self._cut.is_now(moment):
