@@ -13,7 +13,9 @@ from loopkit.language.template import TemplateError, parse
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
-    "before-first-work": "A command before the first work takes what does not exist then.",
+    "before-first-work": (
+        "A command that runs before the first work uses a value that does not exist yet."
+    ),
 }
 
 

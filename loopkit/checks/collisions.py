@@ -17,9 +17,9 @@ from loopkit.machine.graph import DocPath, artifact_of
 from loopkit.machine.scope import EVERYWHERE, own_names
 
 MEANINGS = {
-    "name-collision": "One name means two things.",
-    "reserved-name": "A name is taken by the language.",
-    "shadowed-name": "A name would hide one that guards have already.",
+    "name-collision": "One name refers to two things.",
+    "reserved-name": "A name is reserved by the language.",
+    "shadowed-name": "A name would hide a name that guards already have.",
 }
 
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})

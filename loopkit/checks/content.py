@@ -12,7 +12,7 @@ from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 
 MEANINGS = {
-    "content-unhandled": "An empty or unusable answer would go on as if it were right.",
+    "content-unhandled": "An empty or unusable answer would be treated like a good one.",
 }
 
 CODE = "content-unhandled"

@@ -12,9 +12,9 @@ from loopkit.language.facts import VERDICT
 from loopkit.proof.outcomes import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
 
 MEANINGS = {
-    "stuck": "A run can come to a state with facts that leave no transition.",
-    "no-open-choice": "A person could be asked without any choice open.",
-    "dead-transition": "Nothing ever takes a transition.",
+    "stuck": "A run can reach a state in which no transition is open.",
+    "no-open-choice": "A question could be asked when all its choices are closed.",
+    "dead-transition": "No run ever takes a transition.",
 }
 
 MOVE_UP = "delete it, or move it up"

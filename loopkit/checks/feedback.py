@@ -10,8 +10,8 @@ from loopkit.document.problems import Problem
 from loopkit.machine.graph import Edge
 
 MEANINGS = {
-    "missing-feedback": "A revise edge has nothing to say.",
-    "undelivered-feedback": "Nobody reads the feedback of an edge.",
+    "missing-feedback": "A revise edge has no feedback to give.",
+    "undelivered-feedback": "Nobody receives the feedback of a revise edge.",
 }
 
 

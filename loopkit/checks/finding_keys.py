@@ -13,7 +13,7 @@ from loopkit.proof.outcomes.severity import levels_at, may_block
 from loopkit.text.patterns import PatternError, compile_pattern
 
 MEANINGS = {
-    "missing-key": "Nothing but its words says which of a reviewer's findings is which.",
+    "missing-key": "Without a key, a reviewer's findings cannot be told apart.",
 }
 
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"

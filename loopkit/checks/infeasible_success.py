@@ -13,7 +13,7 @@ from loopkit.proof.outcomes import table_of
 from loopkit.proof.outcomes.unjudged import may_be_infeasible
 
 MEANINGS = {
-    "infeasible-success": "What its author has declared impossible may end as a success unjudged.",
+    "infeasible-success": "A run may succeed although the author declared the task infeasible.",
 }
 
 

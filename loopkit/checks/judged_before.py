@@ -14,7 +14,7 @@ from loopkit.machine.graph import Edge, artifact_of
 from loopkit.proof.outcomes.severity import levels_at
 
 MEANINGS = {
-    "judged-before": "An earlier state lets nothing pass in which a rule would find something.",
+    "judged-before": "A rule repeats what an earlier state has already checked.",
 }
 
 TOLD = {"message", "severity", "code", "guard"}

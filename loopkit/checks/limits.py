@@ -13,9 +13,9 @@ from loopkit.language.datatypes import DataType, single_values
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
-    "unknown-input": "There is no such input.",
-    "unbounded-input": "An input that bounds revising has no end itself.",
-    "billed-after-limit": "Behind `limits.then` somebody is asked who costs.",
+    "unknown-input": "An input is not declared.",
+    "unbounded-input": "An input is used as a bound but has no bounds itself.",
+    "billed-after-limit": "After `limits.then`, a run would call an agent or a judge.",
 }
 
 MOST_REVISIONS = 1000

@@ -11,8 +11,8 @@ from loopkit.language.agents.providers import is_listed, known_providers
 from loopkit.language.load import DocPath
 
 MEANINGS = {
-    "reserved-option": "An option of the provider is loopkit's own business.",
-    "unknown-provider": "LiteLLM knows no provider of this name.",
+    "reserved-option": "An option of the provider is set by loopkit itself.",
+    "unknown-provider": "LiteLLM does not know the provider.",
 }
 
 NEAR = 0.8

@@ -13,7 +13,7 @@ from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.outcomes.domains import bounded_inputs
 
 MEANINGS = {
-    "never-binds": "Nothing in a run can reach a limit, a cap or a budget.",
+    "never-binds": "No run can ever reach a limit, a cap or a budget.",
 }
 
 CODE = "never-binds"

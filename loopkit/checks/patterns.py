@@ -18,8 +18,8 @@ from loopkit.machine.graph import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 
 MEANINGS = {
-    "bad-pattern": "A regular expression is wrong.",
-    "unknown-pattern": "There is no such pattern.",
+    "bad-pattern": "A regular expression is invalid.",
+    "unknown-pattern": "A pattern is not declared.",
 }
 
 

@@ -11,7 +11,7 @@ from loopkit.language import JudgeRule
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
-    "not-a-template": "A text that is sent as it is has braces of a template.",
+    "not-a-template": "A text that is not a template contains template braces.",
 }
 
 

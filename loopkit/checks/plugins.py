@@ -19,7 +19,7 @@ from loopkit.machine.graph import DocPath
 from loopkit.plugins import ENTRY_POINTS
 
 MEANINGS = {
-    "unknown-plugin": "A plug-in is not there, or its module has no such function.",
+    "unknown-plugin": "A plug-in is missing, or its module does not have the function.",
 }
 
 

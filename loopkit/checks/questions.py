@@ -16,12 +16,12 @@ from loopkit.language.guard.kleene import truth
 from loopkit.machine.graph import DocPath, Edge
 
 MEANINGS = {
-    "unknown-choice": "The question has no such choice.",
-    "duplicate-choice": "A question offers a choice twice.",
-    "missing-otherwise": "A question has a timeout, and nobody answers after it.",
-    "missing-timeout": "`otherwise` never counts, because the question waits for ever.",
-    "otherwise-revises": "The answer for an absent person would lead back.",
-    "unanswerable-form": "A form needs somebody, and its question may answer itself.",
+    "unknown-choice": "The question does not offer this choice.",
+    "duplicate-choice": "A question offers the same choice twice.",
+    "missing-otherwise": "A question has a timeout but no answer for when it runs out.",
+    "missing-timeout": "`otherwise` never applies, because the question has no timeout.",
+    "otherwise-revises": "The answer that counts after the timeout would lead back.",
+    "unanswerable-form": "A form has to be filled in, but nobody does so after the timeout.",
 }
 
 

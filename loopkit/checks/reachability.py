@@ -9,9 +9,9 @@ from loopkit.document.problems import Problem
 from loopkit.machine.graph import Graph
 
 MEANINGS = {
-    "no-final-state": "There is no state in which a run could end.",
-    "unreachable-state": "No way leads to a state.",
-    "no-way-to-the-end": "From a state no way leads to an end.",
+    "no-final-state": "A machine has no final state.",
+    "unreachable-state": "No path leads to a state.",
+    "no-way-to-the-end": "No path leads from a state to a final state.",
 }
 
 

@@ -16,10 +16,10 @@ from loopkit.language.noun import ID_PATTERN
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
-    "unknown-agent": "There is no such agent.",
-    "unknown-validator": "There is no such validator.",
-    "unknown-budget": "There is no such budget.",
-    "unknown-feedback": "There is no such feedback.",
+    "unknown-agent": "An agent is not declared.",
+    "unknown-validator": "A validator is not declared.",
+    "unknown-budget": "A budget is not declared.",
+    "unknown-feedback": "A feedback is not declared.",
 }
 
 

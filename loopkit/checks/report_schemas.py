@@ -15,7 +15,7 @@ from loopkit.validators.judges.forms import report_form_of
 from loopkit.validators.judges.report_form import ReportForm
 
 MEANINGS = {
-    "unknown-word": "A table of a report does not know a word that the schema allows.",
+    "unknown-word": "The table of a map lacks a word that the agent's schema allows.",
 }
 
 OF_FINDINGS = ("message", "severity", "code", "key", "location", "line")

@@ -12,7 +12,7 @@ from loopkit.machine.graph import DocPath
 from loopkit.text import plural
 
 MEANINGS = {
-    "too-large-quorum": "More judges have to answer than can be asked.",
+    "too-large-quorum": "A quorum asks for more judges than the state has.",
 }
 
 

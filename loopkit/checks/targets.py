@@ -10,7 +10,7 @@ from loopkit.language import WorkingState
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
-    "unknown-target": "An edge leads to a state that does not exist.",
+    "unknown-target": "A transition leads to a state that does not exist.",
     "starts-at-end": "A run would start in a final state.",
 }
 

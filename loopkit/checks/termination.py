@@ -10,9 +10,9 @@ from loopkit.document.problems import Problem
 from loopkit.machine.graph import Edge
 
 MEANINGS = {
-    "forward-cycle": "Forward edges go in a circle, so a run need not end.",
-    "revise-ahead": "A revise edge leads to a state that does not come before.",
-    "resets-without-total": "Counters are reset, and nothing bounds how often.",
+    "forward-cycle": "Forward transitions form a cycle, so a run may never end.",
+    "revise-ahead": "A revise edge leads to a state that does not come earlier.",
+    "resets-without-total": "A transition resets counters, and nothing limits how often.",
 }
 
 

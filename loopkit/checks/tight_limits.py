@@ -11,7 +11,7 @@ from loopkit.language import Agent, JudgeRule, ModelAgent
 
 CODE = "no-call-fits"
 MEANINGS = {
-    CODE: "A limit leaves no room for a single call of an agent.",
+    CODE: "A limit is too low for a single call of an agent.",
 }
 
 DEAREST_TOKEN = 150 / 1_000_000

@@ -13,7 +13,7 @@ from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.facts import is_of
 
 MEANINGS = {
-    "unread-verdict": "An artifact is judged, and nothing depends on what comes of it.",
+    "unread-verdict": "An artifact is judged, but nothing depends on the verdict.",
 }
 
 OF_REPORTS = frozenset(

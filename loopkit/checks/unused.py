@@ -14,7 +14,7 @@ from loopkit.language.guard import Guard
 from loopkit.proof.outcomes import parsed_guard
 
 MEANINGS = {
-    "unused": "Nothing names a declaration.",
+    "unused": "A declaration is never used.",
 }
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from regex import Pattern
 
 MEANINGS = {
-    "missing-group": "A pattern does not say where in it stands what is read.",
-    "unknown-group": "A pattern for findings has a part that no finding has.",
-    "two-readings": "A judge's answer would be read in two ways.",
+    "missing-group": "A pattern has no group that marks the part to read.",
+    "unknown-group": "A pattern for findings has a group that findings do not have.",
+    "two-readings": "Two keys say how to read a judge's answer.",
 }
 
 OF_REPORTS = ("map", "score")

@@ -10,8 +10,8 @@ from loopkit.machine.graph import DocPath
 from loopkit.validators.judges.form import fold
 
 MEANINGS = {
-    "bad-word": "Two words of a table are the same one.",
-    "one-sided": "With its words a judge can only accept, or only reject.",
+    "bad-word": "Two words of a table are the same to the reader.",
+    "one-sided": "The words of a judge let it only accept, or only reject.",
 }
 
 
