@@ -127,8 +127,10 @@ def blocks(start: str) -> list[Block]:
 def write_shown_files(block: Block, desk: Desk) -> None:
     """Write the files that the page of a block shows, each with its name in its first line."""
     (text,) = (path.read_text(encoding="utf-8") for path in PAGES if path.name == block.page)
-    for found in re.finditer(r"^```\w+\n(# (\w+\.\w+)\n.*?)^```$", text, FENCED):
-        desk.write(found[2], found[1])
+    for found in re.finditer(r"^```\w+\n(# ([\w/]+\.\w+)\n)(.*?)^```$", text, FENCED):
+        # Front matter stands at the very start of its file.
+        head = "" if found[2].endswith(".md") else found[1]
+        desk.write(found[2], head + found[3])
 
 
 def sections(text: str) -> dict[str, str]:

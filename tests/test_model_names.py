@@ -93,3 +93,10 @@ def test_the_name_of_nothing_is_a_model_string_as_ever(desk: Desk) -> None:
     agent = load(desk.write("machine.yaml", text)).machine.agents["critic"]
     assert isinstance(agent, ModelAgent)
     assert agent.model == ("openai/gpt-5",)
+
+
+def test_a_name_that_nothing_uses_is_noted_unless_another_may_be_a_slip_of_it(desk: Desk) -> None:
+    idle = MACHINE.replace("models:", "models:\n  spare: openai/gpt-5-nano")
+    assert [(p.path, p.severity) for p in desk.problems(idle)] == [("models.spare", "note")]
+    slip = idle.replace("[opus, {", "[spaer, {")
+    assert [p.code for p in desk.problems(slip)] == ["unknown-provider"]

@@ -62,7 +62,7 @@ class CommandAgentPort:
         return reply.replace(cost_usd=priced)
 
     async def _run(self, request: Request, own: Mapping[str, str]) -> CommandResult:
-        names = {**request.names, **own}
+        names = {**request.names, **own, **self._definition.own_names}
         names |= {"prompt": request.prompt, "session": request.session or ""}
         argv = [parse(element).render(names) for element in self._argv(request)]
         with as_agent_errors():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from loopkit.checks.subject import Subject
@@ -41,13 +41,15 @@ ANOTHER = "choose another name"
 
 def check_ids(subject: Subject) -> Iterator[Problem]:
     """States and artifacts share one namespace with the names that templates have already."""
+    of_agents = (agent.own_names for agent in subject.machine.agents.values())
+    taken = RESERVED.union(KEYWORDS, *of_agents)
     for name in subject.machine.states:
         path: DocPath = ("states", name)
-        if name in RESERVED or name in KEYWORDS:
+        if name in taken:
             yield _reserved(subject, path, name)
         artifact = artifact_of(subject.machine, name)
         if artifact is not None and artifact != name:
-            yield from _artifact(subject, name, artifact)
+            yield from _artifact(subject, name, artifact, taken)
     if "artifact" in subject.machine.validators:
         yield _reserved(subject, ("validators", "artifact"), "artifact")
 
@@ -60,11 +62,11 @@ def _reserved(subject: Subject, path: DocPath, name: str, *, key: bool = True) -
     return subject.source.problem(path, "reserved-name", message, help=ANOTHER, key=key)
 
 
-def _artifact(subject: Subject, author: str, artifact: str) -> Iterator[Problem]:
+def _artifact(subject: Subject, author: str, artifact: str, taken: Set[str]) -> Iterator[Problem]:
     state = subject.machine.states[author]
     written_long = isinstance(state, AuthorState) and isinstance(state.output, Output)
     path: DocPath = ("states", author, "output", *(("name",) if written_long else ()))
-    if artifact in RESERVED or artifact in KEYWORDS:
+    if artifact in taken:
         yield _reserved(subject, path, artifact, key=False)
     namesake = artifact in subject.machine.states
     if namesake and artifact_of(subject.machine, artifact) != artifact:

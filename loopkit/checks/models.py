@@ -66,12 +66,17 @@ def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
 
 def check_providers(subject: Subject) -> Iterator[Problem]:
     """LiteLLM knows who is asked. A newer version may know more, but a near miss is none."""
-    for path, model in _models(subject.machine):
-        if known_providers() and not _is_known(model):
-            message, remedy, severity = _unknown(model, subject.machine.models)
-            yield subject.source.problem(
-                path, "unknown-provider", message, help=remedy, severity=severity
-            )
+    for path, model in unknown_models(subject.machine):
+        message, remedy, severity = _unknown(model, subject.machine.models)
+        yield subject.source.problem(
+            path, "unknown-provider", message, help=remedy, severity=severity
+        )
+
+
+def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
+    """Each model that LiteLLM can't tell to whom it belongs, and its place."""
+    if known_providers():
+        yield from (placed for placed in _models(machine) if not _is_known(placed[1]))
 
 
 def _is_known(model: str) -> bool:

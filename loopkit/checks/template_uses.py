@@ -9,7 +9,7 @@ from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.language import CommandRule, FixedRule, JudgeRule, Rule, Workspace
 from loopkit.language.noun import INPUT_FILE
-from loopkit.language.template import Anything, Scalar, Shape
+from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.machine.graph import DocPath
 from loopkit.machine.known import over
 from loopkit.proof.outcomes import PlacedRule
@@ -18,6 +18,8 @@ Names = Mapping[str, Shape]
 OF_MESSAGES: Names = {"item": Anything(), "index": Scalar(), "value": Anything()}
 OF_COMMANDS: Names = {"prompt": Scalar(), "session": Scalar()}
 OF_PROGRAMS: Names = {INPUT_FILE: Scalar()}
+OF_AGENTS: Names = {"system": Scalar(), "agent": Fields({"tools": Items(Scalar())})}
+"""What the templates of an agent know of itself, where it has that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +126,22 @@ def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Nam
 def _of_agents(subject: Subject) -> Iterator[Use]:
     """The arguments and the input of command agents, wherever these write or judge."""
     for name, agent in subject.machine.agents.items():
+        known = {**OF_COMMANDS, **{own: OF_AGENTS[own] for own in agent.own_names}}
         for at, text in agent.templates:
             path: DocPath = ("agents", name, *at)
             if at[0] == "resume":
-                yield Use(path, text, OF_COMMANDS)
+                yield Use(path, text, known)
             else:
-                yield from _asked(subject, name, path, text)
+                yield from _asked(subject, name, path, text, {**known, **OF_PROGRAMS})
 
 
-def _asked(subject: Subject, agent: str, path: DocPath, text: str) -> Iterator[Use]:
+def _asked(subject: Subject, agent: str, path: DocPath, text: str, own: Names) -> Iterator[Use]:
     """One template of a command agent for each state that asks it."""
     for name in (name for name, asked in subject.machine.authoring.items() if asked == agent):
-        names = over({**OF_COMMANDS, **OF_PROGRAMS}, subject.entering[name])
+        names = over(own, subject.entering[name])
         yield Use(path, text, names, name, ("states", name, "agent"))
     for placed in subject.rules_of(JudgeRule):
         if placed.rule.judge == agent:
             # A judge's command is filled with its request and with what the run was given.
             given = {"input": subject.entering[subject.machine.start]["input"]}
-            names = {**OF_COMMANDS, **OF_PROGRAMS, **given}
-            yield Use(path, text, names, None, (*placed.path, "judge"))
+            yield Use(path, text, {**own, **given}, None, (*placed.path, "judge"))

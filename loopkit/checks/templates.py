@@ -8,12 +8,27 @@ from dataclasses import replace
 from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
-from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS, Use, uses
+from loopkit.checks.template_uses import OF_AGENTS, OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS, Use, uses
 from loopkit.document.problems import Problem, closest
 from loopkit.language.template import TemplateError, check, parse
 from loopkit.machine.flow import ANY_REPORT, Token
 
 REPORT_NAMES = frozenset({"report", "reports"})
+KNOWN_TO = (
+    (
+        ("choice", "comment"),
+        "only the feedback of `human` states knows it; elsewhere write `STATE.comment`",
+    ),
+    (OF_MESSAGES, "only the `message:` of a rule knows it"),
+    (
+        ("artifact",),
+        "only rules and judges know it; elsewhere write the artifact's own name",
+    ),
+    (OF_COMMANDS, "only the command of an agent knows it"),
+    (OF_PROGRAMS, "only the command of an agent or of a rule knows it"),
+    (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
+)
+"""Names that are known in few places, and where."""
 
 
 def check_templates(subject: Subject) -> Iterator[Problem]:
@@ -72,16 +87,8 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
 
 
 def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
-    if name in ("choice", "comment"):
-        return "only the feedback of `human` states knows it; elsewhere write `STATE.comment`"
-    if name in OF_MESSAGES:
-        return "only the `message:` of a rule knows it"
-    if name == "artifact":
-        return "only rules and judges know it; elsewhere write the artifact's own name"
-    if name in OF_COMMANDS:
-        return "only the command of an agent knows it"
-    if name in OF_PROGRAMS:
-        return "only the command of an agent or of a rule knows it"
+    if told := next((text for names, text in KNOWN_TO if name in names), ""):
+        return told
     if closest(name, use.names or ()) is not None:
         return ""
     if use.names is not None and use.names.keys() >= OF_COMMANDS.keys() and use.state is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from loopkit.checks.guards import uses
+from loopkit.checks.models import unknown_models
 from loopkit.checks.patterns import written_patterns
 from loopkit.checks.references import is_plain_id, revise_edges
 from loopkit.checks.subject import Subject
@@ -61,12 +62,12 @@ def _unused(
 
 
 def _models(subject: Subject) -> set[object]:
-    """The names whose models somebody is behind."""
+    """The names whose models somebody is behind, and what may be a slip of one."""
     machine = subject.machine
-    asked = {
-        model for agent in machine.agents.values() for one in agent.in_turn for model in one.called
-    }
-    return {name for name, model in machine.models.items() if model in asked}
+    agents = machine.agents.values()
+    asked = {model for agent in agents for one in agent.in_turn for model in one.called}
+    unknown = {model for _, model in unknown_models(machine) if "/" not in model}
+    return {name for name, model in machine.models.items() if model in asked} | unknown
 
 
 def _agents(subject: Subject) -> set[object]:

@@ -94,7 +94,8 @@ class Document:
         any other value the whole place is returned.
         """
         node = self.node(path)
-        written = self._written(node, line) if node else None
+        is_here = node is not None and node.span.file == self.file
+        written = self._written(node, line) if node and is_here else None
         if node is None or written is None:
             return self.span(path)
         at, before, available = written

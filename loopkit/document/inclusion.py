@@ -15,6 +15,8 @@ class Included:
     file: str
     text: str
     digest: str
+    line: int = 1
+    """The line of the text in which what it brings in starts."""
 
 
 class CannotInclude(Exception):

@@ -78,7 +78,9 @@ def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
     named = path[0] == "feedback" and len(path) == 2
     words = [step for step in path if isinstance(step, str)]
     is_known = path[0] in ("validators", "states") and words[-2:] == ["lookup", KNOWN_IN]
-    return named or is_known or (len(path) > 1 and words[-1] in keys)
+    # The name of an agent may be any word, too, and one may be in a file of its own.
+    is_agent = path[0] == "agents" and len(path) == 2
+    return named or is_known or (len(path) > 1 and words[-1] in keys and not is_agent)
 
 
 def include_defaults(

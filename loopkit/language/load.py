@@ -15,6 +15,7 @@ from loopkit.document import Document, read, read_file
 from loopkit.document.inclusion import Included
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.language import Machine, Rule, ValidateState
+from loopkit.language.agent_files import with_agent_files
 from loopkit.language.bundling import bundle_schemas
 from loopkit.language.inclusion import INCLUDING, DocPath, digest_of, include, include_defaults
 from loopkit.language.mistakes import explain
@@ -27,6 +28,8 @@ class Source:
 
     document: Document
     included: Mapping[DocPath, Included] = field(default_factory=dict)
+    notes: Sequence[Problem] = ()
+    """What was passed over in the files of agents."""
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -53,6 +56,7 @@ class Source:
 
     def _inside(self, path: DocPath, line: int, column: int, length: int) -> Span:
         if included := self.included.get(path):
+            line += included.line - 1
             return Span(included.file, line, column, line, column + max(1, length))
         return self.document.inside(path, line, column, length)
 
@@ -90,11 +94,15 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
+    files = with_agent_files(document, folder)
+    document, plain = files.document, files.document.plain()
     included, faults = include(plain, folder, document, INCLUDING)
     of_inputs, unread = include_defaults(plain, folder, document)
     in_schemas, dead = bundle_schemas(plain, folder, document)
-    source = Source(document, {**included, **of_inputs, **in_schemas})
-    faults += [*unread, *dead]
+    source = Source(
+        document, {**files.included, **included, **of_inputs, **in_schemas}, files.notes
+    )
+    faults += [*files.faults, *unread, *dead]
     if faults:
         raise ProblemsFound(faults)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Discriminator, Tag
@@ -15,12 +16,19 @@ AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent)
 AGENT_KINDS = {noun.kind: noun for noun in AGENT_NOUNS}
 
 
+def noun_with(keys: Container[str]) -> type[AgentBase]:
+    """The kind of agent that has these keys."""
+    return next((noun for kind, noun in AGENT_KINDS.items() if kind in keys), ModelAgent)
+
+
 def _tag(value: object) -> str:
     """The tag of the agent that a mapping or an agent object is."""
-    if isinstance(value, AgentBase):
-        return f"<{value.kind}>"
-    keys = value if isinstance(value, dict) else ()
-    return next((f"<{kind}>" for kind in AGENT_KINDS if kind in keys), f"<{ModelAgent.kind}>")
+    noun = (
+        value
+        if isinstance(value, AgentBase)
+        else noun_with(value if isinstance(value, dict) else ())
+    )
+    return f"<{noun.kind}>"
 
 
 if TYPE_CHECKING:

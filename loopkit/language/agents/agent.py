@@ -63,6 +63,9 @@ class AgentBase(Noun):
 
     description: str = ""
     """For readers."""
+    file: str | None = None
+    """A Markdown file that describes the agent: its text is the `system` prompt, its front matter
+    has other fields. What the machine says itself wins."""
     schema_: Schema | None = Field(None, alias="schema")
     """The answer is JSON data of this shape instead of text."""
     infeasible: str | None = None
@@ -126,6 +129,11 @@ class AgentBase(Noun):
     def system_prompt(self) -> str:
         """What it is told before anything else."""
         return ""
+
+    @property
+    def own_names(self) -> Mapping[str, object]:
+        """What its templates know of itself."""
+        return {}
 
     @property
     def goes_on(self) -> bool:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import AgentBase, ErrorRule
 from loopkit.language.noun import FROM_LIST, Argv, Noun, Text, Texts, Written
+
+
+def _listed(value: object) -> object:
+    return (
+        tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+    )
+
+
+Tools = Annotated[Texts, BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+"""Names in a list, or in one text with commas, as coding programs write them."""
 
 
 class JsonReply(Noun):
@@ -30,6 +41,10 @@ class CommandAgent(AgentBase):
         Discriminator(lambda value: "<kind>" if isinstance(value, str) else "<json>"),
     ] = "text"
     """How what it prints is read."""
+    system: Text = ""
+    """What the program is told as `{{ system }}`; no template."""
+    tools: Tools = ()
+    """The program's own tools that the agent may use: its templates know `{{ agent.tools }}`."""
     resume: Texts = ()
     """Arguments that are added where a kept session has an id; they name `session`."""
     env: Texts = ()
@@ -56,6 +71,16 @@ class CommandAgent(AgentBase):
     @property
     def call_usd(self) -> float | None:
         return self.price_per_run
+
+    @property
+    def own_names(self) -> Mapping[str, object]:
+        if self.file is None and not self.system and not self.tools:
+            return {}
+        return {"system": self.system, "agent": {"tools": list(self.tools)}}
+
+    @property
+    def plain_texts(self) -> Written:
+        yield ("system",), self.system
 
     @property
     def goes_on(self) -> bool:

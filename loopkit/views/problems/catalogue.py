@@ -29,6 +29,8 @@ OF_READING: Mapping[str, str] = {
     "not-a-mapping": "The root of a file is not a mapping.",
     "several-documents": "A second YAML document starts in a file.",
     "several-roots": "There is content after the end of the document.",
+    "front-matter": "A Markdown file has no front matter, or front matter without an end.",
+    "ignored-key": "A key in the front matter of an agent's file is not read.",
     "conflict-marker": "A merge conflict is unresolved.",
     "forbidden-character": "A character is not allowed in a text file.",
     "odd-blank": "A character looks like a space but is not one, so YAML reads it as text.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from loopkit.language import ModelAgent
 from loopkit.views.schemas.generate import TAGS
 
 Schema = dict[str, Any]
@@ -118,6 +119,9 @@ def _closed(noun: Schema) -> Schema:
     required = noun.get("required", [])
     noun = {key: value for key, value in noun.items() if key != "required"}
     rules = [{"required": required}] if required else []
+    if {"file", *required} <= noun["properties"].keys() and required == [ModelAgent.kind]:
+        # The file of an agent may have what it needs.
+        rules = [{"anyOf": [{"required": ["file"]}, *rules]}]
     if {"next", "transitions"} <= noun["properties"].keys():
         rules.append(_either("transitions", "next"))
     if {"revise", "target"} <= noun["properties"].keys():
