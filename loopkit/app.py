@@ -114,10 +114,13 @@ class App:
         inputs: Mapping[str, Any],
         script: Script | None = None,
         limits: Mapping[str, Any] | None = None,
+        *,
+        run: str = "",
     ) -> ActiveRun:
         """A new run, claimed and not yet driven; raises NotRunnable.
 
-        It is stored with what it does first, before anything is spent.
+        It is stored with what it does first, before anything is spent. `run` is its id, which no
+        other run may have; without it the run gets one.
         """
         scenario = script.scenario if script else None
         refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
@@ -130,7 +133,7 @@ class App:
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.name or "machine"
-        run = await self._new_id(machine)
+        run = run or await self._new_id(machine)
         claim = self._begun[run] = NewClaim(self.journal, run, machine, loaded.digest)
         active = self._active(claim, fold((Claimed(),)), loaded.machine, loaded.digest, scenario)
         started = Started(

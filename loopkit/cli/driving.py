@@ -84,7 +84,7 @@ async def _drive(
         active = await start(app)
         if active.claim.seq:
             watcher.begin(await app.events(active.state.run))
-        interruption.watch(active, person, watcher)
+        interruption.watch(active, person, watcher, resume_line(active.state.run))
         with watcher.running():
             await app.drive(active)
         code = _ended(active.state, await app.hints_for(active.state), output, interruption)

@@ -7,14 +7,22 @@ import os
 import signal
 from socket import socketpair
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from loopkit.cli import exit_codes
 from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal
 from loopkit.cli.watching import Watcher
-from loopkit.drive.active import ActiveRun
 from loopkit.outside.groups import GROUPS
-from loopkit.text.command_lines import resume_line
+
+
+class Stoppable(Protocol):
+    """A run or a batch of them."""
+
+    stopping: bool
+
+    def stop(self) -> None:
+        """Finish the step in hand and store it, then stop."""
+        ...
 
 
 class Interruption:
@@ -26,7 +34,8 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self._active: ActiveRun | None = None
+        self._active: Stoppable | None = None
+        self._go_on = ""
         self._person: PersonAtTerminal | None = None
         self._watcher = Watcher()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,9 +60,15 @@ class Interruption:
         self.woken.close()
         self._waking.close()
 
-    def watch(self, active: ActiveRun, person: PersonAtTerminal | None, watcher: Watcher) -> None:
-        """Know what there is to be stopped; one that was to stop before begins no work."""
+    def watch(
+        self, active: Stoppable, person: PersonAtTerminal | None, watcher: Watcher, go_on: str
+    ) -> None:
+        """Know what there is to be stopped; one that was to stop before begins no work.
+
+        `go_on` says how to go on after a second signal.
+        """
         self._active, self._person, self._watcher = active, person, watcher
+        self._go_on = go_on
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.woken, self.woken.recv, WAKING_BYTES)
         if self.signal is not None:
@@ -76,6 +91,6 @@ class Interruption:
             self._loop.call_soon_threadsafe(self._active.stop)
 
     def _leave(self) -> None:
-        run = self._active.state.run if self._active is not None else ""
-        self._watcher.say_at_the_end(f"aborted; go on: {resume_line(run)}" if run else "aborted")
+        go_on = f"; go on: {self._go_on}" if self._go_on else ""
+        self._watcher.say_at_the_end(f"aborted{go_on}")
         os._exit(self.code)

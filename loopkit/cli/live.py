@@ -17,16 +17,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from loopkit.cli.watching import Watcher
+from loopkit.cli.watching import ERASE, Watcher
 from loopkit.drive.active import Stored
 from loopkit.text import printable
 from loopkit.views.console import Line, Tone, lines
 from loopkit.views.progress import Progress, fitted, progress_of, status
 
 TICK_S = 0.25
-ERASE = "\r\x1b[J"
-"""To the beginning of the line, and everything behind it away: all rows of a line that a narrower
-window has broken."""
 UNBROKEN, BROKEN = "\x1b[?7l", "\x1b[?7h"
 """Whether the terminal breaks lines: it may count the cells of a character otherwise than we do."""
 STYLES: dict[Tone, str] = {

@@ -17,6 +17,9 @@ from loopkit.views.console import lines
 from loopkit.views.progress import Progress, progress_of
 
 STDERR = 2
+ERASE = "\r\x1b[J"
+"""To the beginning of the line, and everything behind it away: all rows of a line that a narrower
+window has broken."""
 OUTPUTS = ("auto", "plain", "jsonl", "quiet")
 
 

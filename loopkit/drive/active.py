@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
@@ -19,6 +19,9 @@ from loopkit.journal import Claim, NewRecord
 from loopkit.journal.storable import LONG_TEXT, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
+
+if TYPE_CHECKING:
+    from loopkit.drive.account import Account
 
 
 class Clock(Protocol):
@@ -75,6 +78,8 @@ class ActiveRun:
     """Set by the first Ctrl-C: finish the step, then stop."""
     line: Line = field(default_factory=Line)
     """The calls of this run that are made or wait for room."""
+    account: Account | None = None
+    """Limits that it shares with other runs."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
     _staged: list[tuple[Event, str]] = field(default_factory=list)

@@ -155,6 +155,11 @@ async def turn(active: ActiveRun) -> None:
     except LimitReached as reached:
         work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
         work = work.replace(refused=reached.call, commands=reached.commands, time_s=reached.time_s)
+        if reached.owner:
+            # The run can't do without what it shares: its own `then` is for its own limits.
+            active.take(suspend(active.state, work))
+            await active.append()
+            return
     except TemplateError as error:
         work = _unfilled(active, error)
     except NotJudged as error:

@@ -35,12 +35,17 @@ class LimitReached(Exception):
         spent: float,
         asked: float | None = 0.0,
         held: float = 0.0,
+        owner: str = "",
     ) -> None:
+        """`owner` says whose limit it is, where it is not the run's own."""
         self.name = name
         self.limit = limit
         self.spent = spent
         self.asked = asked
-        told = f"`{name}` reached: {_plain(spent - held)} of {_plain(limit)} used"
+        self.held = held
+        self.owner = owner
+        whose = f" of {owner}" if owner else ""
+        told = f"`{name}`{whose} reached: {_plain(spent - held)} of {_plain(limit)} used"
         if held:
             # Of calls in flight, in doubt or uncounted: it leaves no room, but nobody spent it yet.
             told += f", {_plain(held)} held"
@@ -50,6 +55,10 @@ class LimitReached(Exception):
             told += f", and the next call can take up to {_plain(asked)}"
         super().__init__(told)
 
+    def of(self, owner: str) -> LimitReached:
+        """The same for a limit that is not the run's own."""
+        return LimitReached(self.name, self.limit, self.spent, self.asked, self.held, owner)
+
 
 class AnswerCutOff(LimitReached):
     """An answer ended at the cap that it got because of a limit."""
@@ -57,6 +66,7 @@ class AnswerCutOff(LimitReached):
     def __init__(self, message: str, remedy: str) -> None:
         Exception.__init__(self, f"`max_tokens` reached: {message}")
         self.remedy = remedy
+        self.owner = ""
 
 
 def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> float | None:
@@ -78,7 +88,16 @@ def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) ->
 
 
 def may_fit(limits: Mapping[str, Any], run: RunState, in_flight: Set[str], most: Usage) -> bool:
-    """Whether a call that does not fit now can, once the calls in flight are settled.
+    """Whether a call that does not fit now can, once the calls in flight are settled."""
+    try:
+        room_for(limits, least_used(run, in_flight), most)
+    except LimitReached:
+        return False
+    return True
+
+
+def least_used(run: RunState, in_flight: Set[str]) -> Usage:
+    """The least that a run can have used once its calls in flight are settled.
 
     A call in doubt, and one that is no longer made, is settled by nobody: it counts as used.
     """
@@ -89,11 +108,7 @@ def may_fit(limits: Mapping[str, Any], run: RunState, in_flight: Set[str], most:
             # It may turn out to cost nothing, but stays a call.
             reserved = reserved.replace(tokens=0, cost_usd=0.0)
         least = least.plus(reserved)
-    try:
-        room_for(limits, least, most)
-    except LimitReached:
-        return False
-    return True
+    return least
 
 
 def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
@@ -110,6 +125,8 @@ def raising(run: str, reached: LimitReached) -> str:
     """What a person can do about a limit that was reached."""
     if isinstance(reached, AnswerCutOff):
         return reached.remedy
+    if reached.owner:
+        return f"run {reached.owner} again with a higher limit: {' '.join(raised_by(reached))}"
     if reached.asked is None and reached.call is not None:
         price = resume_line(run, "--price", f"{reached.call.agent}=USD")
         return f"state its price per million tokens: {price}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
@@ -13,7 +13,9 @@ WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
 class Line:
     """Who makes a call, and who waits for room; nobody holds anything while he waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Iterable[Line] = ()) -> None:
+        """`others` are those whose room depends on the same limits, as they are at the time."""
+        self._others = others
         self.in_flight: set[str] = set()
         """Keys of the calls that are being made. Each of them comes to an end."""
         self._waiting: deque[asyncio.Event] = deque()
@@ -34,14 +36,17 @@ class Line:
                 await wait_for(news.wait)
         finally:
             self._waiting.remove(news)
-            self._move()
+            self.move_up()
 
     def leave(self, key: str) -> None:
         """A call came to its end, with an answer or without one."""
         with suppress(KeyError):
             self.in_flight.remove(key)
-            self._move()
+            self.move_up()
+            for line in self._others:
+                line.move_up()
 
-    def _move(self) -> None:
+    def move_up(self) -> None:
+        """Let the first who waits look again whether there is room."""
         if self._waiting:
             self._waiting[0].set()

@@ -30,21 +30,45 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
     None where it has to wait for others, whose reservations may turn out to be too high. An answer
     is only made shorter where nobody is waited for. Raises LimitReached and AgentError.
     """
-    limits, run = active.limits, active.state
-    request.is_limited = needs_caps(limits)
+    request.is_limited = _is_limited(active)
     request.cap, request.caps = None, None
     reserved = quote(request)
     try:
-        return Room(reserved, room_for(limits, run.committed, reserved))
+        return _room(active, reserved)
     except LimitReached as reached:
-        caps, in_flight = request.caps, active.line.in_flight
+        caps = request.caps
         least = reserved if caps is None else _with_cap(quote, request, caps.least)
-        if in_flight and may_fit(limits, run, in_flight, least):
+        if _may_have_room(active, least):
             return None
         if caps is not None and (room := _shorter(active, quote, request, caps)) is not None:
             return room
         reached.reserved = reserved
+        if active.account is not None and reached.owner:
+            active.account.is_reached = True
         raise
+
+
+def _is_limited(active: ActiveRun) -> bool:
+    """Whether money or tokens are limited, so that nobody may be asked for an endless answer."""
+    shared = active.account.limits if active.account is not None else {}
+    return needs_caps(active.limits) or needs_caps(shared)
+
+
+def _room(active: ActiveRun, reserved: Usage) -> Room:
+    """Room in the limits of the run, and in those that it shares; raises LimitReached."""
+    left_s = room_for(active.limits, active.state.committed, reserved)
+    if active.account is not None:
+        active.account.require_room(reserved)
+    return Room(reserved, left_s)
+
+
+def _may_have_room(active: ActiveRun, most: Usage) -> bool:
+    """Whether there is anybody to wait for, and the call may fit then."""
+    in_flight, account = active.line.in_flight, active.account
+    if not in_flight and (account is None or not account.is_calling):
+        return False
+    fits = may_fit(active.limits, active.state, in_flight, most)
+    return fits and (account is None or account.may_have_room(most))
 
 
 def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps) -> Room | None:
@@ -53,7 +77,7 @@ def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
     def found(cap: int) -> Room | None:
         reserved = _with_cap(quote, request, cap)
         try:
-            return Room(reserved, room_for(active.limits, active.state.committed, reserved))
+            return _room(active, reserved)
         except LimitReached:
             return None
 

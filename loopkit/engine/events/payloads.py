@@ -38,6 +38,19 @@ class Usage(Record, frozen=True, kw_only=True):
             held_usd=self.held_usd + other.held_usd,
         )
 
+    def minus(self, other: Usage) -> Usage:
+        """What is left of a sum without one of its parts; what is unknown stays unknown."""
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            agent_calls=self.agent_calls - other.agent_calls,
+            tool_calls=self.tool_calls - other.tool_calls,
+            tokens=self.tokens - other.tokens,
+            cost_usd=(self.cost_usd or 0.0) - (other.cost_usd or 0.0) if known else None,
+            time_s=self.time_s - other.time_s,
+            held_tokens=self.held_tokens - other.held_tokens,
+            held_usd=self.held_usd - other.held_usd,
+        )
+
 
 class Artifact(Record, frozen=True, kw_only=True):
     """One version of an artifact."""

@@ -1,0 +1,132 @@
+"""The lines of a batch: each a JSON object with the inputs of one run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopkit.language import Machine
+from loopkit.language.inputs import InvalidInput, complete_input
+from loopkit.text import is_broken
+from loopkit.text.json_text import NoJson, parse_json
+
+READABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
+"""Keys that may be a part of a run's id as they are."""
+DIGEST_CHARS = 16
+BATCH_CHARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that can be run."""
+
+    number: int
+    """The first one is 1; empty lines count."""
+    key: str
+    """What `--key` names in it; without that its number."""
+    run: str
+    """The id of its run."""
+    input: dict[str, Any]
+    """The complete input, defaults included."""
+    digest: str
+    """Of that input."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that can't be run, with the reason."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is run: the same files with the same key are the same batch, whenever it is run."""
+
+    machine: Machine
+    inputs: Path
+    results: Path | None
+    """None for standard output."""
+    shared: Mapping[str, Any]
+    """Inputs of all lines; what a line says itself goes before."""
+    key: str = ""
+    """The dotted path of the input by which lines are known, instead of by their numbers."""
+
+    @property
+    def name(self) -> str:
+        """What the ids of all its runs begin with."""
+        places = (str(self.inputs.resolve()), str(self.results and self.results.resolve()))
+        digest = hashlib.sha256("\0".join((*places, self.key)).encode(errors="surrogateescape"))
+        return f"{self.machine.name or 'machine'}-{digest.hexdigest()[:BATCH_CHARS]}"
+
+    def lines(self) -> Iterator[Line | RefusedLine]:
+        """The lines, in order; empty ones are left out. Raises OSError."""
+        # Not kept, however many there are: what they begin is known to the journal.
+        name, seen = self.name, dict[str, int]()
+        with self.inputs.open("rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                if not raw.strip():
+                    continue
+                try:
+                    line = self._line(name, number, raw)
+                except _Unfit as unfit:
+                    yield RefusedLine(number, str(unfit))
+                    continue
+                if (first := seen.setdefault(line.run, number)) != number:
+                    reason = f"line {first} has the same {self.key}, `{line.key}`"
+                    yield RefusedLine(number, reason)
+                else:
+                    yield line
+
+    def _line(self, name: str, number: int, raw: bytes) -> Line:
+        given = _read(raw, is_first=number == 1)
+        try:
+            complete = complete_input(self.machine, {**self.shared, **given})
+        except InvalidInput as error:
+            raise _Unfit("; ".join(fault.message for fault in error.faults)) from error
+        key = _value_at(complete, self.key) if self.key else str(number)
+        place = key if READABLE.fullmatch(key) else _digest(key)
+        return Line(number, key, f"{name}-{place}", complete, digest_of_input(complete))
+
+
+class _Unfit(Exception):
+    """A line that is no input; the message says why."""
+
+
+def digest_of_input(complete: Mapping[str, Any]) -> str:
+    """What tells one input from another, whatever the order of its keys."""
+    return _digest(json.dumps(complete, sort_keys=True))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:
+    try:
+        text = raw.decode("utf-8-sig" if is_first else "utf-8")
+    except UnicodeDecodeError as error:
+        raise _Unfit(f"it is not UTF-8 text (byte {error.start + 1})") from error
+    data = parse_json(text)
+    if isinstance(data, NoJson):
+        raise _Unfit(f"it is not JSON: {data.reason}")
+    if not isinstance(data, dict):
+        raise _Unfit("it is not a JSON object; write the inputs of the run as one")
+    if is_broken(json.dumps(data, ensure_ascii=False)):
+        raise _Unfit("it has half of a surrogate pair, which no text may have")
+    return data
+
+
+def _value_at(complete: Mapping[str, Any], path: str) -> str:
+    value: object = complete
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise _Unfit(f"its `{path}` is not a text or a whole number by which it can be known")
+    return str(value)

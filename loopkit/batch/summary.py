@@ -1,0 +1,73 @@
+"""What is said of a batch: one line while it runs, and a few when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.batch.driving import BatchDriver, Tally
+from loopkit.text import plural
+from loopkit.views.amounts import duration, spent
+
+MINUTE_S = 60
+WAITING = "waiting"
+"""The status of runs that wait for a person, beside the reasons for a suspension."""
+
+
+def status(driver: BatchDriver, elapsed_s: float) -> str:
+    """Where a batch stands: lines, outcomes, cost, rate."""
+    tally = driver.tally
+    done = _done(tally)
+    parts = [f"{done:,} of {plural(tally.lines, 'line', ',')}", *_outcomes(tally)]
+    if driver.running:
+        parts.append(f"{driver.running} running")
+    parts += _stopped(tally)
+    parts.append(spent(driver.account.used))
+    here = done - tally.before - tally.refused
+    if here > 0 and elapsed_s >= 1:
+        rate = here / elapsed_s
+        parts.append(_rate(rate))
+        if left := tally.lines - done:
+            parts.append(f"about {duration(left / rate)} left")
+    return " · ".join(parts)
+
+
+def last_lines(driver: BatchDriver) -> Iterator[str]:
+    """What became of a batch, and how to go on."""
+    tally = driver.tally
+    yield from tally.news()
+    yield status(driver, 0.0)
+    if tally.elsewhere:
+        lines = plural(tally.elsewhere, "line", ",")
+        yield (
+            f"{lines} ended before with another version of the machine; "
+            "to run them again, name another file with `-o`"
+        )
+    if tally.stopped[WAITING]:
+        yield "see who waits: loopkit runs ls"
+    if tally.lines > _done(tally):
+        yield "go on: run the same command again"
+    if driver.account.is_reached:
+        yield "the limit of the batch is reached: raise `--max-cost`"
+
+
+def _done(tally: Tally) -> int:
+    return tally.ended.total() + tally.refused
+
+
+def _outcomes(tally: Tally) -> list[str]:
+    told = [f"{count:,} {outcome}" for (outcome, _), count in sorted(tally.ended.items())]
+    return told + ([f"{tally.refused:,} refused"] if tally.refused else [])
+
+
+def _stopped(tally: Tally) -> list[str]:
+    told: list[str] = []
+    if waiting := tally.stopped[WAITING]:
+        told.append(f"{waiting:,} waiting for a person")
+    if suspended := tally.stopped.total() - waiting:
+        reasons = ", ".join(sorted(reason for reason in tally.stopped if reason != WAITING))
+        told.append(f"{suspended:,} suspended ({reasons})")
+    return told
+
+
+def _rate(a_second: float) -> str:
+    return f"{a_second:,.0f}/s" if a_second >= 2 else f"{a_second * MINUTE_S:,.0f}/min"

@@ -1,0 +1,185 @@
+"""`loopkit run --batch`: a machine for every line of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopkit.agents.assignment import refuse_unplayable
+from loopkit.app import App, Script
+from loopkit.batch.driving import BatchDriver, Tally
+from loopkit.batch.lines import Batch
+from loopkit.batch.results import NotWritten, Results, UnfitResults, open_results
+from loopkit.batch.summary import WAITING, last_lines, status
+from loopkit.cli import exit_codes
+from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.cli.interruption import Interruption
+from loopkit.cli.secrets import warn_of_secrets
+from loopkit.cli.watching import ERASE, Watcher, is_watched
+from loopkit.cli.wrapping import columns_of
+from loopkit.drive.account import Account
+from loopkit.journal.folder import state_folder
+from loopkit.language.load import Loaded
+from loopkit.text import WIDTH
+
+LIVE_S = 0.5
+PLAIN_S = 10.0
+PARALLEL = 4
+
+
+def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--batch`, `--parallel`, `--key` and `-o`."""
+    for option in (
+        click.option(
+            "-o", "results", type=click.Path(path_type=Path), metavar="FILE",
+            help="With --batch: where results go, one JSON object a line. Default: stdout.",
+        ),
+        click.option(
+            "--key", default="", metavar="PATH",
+            help="With --batch: the input by which lines are known. Default: their numbers.",
+        ),
+        click.option(
+            "--parallel", type=click.IntRange(1, 1000), metavar="N",
+            help=f"With --batch: how many lines are run at a time. Default: {PARALLEL}.",
+        ),
+        click.option(
+            "--batch", type=click.Path(path_type=Path), metavar="FILE",
+            help="Run MACHINE for each line of this file, a JSON object with inputs.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
+    """Raise Stop where an option is given that only a batch has."""
+    given = {"--parallel": parallel, "--key": key, "-o": results}
+    if stray := next((option for option, value in given.items() if value), None):
+        remedy = "add `--batch FILE`"
+        if stray == "-o":
+            remedy += ", or redirect stdout, where the result goes"
+        raise Stop(USAGE, f"error: `{stray}` belongs to a batch: {remedy}")
+
+
+def refuse_with_batch(record_file: Path | None, output: str) -> None:
+    """Raise Stop where an option is given that a batch has not."""
+    if record_file is not None:
+        raise Stop(USAGE, "error: `--record` records one run: run the line without `--batch`")
+    if output == "jsonl":
+        raise Stop(USAGE, "error: a batch prints results, not events: leave out `--output jsonl`")
+
+
+class BatchProgress(Watcher):
+    """One line that says where the batch stands: drawn again at a terminal, else now and then."""
+
+    def __init__(self, driver: BatchDriver, *, is_live: bool) -> None:
+        self._driver = driver
+        self._is_live = is_live
+        self._started = time.monotonic()
+        self.erased = ERASE if is_live else ""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        ticking = asyncio.get_running_loop().create_task(self._tick())
+        try:
+            yield
+        finally:
+            ticking.cancel()
+            with suppress(OSError):
+                self._draw("")
+
+    async def _tick(self) -> None:
+        with suppress(OSError):
+            while True:
+                await asyncio.sleep(LIVE_S if self._is_live else PLAIN_S)
+                told = status(self._driver, time.monotonic() - self._started)
+                if self._is_live:
+                    self._draw(told[: (columns_of(sys.stderr) or WIDTH) - 1])
+                else:
+                    exit_codes.say(told)
+
+    def _draw(self, line: str) -> None:
+        if self._is_live:
+            sys.stderr.write(f"{ERASE}{line}\r" if line else ERASE)
+            sys.stderr.flush()
+
+
+def run_batch(
+    loaded: Loaded,
+    batch: Batch,
+    parallel: int | None,
+    max_cost: float | None,
+    script: Script | None,
+    output: str,
+    notifier: tuple[str, ...],
+) -> int:
+    """Run what is left of a batch; the exit code."""
+    if not batch.inputs.is_file():
+        what = "is no ordinary file, and is read twice" if batch.inputs.exists() else "is not there"
+        raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
+    limits = {} if max_cost is None else {"cost_usd": max_cost}
+    account = Account(limits, "the batch")
+    refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
+    warn_of_secrets(loaded.machine, batch.shared)
+
+    async def drive(results: Results, interruption: Interruption) -> int:
+        async with App.open(state_folder(), notify=notifier) as app:
+            driver = BatchDriver(app, loaded, batch, results, account, script)
+            watcher = _watcher(driver, output)
+            interruption.watch(driver, None, watcher, "run the same command again")
+            await driver.survey()
+            for news in driver.tally.news():
+                exit_codes.say(news)
+            try:
+                with watcher.running():
+                    await driver.drive(parallel or PARALLEL)
+            finally:
+                if output != "quiet":
+                    for line in last_lines(driver):
+                        exit_codes.say(line)
+            return interruption.code if interruption.signal else _code(driver)
+
+    try:
+        with (
+            exit_codes.report_errors(),
+            open_results(batch.results, batch.name) as results,
+            Interruption() as interruption,
+        ):
+            return asyncio.run(drive(results, interruption))
+    except UnfitResults as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    except NotWritten as error:
+        raise Stop(exit_codes.ERROR, f"error: {error}") from error
+    except BrokenPipeError as error:
+        told = "error: stdout was closed; run the same command again to go on"
+        raise Stop(exit_codes.ERROR, told) from error
+    except OSError as error:
+        raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error
+
+
+def _watcher(driver: BatchDriver, output: str) -> Watcher:
+    if output == "quiet":
+        return Watcher()
+    return BatchProgress(driver, is_live=output == "auto" and is_watched())
+
+
+def _code(driver: BatchDriver) -> int:
+    """The exit code: the limit of the batch, then who waits, then what can be resumed."""
+    tally: Tally = driver.tally
+    if driver.account.is_reached:
+        return exit_codes.LIMIT
+    if tally.stopped[WAITING]:
+        return exit_codes.WAITING
+    if tally.stopped["limit"]:
+        return exit_codes.LIMIT
+    if tally.stopped.total():
+        return exit_codes.ERROR
+    failed = any(not success for _, success in tally.ended) or tally.refused
+    return exit_codes.FAILURE if failed else exit_codes.OK

@@ -1,0 +1,451 @@
+"""Batches: a run for each line of a file, many at a time, resumable, with one account."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.cli import invoke as run
+from tests.warm import Process, ran_loopkit
+
+MACHINE = """
+loopkit: 1
+input: {n: int, tone: {type: str, default: plain}}
+LIMITS
+agents:
+  writer:
+    command: [sh, -c, 'echo call >> calls; sleep PAUSE; cat']
+    stdin: "{{ prompt }}"
+    on_in_doubt: retry
+states:
+  write:
+    agent: writer
+    prompt: "Note {{ input.n }}, {{ input.tone }}. {{ feedback }}"
+    output: note
+    next: judge
+  judge:
+    validate: note
+    by: [{matches: 'Note \\d*[02468],|even'}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {revise: write, max: MOST, feedback: "It is FEEDBACK."}
+      - {target: given_up}
+  accepted: {final: success, result: note}
+  given_up: {final: failure, result: note}
+"""
+ASKING = """
+loopkit: 1
+input: {n: int}
+states:
+  ask:
+    human: "Keep {{ input.n }}?"
+    choices: [keep, drop]
+    transitions: [{guard: choice == "keep", target: kept}, {target: dropped}]
+  kept: {final: success}
+  dropped: {final: failure}
+"""
+BATCH = ["run", "machine.yaml", "--batch", "in.jsonl", "-o", "out.jsonl"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+
+
+def machine(
+    *, most: int = 0, feedback: str = "odd", limits: str = "", pause: str = "0", text: str = MACHINE
+) -> None:
+    filled = {"MOST": str(most), "FEEDBACK": feedback, "LIMITS": limits, "PAUSE": pause}
+    for name, value in filled.items():
+        text = text.replace(name, value)
+    Path("machine.yaml").write_text(text, encoding="utf-8")
+
+
+def inputs(*lines: Any) -> None:
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    Path("in.jsonl").write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+
+
+def numbers(values: Iterable[int]) -> None:
+    inputs(*({"n": number} for number in values))
+
+
+def results() -> dict[int, dict[str, Any]]:
+    """The results by their lines; each line has one."""
+    told = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    by_line = {result["line"]: result for result in told}
+    assert len(by_line) == len(told)
+    return by_line
+
+
+def calls() -> int:
+    return len(Path("calls").read_text().splitlines()) if Path("calls").exists() else 0
+
+
+def test_each_line_becomes_a_run_and_its_result_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    inputs({"n": 2}, {"n": 3, "tone": "grim"}, "", {"n": 4})
+    assert run(BATCH) == 1
+    ended = results()
+    assert {line: told["outcome"] for line, told in ended.items()} == {
+        1: "accepted",
+        2: "given_up",
+        4: "accepted",
+    }
+    assert ended[2]["result"] == {"note": "Note 3, grim. "}
+    assert [ended[line]["success"] for line in (1, 2, 4)] == [True, False, True]
+    assert ended[1]["usage"]["agent_calls"] == 1
+    assert ended[1]["run"].startswith("machine-")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "3 of 3 lines · 2 accepted · 1 given_up · 3 calls" in err
+
+
+def test_a_batch_of_successes_exits_0() -> None:
+    machine()
+    numbers([2, 4])
+    assert run(BATCH) == 0
+
+
+def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
+    machine()
+    numbers(range(5))
+    run(BATCH)
+    before = Path("out.jsonl").read_bytes()
+    assert run(BATCH) == 1
+    assert Path("out.jsonl").read_bytes() == before
+    assert calls() == 5
+
+
+def test_lines_that_are_added_are_run_alone() -> None:
+    machine()
+    numbers([2])
+    run(BATCH)
+    numbers([2, 4])
+    assert run(BATCH) == 0
+    assert (calls(), sorted(results())) == (2, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"n": "x"}', "input `n`: 'x' is not of type 'integer'"),
+        ("{}", "input `n` is missing"),
+        ('{"n": 1, "tune": ""}', "unknown input `tune`; did you mean `tone`?"),
+        ("[1]", "it is not a JSON object; write the inputs of the run as one"),
+        ("{n: 1}", "it is not JSON: "),
+        ('{"n": 1, "n": 2}', "it is not JSON: "),
+        ('{"n": 2, "tone": "\\ud800"}', "it has half of a surrogate pair"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_told_and_the_others_are_run(
+    line: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine()
+    inputs({"n": 2}, line, {"n": 4})
+    assert run(BATCH) == 1
+    assert sorted(results()) == [1, 3]
+    assert f"line 2: {reason}" in capsys.readouterr().err
+
+
+def test_a_line_that_is_no_utf8_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    Path("in.jsonl").write_bytes(b'\xef\xbb\xbf{"n": 2}\n{"n": 2, "tone": "\xff"}\n')
+    assert run(BATCH) == 1
+    assert sorted(results()) == [1]
+    assert "line 2: it is not UTF-8 text (byte 19)" in capsys.readouterr().err
+
+
+def test_of_very_many_lines_that_do_not_fit_the_first_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine()
+    inputs(*["nothing"] * 50, {"n": 2})
+    assert run(BATCH) == 1
+    err = capsys.readouterr().err
+    assert "line 20: " in err
+    assert "line 21: " not in err
+    assert "and 30 more" in err
+    assert "51 of 51 lines · 1 accepted · 50 refused" in err
+
+
+def test_what_all_lines_share_is_set_once_and_a_line_goes_before() -> None:
+    machine()
+    inputs({"n": 2}, {"n": 4, "tone": "grim"})
+    assert run([*BATCH, "--set", "tone=merry"]) == 0
+    assert results()[1]["result"] == {"note": "Note 2, merry. "}
+    assert results()[2]["result"] == {"note": "Note 4, grim. "}
+
+
+def test_a_line_that_changed_since_it_was_run_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine()
+    numbers([2, 4])
+    run(BATCH)
+    numbers([6, 4])
+    assert run(BATCH) == 1
+    err = capsys.readouterr().err
+    assert "line 1: its inputs have changed since its run machine-" in err
+    assert "run the batch with another `-o`" in err
+    assert calls() == 2
+
+
+def test_so_is_one_whose_run_only_the_journal_knows() -> None:
+    machine()
+    numbers([2])
+    run(BATCH)
+    Path("out.jsonl").unlink()
+    numbers([6])
+    assert run(BATCH) == 1
+    assert (calls(), results()) == (1, {})
+
+
+def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    numbers([2, 4])
+    keyed = [*BATCH, "--key", "n"]
+    assert run(keyed) == 0
+    numbers([8, 4, 6, 2])
+    assert run(keyed) == 0
+    assert calls() == 4
+    written = Path("out.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["key"] for line in written) == ["2", "4", "6", "8"]
+    inputs({"n": 2, "tone": "grim"})
+    assert run(keyed) == 1
+    assert "line 1: the inputs of `2` have changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("n", "line 2: line 1 has the same n, `2`"),
+        ("m", "line 1: its `m` is not a text or a whole number by which it can be known"),
+    ],
+)
+def test_a_key_names_one_line(key: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    inputs({"n": 2}, {"n": 2, "tone": "grim"})
+    assert run([*BATCH, "--key", key]) == 1
+    assert reason in capsys.readouterr().err
+
+
+def test_keys_of_any_form_and_length_name_runs() -> None:
+    machine()
+    tones = ["a/b", "a b", "é" * 500, "x", "2"]
+    inputs(*({"n": 2, "tone": tone} for tone in tones))
+    assert run([*BATCH, "--key", "tone"]) == 0
+    assert {told["key"] for told in results().values()} == set(tones)
+    assert run([*BATCH, "--key", "tone"]) == 0
+    assert calls() == 5
+
+
+def test_a_result_that_was_cut_off_is_written_again_without_a_call() -> None:
+    machine()
+    numbers([2, 4])
+    run(BATCH)
+    whole = Path("out.jsonl").read_bytes()
+    Path("out.jsonl").write_bytes(whole[:-30])
+    assert run(BATCH) == 0
+    assert Path("out.jsonl").read_bytes() == whole
+    assert calls() == 2
+
+
+def test_another_results_file_is_another_batch() -> None:
+    machine()
+    numbers([2])
+    run(BATCH)
+    assert run([*BATCH[:-1], "again.jsonl"]) == 0
+    assert calls() == 2
+
+
+@pytest.mark.parametrize("name", ["machine.yaml", "/dev/full", "other.jsonl"])
+def test_a_file_that_is_not_this_batch_is_left_alone(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine()
+    numbers([2])
+    run([*BATCH[:-1], "first.jsonl"])
+    Path("other.jsonl").write_bytes(Path("first.jsonl").read_bytes())
+    before = Path("machine.yaml").read_bytes()
+    capsys.readouterr()
+    assert run([*BATCH[:-1], name]) == 2
+    assert Path("machine.yaml").read_bytes() == before
+    assert calls() == 1
+    assert f"{name}" in capsys.readouterr().err
+
+
+def test_two_processes_do_not_write_one_results_file() -> None:
+    machine(pause="5")
+    numbers([2])
+    first = Process(["-m", "loopkit", *BATCH])
+    wait_for(lambda: calls() == 1)
+    second = ran_loopkit(*BATCH)
+    assert second.returncode == 2
+    assert "another process is writing `out.jsonl`" in second.stderr
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+
+
+def test_without_a_file_results_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    numbers([2, 4])
+    assert run(BATCH[:-2]) == 0
+    out = capsys.readouterr().out
+    assert sorted(json.loads(line)["line"] for line in out.splitlines()) == [1, 2]
+
+
+def test_results_that_cannot_be_written_are_not_lost() -> None:
+    machine()
+    numbers([2, 4])
+    full = os.open("/dev/full", os.O_WRONLY)
+    with Path("err").open("w+b") as err:
+        process = Process(["-m", "loopkit", *BATCH[:-2]], [0, full, err.fileno()])
+        assert process.wait(60) == 4
+        err.seek(0)
+        told = err.read().decode()
+    os.close(full)
+    assert "can't be written: No space left on device" in told
+    assert "run the same command again" in told
+    made = calls()
+    again = ran_loopkit(*BATCH[:-2])
+    assert again.returncode == 0
+    assert len(again.stdout.splitlines()) == 2
+    assert calls() == made
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--record", "x.yaml"], "`--record` records one run"),
+        (["--output", "jsonl"], "a batch prints results, not events"),
+        (["--parallel", "0"], "--parallel"),
+        (["--script", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine()
+    numbers([2])
+    assert run([*BATCH, *options]) == 2
+    assert told in capsys.readouterr().err
+    assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("option", [["-o", "x"], ["--key", "n"], ["--parallel", "2"]])
+def test_options_of_a_batch_need_one(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    assert run(["run", "machine.yaml", "--set", "n=2", *option]) == 2
+    assert f"`{option[0]}` belongs to a batch: add `--batch FILE`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "/dev/stdin", "."])
+def test_lines_come_from_a_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    assert run(["run", "machine.yaml", "--batch", name]) == 2
+    assert f"error: `{name}` is " in capsys.readouterr().err
+
+
+def test_a_machine_with_errors_is_not_started() -> None:
+    machine(text=MACHINE.replace("next: judge", "next: juge"))
+    numbers([2])
+    assert run(BATCH) == 2
+    assert calls() == 0
+
+
+def test_a_scenario_plays_each_line_from_its_beginning() -> None:
+    machine(most=1)
+    numbers([1, 2, 3])
+    Path("script.yaml").write_text(
+        "scenario: 1\nagents: {writer: [Note 1., It is even.]}\n", encoding="utf-8"
+    )
+    assert run([*BATCH, "--script", "script.yaml"]) == 0
+    assert [told["result"]["note"] for told in results().values()] == ["It is even."] * 3
+    assert calls() == 0
+
+
+def test_so_many_lines_are_run_at_a_time() -> None:
+    # Each call waits until as many are being made as may be, or for a second where there are more.
+    together = (
+        "echo in >> now; for i in 1 2 3 4 5 6 7 8 9 10; do [ $(wc -l < now) -ge 3 ] && break; "
+        "sleep 0.1; done; wc -l < now >> most; sleep 0.3; sed -i 1d now; cat"
+    )
+    machine(text=MACHINE.replace("echo call >> calls; sleep PAUSE; cat", together))
+    numbers([2, 4, 6])
+    assert run([*BATCH, "--parallel", "3"]) == 0
+    assert max(map(int, Path("most").read_text().split())) == 3
+    numbers(range(0, 10, 2))
+    Path("most").unlink()
+    assert run([*BATCH[:-1], "two.jsonl", "--parallel", "2"]) == 0
+    assert max(map(int, Path("most").read_text().split())) <= 2
+
+
+def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine(text=ASKING)
+    numbers([1, 2])
+    assert run(BATCH) == 5
+    err = capsys.readouterr().err
+    assert "2 waiting for a person" in err
+    assert results() == {}
+    run(["runs", "ls"])
+    names = [row.split()[0] for row in capsys.readouterr().out.splitlines()]
+    first = next(name for name in names if name.endswith("-1"))
+    assert run(["answer", first, "keep"]) == 0
+    assert run(BATCH) == 5
+    assert {line: told["outcome"] for line, told in results().items()} == {1: "kept"}
+
+
+def test_limits_of_the_machine_are_those_of_each_line() -> None:
+    machine(limits="limits: {agent_calls: 2}", most=5)
+    numbers([1, 2, 3])
+    assert run(BATCH) == 3
+    assert sorted(results()) == [2]
+    assert calls() == 5
+
+
+def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
+    machine(pause="1")
+    numbers(range(2, 20, 2))
+    process = Process(["-m", "loopkit", *BATCH, "--parallel", "2"])
+    wait_for(lambda: calls() == 2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(60)
+    assert process.returncode == 130
+    assert "go on: run the same command again" in err
+    assert calls() == 2
+    assert run(BATCH) == 0
+    assert (calls(), len(results())) == (9, 9)
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 5, 8, 11])
+def test_killed_at_any_time_a_batch_goes_on_and_pays_no_committed_call_twice(after: int) -> None:
+    machine(most=1, feedback="even", pause="0.02")
+    numbers(range(8))
+    process = Process(["-m", "loopkit", *BATCH, "--parallel", "3"])
+    wait_for(lambda: calls() >= after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert run([*BATCH, "--parallel", "3"]) == 0
+    ended = results()
+    assert sorted(ended) == list(range(1, 9))
+    assert {told["outcome"] for told in ended.values()} == {"accepted"}
+    # Three were in hand at most when it was killed: no more calls can be in doubt.
+    assert 12 <= calls() <= 12 + 3
+
+
+def wait_for(holds: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
