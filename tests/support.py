@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 
 E = TypeVar("E", bound=Event)
+T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 PLAN_REVIEW = ROOT / "machines" / "plan_review.yaml"
 MACHINES = sorted(
@@ -164,6 +165,18 @@ def listed(prompt: str) -> str:
     return findings.rpartition("\n\nReply with")[0]
 
 
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of it, in a loop of its own."""
+    result: list[T] = []
+
+    async def keep() -> None:
+        result.append(await work)
+
+    # What the task of a loop returns is written out, events and all, when the loop ends.
+    asyncio.run(keep())
+    return result[0]
+
+
 @dataclass
 class Desk:
     """A folder with machine files, and runs of them that outlive an app."""
@@ -190,7 +203,7 @@ class Desk:
         limits: Mapping[str, Any] | None = None,
     ) -> Played:
         """Run a machine as far as it goes; the machine has to pass the checks."""
-        return asyncio.run(self._play(machine, script, dict(inputs or {}), limits))
+        return _done(self._play(machine, script, dict(inputs or {}), limits))
 
     def abort(
         self,
@@ -201,7 +214,7 @@ class Desk:
         in_call: int = 1,
     ) -> Played:
         """Run a machine and abort its n-th call to an agent in flight, as a second Ctrl-C does."""
-        return asyncio.run(self._play(machine, script, dict(inputs or {}), None, in_call))
+        return _done(self._play(machine, script, dict(inputs or {}), None, in_call))
 
     def problems(self, machine: str) -> list[Problem]:
         """What is wrong with a machine file, errors and warnings."""
@@ -214,7 +227,7 @@ class Desk:
         self, run: str, limits: Mapping[str, Any] | None = None, mend: Mend = AS_IT_IS
     ) -> Played:
         """Go on with a stored run in a new app over the same journal, as another process would."""
-        return asyncio.run(self._resume(run, limits, None, mend))
+        return _done(self._resume(run, limits, None, mend))
 
     def repair(self, run: str, machine: str, limits: Mapping[str, Any] | None = None) -> Played:
         """Go on with a stored run and another machine, which has to pass the checks."""
@@ -223,7 +236,7 @@ class Desk:
 
     def answer(self, run: str, choice: str, **parts: Any) -> Played:
         """Answer the open question and go on."""
-        return asyncio.run(self._resume(run, None, HumanAnswer(choice=choice, **parts)))
+        return _done(self._resume(run, None, HumanAnswer(choice=choice, **parts)))
 
     @property
     def state_folder(self) -> Path | None:

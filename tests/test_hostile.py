@@ -12,10 +12,13 @@ from tests.hostile.__main__ import played
 from tests.hostile.forked import forked, within
 from tests.hostile.generators import GENERATORS, hostile
 
+EACH = 6
+"""How many inputs each generator makes here."""
+
 
 @pytest.mark.parametrize("number", range(len(GENERATORS)), ids=lambda n: GENERATORS[n].__name__)
 def test_hostile_input_is_told_in_time_and_is_no_bug_of_ours(number: int) -> None:
-    numbers = range(number, 10 * len(GENERATORS), len(GENERATORS))
+    numbers = range(number, EACH * len(GENERATORS), len(GENERATORS))
     wrong = [
         f"{which}: {outcome.fault or outcome.value}"
         for which, outcome in played(0, numbers)

@@ -112,7 +112,9 @@ def test_the_refusal_has_exit_code_2(
     assert "error: `limits.total_revisions` can't be 5 in this run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize(
+    "batch", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 4))]
+)
 def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch: int) -> None:
     """Some steps into generated machines, all paths of the engine from there on."""
     compared = 0

@@ -1,4 +1,8 @@
-"""Repairs of generated machines: whatever fits is never stuck and stays within every cap."""
+"""Repairs of generated machines: whatever fits is never stuck and stays within every cap.
+
+Each machine is made from a number. The ordinary run takes the first half of them, the long one
+(`-m long`) the others.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ from tests.generated import generated
 from tests.replay import Replay, TooLong
 
 BATCH = 25
+LONG = pytest.mark.long
 LARGE = {18}
 """Machines whose checks alone take ten seconds."""
 
@@ -75,7 +80,7 @@ def on_its_way(machine: Machine, chance: random.Random) -> RunState:
     return run
 
 
-@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize("batch", [*range(3), *(pytest.param(n, marks=LONG) for n in range(3, 6))])
 def test_a_repaired_run_is_never_stuck_and_spends_no_more_than_its_caps(batch: int) -> None:
     seen: Counter[str] = Counter()
     for number in {*range(batch * BATCH, batch * BATCH + BATCH)} - LARGE:
@@ -108,7 +113,7 @@ def test_a_repaired_run_is_never_stuck_and_spends_no_more_than_its_caps(batch: i
     assert seen["refused"], seen
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", [*range(2), *(pytest.param(n, marks=LONG) for n in range(2, 4))])
 def test_what_edges_have_spent_is_the_same_by_decisions_and_by_the_route(batch: int) -> None:
     counted = 0
     for number in {*range(batch * 15, batch * 15 + 15)} - LARGE:

@@ -28,7 +28,7 @@ from loopkit.app import App, Script
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Suspended
 from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
-from loopkit.language.load import load
+from loopkit.language.load import Loaded, load
 from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 from tests.commits import Row, types_of, watched
@@ -95,8 +95,10 @@ class Models:
         return count
 
     def killer_inside(self, folder: Path, call: int) -> Killer:
-        delay = {"type": "delay", "seconds": ANSWER_SECONDS, "times": call}
-        self._queue(delay)
+        # The first answer, an error, comes at once whatever is queued.
+        for seconds, times in ((0, call - 2), (ANSWER_SECONDS, 1)):
+            if times > 0:
+                self._queue({"type": "delay", "seconds": seconds, "times": times})
         return Killer(inside=call)
 
     def _queue(self, behavior: dict[str, Any]) -> None:
@@ -113,23 +115,23 @@ World = Programs | Models
 
 @dataclass(frozen=True)
 class Play:
-    """What is run, and with what it is repaired."""
+    """What is run, and with what it is repaired; read before any fork."""
 
-    machine: Path
-    scenario: Path
-    mended: Path | None = None
+    machine: Loaded
+    script: Script
+    mend: Mend
 
-    @property
-    def mend(self) -> Mend:
-        return AS_IT_IS if self.mended is None else Mend(load(self.mended))
+    @classmethod
+    def of(cls, machine: Path, scenario: Path, mended: Path | None) -> Play:
+        mend = AS_IT_IS if mended is None else Mend(load(mended))
+        return cls(load(machine), Script(*load_scenario(scenario)), mend)
 
 
 async def _started(play: Play, folder: Path, killer: Killer) -> None:
     with watched(killer):
         app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
-    script = Script(*load_scenario(play.scenario))
-    state = await app.drive(await app.start(load(play.machine), {"n": 2}, script))
-    if play.mended is not None:
+    state = await app.drive(await app.start(play.machine, {"n": 2}, play.script))
+    if play.mend is not AS_IT_IS:
         assert state.status == "suspended"
         await app.drive(await app.resume(state.run, mend=play.mend))
     await app.close()
@@ -226,5 +228,5 @@ if __name__ == "__main__":
     parser.add_argument("--mended", type=Path)
     given = parser.parse_args()
     called: World = Models(given.url) if given.url else Programs()
-    for told in points(Play(given.machine, given.scenario, given.mended), given.folder, called):
+    for told in points(Play.of(given.machine, given.scenario, given.mended), given.folder, called):
         print(json.dumps(told), flush=True)
