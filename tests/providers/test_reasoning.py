@@ -36,9 +36,12 @@ THOUGHT = (
 )
 
 
-def play(desk: Desk, model: str, url: str, cap: str = "max_tokens", rule: str = "") -> Played:
+def play(
+    desk: Desk, model: str, url: str, cap: str = "max_tokens", rule: str = "", key: bool = True
+) -> Played:
     parts = {"MODEL": model, "URL": url, "VARIABLE": KEY_VARIABLE, "CAP": cap}
     text = MACHINE.replace("RULE", rule or "{max_chars: 20}")
+    text = text if key else text.replace("api_key_env: VARIABLE, ", "")
     for name, value in parts.items():
         text = text.replace(name, value)
     return desk.play(text)
@@ -83,8 +86,19 @@ def test_it_suspends_the_run_and_names_the_remedy(
         openai(None, SPENT),
         openai("\n\n", SPENT, reasoning_content="Let me think"),
         openai("<think>\nThe user wants a line. A", SPENT),
+        openai("\n<thinking>\nThe user wants a <think> line</think>. A", SPENT),
+        openai("[THINK]The user wants a line. A", SPENT),
+        openai(None, SPENT, reasoning="Let me", reasoning_details=[{"type": "reasoning.text"}]),
     ],
-    ids=["counted apart", "not shown", "beside blank lines", "in the text"],
+    ids=[
+        "counted apart",
+        "not shown",
+        "beside blank lines",
+        "in the text",
+        "in another tag",
+        "in Mistral's tag",
+        "as OpenRouter has it",
+    ],
 )
 def test_it_is_known_however_the_provider_shows_it(
     hostile: HostileServer, desk: Desk, answer: Any
@@ -105,6 +119,57 @@ def test_a_local_model_that_only_thought_says_so(hostile: HostileServer, desk: D
     assert [r.path for r in hostile.requests()].count("/api/chat") == 1
 
 
+LIMITED = {"promptTokenCount": 20, "totalTokenCount": 4_020, "thoughtsTokenCount": 4_000}
+THINKING = {"reasoningContent": {"reasoningText": {"text": "Let me think", "signature": "s"}}}
+AS_THEY_SEND_IT: list[tuple[str, dict[str, Any]]] = [
+    (
+        "gemini/gemini-2.5-flash",
+        {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS", "index": 0}],
+         "usageMetadata": LIMITED, "modelVersion": "g"},
+    ),
+    (
+        "gemini/gemini-2.5-flash",
+        {"candidates": [{"finishReason": "MAX_TOKENS", "index": 0}], "usageMetadata": LIMITED},
+    ),
+    *(
+        (
+            "anthropic/claude-sonnet-4-5",
+            {"id": "1", "type": "message", "role": "assistant", "model": "m", "content": content,
+             "stop_reason": "max_tokens", "usage": {"input_tokens": 20, "output_tokens": 4_000}},
+        )
+        for content in (
+            [{"type": "thinking", "thinking": "Let me think", "signature": "s"}],
+            [{"type": "redacted_thinking", "data": "x"}],
+            [],
+        )
+    ),
+    (
+        "bedrock/anthropic.claude-3-7-sonnet-20250219-v1:0",
+        {"output": {"message": {"role": "assistant", "content": [THINKING]}},
+         "stopReason": "max_tokens",
+         "usage": {"inputTokens": 20, "outputTokens": 4_000, "totalTokens": 4_020}},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "answer"), AS_THEY_SEND_IT)
+def test_it_is_known_in_each_provider_s_own_form(
+    hostile: HostileServer,
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    answer: dict[str, Any],
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "made-up-for-a-test")
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    hostile.queue(json_answer(answer))
+    played = play(desk, model, hostile.base_url, key=not model.startswith("bedrock/"))
+    assert [e.message for e in played.of(Suspended)] == [THOUGHT.replace("CAP", "max_tokens")]
+    assert len(hostile.requests()) == 1
+    assert played.of(Failed)[0].usage.tokens == 4_020
+
+
 def test_where_nobody_counted_no_number_is_told(hostile: HostileServer, desk: Desk) -> None:
     hostile.queue(openai("", reasoning_content="Let me think"))
     (suspended,) = play(desk, hostile.model, hostile.base_url).of(Suspended)
@@ -116,10 +181,17 @@ def test_where_nobody_counted_no_number_is_told(hostile: HostileServer, desk: De
     [
         openai("A short", SPENT, reasoning_content="Let me think"),
         openai("<think>A line.</think>A sho", SPENT),
+        openai("[THINK]A line.[/THINK]A sho", SPENT),
         openai(" \n " * 9, SPENT),
         openai("", {"prompt_tokens": 20, "completion_tokens": 0, "total_tokens": 20}),
     ],
-    ids=["a word", "a word after the thought", "blanks without an end", "no tokens at all"],
+    ids=[
+        "a word",
+        "a word after the thought",
+        "and after Mistral's",
+        "blanks without an end",
+        "no tokens at all",
+    ],
 )
 def test_any_other_answer_that_was_cut_off_is_judged(
     hostile: HostileServer, desk: Desk, answer: Any

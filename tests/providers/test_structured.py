@@ -9,7 +9,7 @@ import pytest
 
 from loopkit.engine.events import Replied, Suspended
 from tests.providers.conftest import KEY_VARIABLE
-from tests.providers.hostile import HostileServer
+from tests.providers.hostile import HostileServer, json_answer
 from tests.support import Desk, Played
 
 pytestmark = pytest.mark.usefixtures("provider_key")
@@ -138,6 +138,14 @@ def test_of_words_no_null_is_taken_out(hostile: HostileServer, desk: Desk) -> No
         (400, "This response_format type is unavailable now"),
         (400, "output_format.schema: For 'object' type, 'additionalProperties' must be false"),
         (422, "Structured outputs are not supported by this model"),
+        (400, "This model does not support response format `json_schema`. See supported models"),
+        (400, "tools.0.custom.input_schema.type: Field required"),
+        (400, "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be: object"),
+        (400, "This model doesn't support the outputConfig.textFormat field"),
+        (400, "* GenerateContentRequest.generation_config.response_json_schema: should be OBJECT"),
+        (400, "The specified schema produces a constraint that has too many states for serving"),
+        (400, "Failed to parse grammar"),
+        (400, "'response_format.type' must be 'json_schema' or 'text'"),
     ],
 )
 def test_a_provider_that_refuses_the_schema_is_told_of_with_the_remedy(
@@ -159,3 +167,114 @@ class TestARefusedKey:
         assert suspended.message == (
             f"the API key was refused (401): check the environment variable {KEY_VARIABLE}"
         )
+
+    @pytest.mark.parametrize(
+        ("model", "variable"),
+        [
+            ("bedrock/anthropic.claude-3-7-sonnet-20250219-v1:0", "AWS_ACCESS_KEY_ID or"),
+            ("datarobot/a-model", "DATAROBOT_API_TOKEN"),
+            ("gemini/gemini-2.5-flash", "GEMINI_API_KEY"),
+            ("groq/qwen/qwen3-32b", "GROQ_API_KEY"),
+            ("lambda_ai/a-model", "LAMBDA_API_KEY"),
+            ("meta_llama/a-model", "LLAMA_API_KEY"),
+            ("xai/grok-4", "XAI_API_KEY"),
+        ],
+    )
+    def test_without_one_that_of_the_provider_is(
+        self,
+        hostile: HostileServer,
+        desk: Desk,
+        monkeypatch: pytest.MonkeyPatch,
+        model: str,
+        variable: str,
+    ) -> None:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", variable):
+            monkeypatch.setenv(name, "made-up-for-a-test")
+        monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+        hostile.fail(401)
+        text = MACHINE.replace("api_key_env: VARIABLE, ", "").replace(
+            ", schema: SCHEMA, STRUCTURED", ""
+        )
+        text = text.replace("MODEL", model).replace("URL", hostile.base_url)
+        (suspended,) = desk.play(text).of(Suspended)
+        start = "the API key was refused (401): check the environment variable "
+        assert suspended.message.startswith(start + variable)
+
+
+DETAIL = [{"type": "literal_error", "loc": ["body", "response_format", "type"], "msg": "No"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"detail": DETAIL}, "body.response_format.type: No"),
+        ({"object": "error", "message": {"detail": DETAIL}}, "body.response_format.type: No"),
+        (
+            {"error": {"message": "Unsupported value", "param": "response_format"}},
+            "response_format: Unsupported value",
+        ),
+    ],
+    ids=["a list of details", "in a message", "the name of an option"],
+)
+def test_a_refusal_that_names_the_option_apart_is_read(
+    hostile: HostileServer, desk: Desk, body: Any, told: str
+) -> None:
+    hostile.queue(json_answer(body, 422))
+    (suspended,) = play(desk, hostile, NOTATION).of(Suspended)
+    assert suspended.message == (
+        f"the provider does not take the JSON Schema of the answer: {told}; "
+        "write `structured: text` on the agent, which asks for it in words"
+    )
+
+
+def test_without_a_schema_no_refusal_is_about_one(hostile: HostileServer, desk: Desk) -> None:
+    hostile.fail(400, message="output_config.effort: this schema of options is not known")
+    (suspended,) = play(desk, hostile, NOTATION, how="text").of(Suspended)
+    assert suspended.message.startswith("the provider refused the request (400): output_config")
+
+
+def test_an_answer_that_the_provider_throws_away_is_a_fault_of_its_author(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    hostile.fail(400, message="Failed to generate JSON.", code="json_validate_failed")
+    assert play(desk, hostile, NOTATION).outcome == "broken"
+    assert len(hostile.requests()) == 1
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {**CLOSED, "properties": fields}
+
+
+def test_in_one_of_several_forms_the_nulls_of_that_one_are_taken_out(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    text, own = {"type": "string"}, {"type": ["string", "null"]}
+    first = record(kind={"const": "a"}, note=text) | {"required": ["kind"]}
+    second = record(kind={"const": "b"}, note=own) | {"required": ["kind", "note"]}
+    wide, narrow = record(x=text, y=text), record(x=own) | {"required": ["x"]}
+    lists = {"type": "array", "items": {"type": "array", "items": {"$ref": "#/$defs/node"}}}
+    node = record(name=text, next={"$ref": "#/$defs/node"}, rows=lists) | {"required": ["name"]}
+    schema = {
+        **record(
+            kinds={"type": "array", "items": {"anyOf": [first, second]}},
+            size={"anyOf": [wide, narrow]},
+            tree={"$ref": "#/$defs/node"},
+        ),
+        "required": ["kinds", "size", "tree"],
+        "$defs": {"node": node},
+    }
+    leaf = {"name": "leaf", "next": None, "rows": None}
+    given = {
+        "kinds": [{"kind": "a", "note": None}, {"kind": "b", "note": None}],
+        "size": {"x": None},
+        "tree": {"name": "root", "next": leaf, "rows": [[leaf], []]},
+    }
+    hostile.say(json.dumps(given))
+    played = play(desk, hostile, json.dumps(schema))
+    assert form(hostile)["strict"] is True
+    assert json.loads(played.of(Replied)[0].text) == {
+        "kinds": [{"kind": "a"}, {"kind": "b", "note": None}],
+        "size": {"x": None},
+        "tree": {"name": "root", "next": {"name": "leaf"}, "rows": [[{"name": "leaf"}], []]},
+    }
+    assert played.outcome == "done"

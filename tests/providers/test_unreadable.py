@@ -190,6 +190,37 @@ class TestAnErrorInsideOfASuccess:
         assert failed.message == "the provider failed (502): Upstream broke"
         assert (failed.error_class, failed.usage.tokens) == ("transient", 35)
 
+    def test_an_answer_that_ends_in_an_error_without_a_word_is_none(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        said = {"role": "assistant", "content": "A li"}
+        choice = {"index": 0, "message": said, "finish_reason": "error"}
+        hostile.queue(json_answer(openai(choices=[choice])))
+        hostile.say("A line")
+        played = play(desk, hostile, "openrouter/openai/gpt-4o")
+        assert (played.outcome, played.result["line"]) == ("done", "A line")
+        (failed,) = played.of(Failed)
+        assert failed.message == "the provider failed (500): the answer ended in an error"
+        assert (failed.error_class, failed.usage.tokens) == ("transient", 35)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b': WAITING\n\n{"error": {"code": 401, "message": "User not found"}}',
+            b': WAITING\n\ndata: {"id": "1", "choices": []}\n\n'
+            b'data: {"id": "1", "error": {"code": 401, "message": "No"}}\n\ndata: [DONE]\n\n',
+        ],
+        ids=["behind a comment", "in a stream"],
+    )
+    def test_what_a_gateway_sends_around_it_is_passed_over(
+        self, hostile: HostileServer, desk: Desk, body: bytes
+    ) -> None:
+        hostile.queue(Answer(body, content_type="text/event-stream"))
+        played = play(desk, hostile, "openrouter/openai/gpt-4o")
+        (suspended,) = played.of(Suspended)
+        assert suspended.message.startswith("the API key was refused (401)")
+        assert len(hostile.requests()) == 1
+
     def test_an_error_that_is_null_is_none(self, hostile: HostileServer, desk: Desk) -> None:
         hostile.queue(json_answer(openai(error=None)))
         played = play(desk, hostile, "openrouter/openai/gpt-4o")

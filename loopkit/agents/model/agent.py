@@ -52,7 +52,8 @@ class ModelAgentPort:
         try:
             response = await client.complete(arguments(asked, request), received)
         except Exception as error:
-            failure = as_agent_error(error, received, asked.api_key_env)
+            has_schema = native_schema(asked, request) is not None
+            failure = as_agent_error(error, received, asked.api_key_env, has_schema=has_schema)
             raise _booked(asked, request, failure, received) from error
         reply = read_reply(asked, request, response, quote(asked, request))
         if (schema := native_schema(asked, request)) is not None:

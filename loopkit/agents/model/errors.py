@@ -20,6 +20,8 @@ from loopkit.agents.port import AgentError
 
 TOO_LONG = frozenset({"context_length_exceeded", "request_too_large", "string_above_max_length"})
 POLICY = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
+MISFIT = frozenset({"json_validate_failed"})
+"""Groq looks at the answer itself, and throws away one that does not fit."""
 TRANSIENT = frozenset({408, 409, 429})
 TIMED_OUT = frozenset({408, 504, 524})
 """A gateway gave up waiting; the model behind it may have gone on."""
@@ -30,13 +32,19 @@ _KEYLESS = re.compile(
 )
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\b")
 _SCHEMA = re.compile(
-    r"response_?(?:format|schema)|json_?schema|output_(?:format|config|schema)"
-    r"|structured[ _]outputs?|\bschema\b",
+    r"(?:response|output|text)[ _]?(?:format|config|schema)|(?:input|json)[ _]?schema"
+    r"|structured[ _]outputs?|\bschema\b|\bgrammar\b",
     re.IGNORECASE,
 )
+_OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
 _KEYS = {
-    "bedrock": "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY",
+    "bedrock": _OF_AWS,
+    "datarobot": "DATAROBOT_API_TOKEN",
+    "lambda_ai": "LAMBDA_API_KEY",
+    "meta_llama": "LLAMA_API_KEY",
     "perplexity": "PERPLEXITYAI_API_KEY",
+    "sagemaker": _OF_AWS,
+    "snowflake": "SNOWFLAKE_JWT",
     "together_ai": "TOGETHERAI_API_KEY",
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
 }
@@ -45,14 +53,19 @@ _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials enc
 
 
 def as_agent_error(
-    error: Exception, received: Received | None = None, key_env: str | None = None
+    error: Exception,
+    received: Received | None = None,
+    key_env: str | None = None,
+    *,
+    has_schema: bool = True,
 ) -> AgentError:
     """What `litellm.acompletion` raised, sorted; its message names cause and remedy, never a key.
 
     `charged` is set where the provider may have billed the call all the same. A named wait is
     kept for every class: a run that is suspended goes on after it.
     """
-    return _sorted(replace(cause_of(error, received), key_env=key_env or ""))
+    seen = cause_of(error, received)
+    return _sorted(replace(seen, key_env=key_env or "", has_schema=has_schema))
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -89,7 +102,7 @@ def _no_quota(seen: FailureCause) -> AgentError | None:
 
 
 def _other_shape(seen: FailureCause) -> AgentError | None:
-    if "JSONSchemaValidationError" not in seen.kinds:
+    if "JSONSchemaValidationError" not in seen.kinds and not seen.codes & MISFIT:
         return None
     return AgentError("content", "the answer does not fit the agent's `schema:`", charged=True)
 
@@ -182,7 +195,7 @@ def _misconfigured(seen: FailureCause) -> AgentError | None:
 
 def _no_schema(seen: FailureCause) -> AgentError | None:
     is_refused = seen.answered in (400, 422) or "UnsupportedParamsError" in seen.kinds
-    if not is_refused or not _SCHEMA.search(seen.said):
+    if not seen.has_schema or not is_refused or not _SCHEMA.search(seen.said):
         return None
     cause = "the provider does not take the JSON Schema of the answer"
     remedy = "write `structured: text` on the agent, which asks for it in words"

@@ -50,6 +50,8 @@ class FailureCause:
     """`code` and `type` of the error in its body."""
     key_env: str = ""
     """The environment variable that the agent takes its key from, where it names one."""
+    has_schema: bool = True
+    """Whether the request had a JSON Schema of the answer, as far as that is known."""
     origin: str = ""
     """Where the request went: scheme, host and port."""
 

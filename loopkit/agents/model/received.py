@@ -56,14 +56,22 @@ class Received:
         """The object that came with a status of success; empty where it is none."""
         if self.status is None or self.status >= 300:
             return {}
-        try:
-            data = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return {}
-        return data if isinstance(data, dict) else {}
+        whole = bytes(self.body)
+        # Gateways send comments while they wait, and an error as the last line of a stream.
+        lines = (line.removeprefix(b"data:") for line in reversed(whole.splitlines()))
+        return next(filter(None, map(_object_in, (whole, *lines))), {})
 
 
 _HEARD: ContextVar[Received | None] = ContextVar("received", default=None)
+
+
+def _object_in(text: bytes) -> dict[str, Any]:
+    """The object that a text of JSON is; empty where it is none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,9 @@ from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
 from loopkit.text import plural
 
+_THOUGHT = re.compile(r"([<\[])((?:think|thinking|thought|reasoning)[>\]])", re.IGNORECASE)
+"""How a thought begins in a text; it ends with the same word behind a slash."""
+BROKEN_OFF = {"message": "the answer ended in an error"}
 THOUGHTS = ("reasoning_content", "thinking_blocks")
 """Where LiteLLM puts what a model thought."""
 
@@ -61,8 +65,12 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
 def _error_inside(choice: Any) -> Mapping[str, Any]:
     """What went wrong while the provider answered, as OpenRouter says it in the answer."""
     own = getattr(choice, "provider_specific_fields", None)
-    record = own.get("error") if isinstance(own, Mapping) else None
-    return record if isinstance(record, Mapping) else {}
+    told: Mapping[str, Any] = own if isinstance(own, Mapping) else {}
+    record = told.get("error")
+    if isinstance(record, Mapping):
+        return record
+    # LiteLLM makes a `stop` of what it does not know.
+    return BROKEN_OFF if told.get("native_finish_reason") == "error" else {}
 
 
 def _refusal(message: Any, finish: object) -> str:
@@ -100,7 +108,8 @@ def _thought_alone(agent: ModelAgent, name: str, message: Any, text: str, used: 
     # Some do not show what a model thought, but no tokens are spent on nothing.
     is_thought = any(thoughts) or (answered > 0 and not text)
     told = text.strip()
-    is_open = told.startswith("<think>") and "</think>" not in told
+    opened = _THOUGHT.match(told)
+    is_open = opened is not None and f"{opened[1]}/{opened[2]}" not in told
     if not is_open and (told or not is_thought):
         return ""
     spent = f"all {plural(answered, 'token', ',')}" if answered else "all tokens"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.language.json_schema.local import part_at, parts, rewritten, steps_of
@@ -129,6 +129,19 @@ def _options(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mappi
             yield option
 
 
+def _may_be(value: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+    """Whether a record may have these fields: it has no others, and fixed words are its own."""
+    return value.keys() <= fields.keys() and all(
+        given is None or given in _words(fields[name], given) for name, given in value.items()
+    )
+
+
+def _words(field: Any, otherwise: object) -> Sequence[Any]:
+    """The values that a field may have, where they are listed."""
+    listed = [field["const"]] if isinstance(field, Mapping) and "const" in field else [otherwise]
+    return field.get("enum", listed) if isinstance(field, Mapping) else listed
+
+
 def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
     options = list(_options(part, root)) if isinstance(part, Mapping) else []
     if isinstance(value, list):
@@ -136,8 +149,9 @@ def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
         return [_without_added(inner, items, root) for inner in value]
     if not isinstance(value, dict):
         return value
-    fitting = (o for o in options if value.keys() <= o.get("properties", {}).keys())
-    record = next(fitting, {})
+    fitting = [o for o in options if _may_be(value, o.get("properties", {}))]
+    # A strict answer has all fields of what it is, so that the smallest form is the one.
+    record = min(fitting, key=lambda option: len(option.get("properties", {})), default={})
     added, fields = set(_added(record, root)), record.get("properties", {})
     return {
         name: _without_added(inner, fields.get(name), root)

@@ -38,6 +38,8 @@ def innermost(body: object) -> object:
         match body:
             case [inner, *_] | {"error": inner} | {"detail": inner} if inner:
                 body = inner
+            case {"message": dict() | list() as inner} if inner:
+                body = inner
             case _:
                 break
     return body
@@ -49,6 +51,10 @@ def words(core: object) -> str:
         case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
             # OpenRouter's own words say only that another provider failed.
             return f"{message}: {words(core_of(raw)) or raw}"
+        case {"message": str() as message, "param": str() as param} if param not in message:
+            return f"{param}: {message}"
+        case {"msg": str() as message, "loc": list() as steps}:
+            return f"{'.'.join(map(str, steps))}: {message}"
         case {"message": str() as message} | {"msg": str() as message}:
             return message
         case str() as text if _HTML.search(text):
