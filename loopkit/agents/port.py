@@ -16,6 +16,9 @@ from loopkit.engine.records import Value
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
 
+CUT_OFF = "the answer was cut off at"
+"""How the message begins of an answer that ended at the cap which it got because of a limit."""
+
 
 class Message(NamedTuple):
     """One message of a conversation."""

@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
-from loopkit.agents.port import AgentError, Person, Reply, Request
+from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
 from loopkit.engine.events import HumanAnswer, Usage, Waiting
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
@@ -27,6 +27,7 @@ from loopkit.scenario import (
 from loopkit.text import plural
 
 UNREADABLE = "unreadable"
+CAPPED = "capped"
 FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "rate_limit": ("transient", "429: rate limit reached"),
     "timeout": ("transient", "the provider did not answer in time"),
@@ -38,6 +39,7 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
     "content_policy": ("fatal", "400: refused by the provider's content policy"),
     "bad_request": ("fatal", "400: the provider can't read the request"),
+    CAPPED: ("fatal", f"{CUT_OFF} the longest that is asked for"),
     "missing_model": ("fatal", "404: the provider has no such model"),
     "region_outage": ("transient", "503: the provider's region is not available"),
     "refusal": ("content", "the agent says that it has no answer"),
@@ -150,6 +152,7 @@ def _failure(played: Played, fault: str) -> AgentError:
         cost_usd=played.cost_usd,
         tokens=played.usage.tokens,
         unreadable=fault == UNREADABLE,
+        capped=fault == CAPPED,
         unavailable=fault in UNAVAILABLE,
     )
 

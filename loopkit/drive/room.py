@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from loopkit.agents.model.answer_caps import AnswerCaps, needs_caps
+from loopkit.agents.model.answer_caps import USUAL_ANSWER, AnswerCaps, needs_caps
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
@@ -93,7 +93,8 @@ def _with_cap(quote: Quote, request: Request, cap: int) -> Usage:
 
 def room_for_longer(active: ActiveRun, agent: str, quote: Quote, request: Request) -> str:
     """What a person can do about an answer that was cut off at a cap: the line to go on with."""
-    caps, cut_at = request.caps, request.cap or 0
+    # A played answer has no cap, and the usual one is meant.
+    caps, cut_at = request.caps, request.cap or USUAL_ANSWER
     cap = max(2 * cut_at, caps.usual if caps else 0)
     if caps is not None and caps.most is not None:
         cap = min(cap, caps.most)

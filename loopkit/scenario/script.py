@@ -23,6 +23,7 @@ Fault = Literal[
     "context_too_long",
     "content_policy",
     "bad_request",
+    "capped",
     "refusal",
     "cut_off",
     "invalid_json",

@@ -1,9 +1,9 @@
 """Comparison of two runs, without what no replay can repeat.
 
 What is left out: times and durations, ids of runs and processes, which model is asked and what its
-provider calls it, what was reserved before a call or left uncounted after it, and whether it is
-there at all. Everything else counts: types, states, visits, facts, edges, prompts, replies,
-reports, feedback, counters, cost, usage.
+provider calls it, what was reserved before a call or left uncounted after it, the remedies that
+follow from that, and whether it is there at all. Everything else counts: types, states, visits,
+facts, edges, prompts, replies, reports, feedback, counters, cost, usage.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PROCESS = frozenset({"claimed", "held", "refused"})
 """Events about the process that drives a run, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
-    "intended": ("model", "fallback", "deadline_s", "reserved"),
+    "intended": ("model", "fallback", "deadline_s", "cap", "reserved"),
     "replied": ("model", "session", "played"),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused"),
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
-    "suspended": ("time_s", "resume_at", "refused"),
+    "suspended": ("time_s", "resume_at", "refused", "remedy"),
 }
 CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
 """Those of judges that work at the same time may come in any order."""

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from loopkit.engine.events import Failed, Replied
+from loopkit.engine.events import Failed, Replied, Suspended
 from loopkit.engine.identity import finding_id
 from loopkit.testing import load_suite
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
 from tests.providers.openai_mock import OpenAIMock
-from tests.recording import assert_same, taped
+from tests.recording import assert_same, replayed, taped
 from tests.support import Desk, Played
 
 LOOP = """
@@ -198,3 +198,45 @@ class TestAJudgeThatIsAskedAboutWhatWasOpen:
         made = taped(durable, judged)
         assert_same(made, judged)
         assert made.path.read_text().count("recorded: true") == 1
+
+
+LIMITED = """
+loopkit: 1
+limits: {LIMITS}
+agents:
+  writer: {model: openai/gpt-4.1-mini, base_url: "URL", api_key_env: VARIABLE}
+states:
+  write: {agent: writer, prompt: Write a line., output: line, next: check}
+  check:
+    validate: line
+    by: [{judge: writer, rubric: [It is a line.]}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success, result: line}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.usefixtures("provider_key")
+@pytest.mark.parametrize(
+    ("limits", "said", "ends"),
+    [
+        ("cost_usd: 1", [("A line", "stop"), (SOUND, "stop")], "done"),
+        ("cost_usd: 1", [("A li", "length")], "limit"),
+        ("cost_usd: 0.006", [("A li", "length")], "limit"),
+        ("cost_usd: 1", [("A line", "stop"), ('{"verdict": "pa', "length")], "limit"),
+        ("tokens: 90000, then: failed", [("A li", "length")], "failed"),
+    ],
+)
+def test_a_run_with_capped_answers_plays_the_same(
+    hostile: HostileServer, desk: Desk, limits: str, said: list[tuple[str, str]], ends: str
+) -> None:
+    for text, finish in said:
+        hostile.say(text, finish=finish)
+    played = desk.play(loop(hostile, LIMITED.replace("LIMITS", limits)))
+    stopped = played.state.suspended
+    assert ends == (stopped.reason if stopped else played.outcome)
+    made = taped(desk, played)
+    assert_same(made, played)
+    remedies = [event.remedy for event in replayed(made) if isinstance(event, Suspended)]
+    # Nobody plays how long the answer could have been; the usual cap is meant.
+    assert all("--param writer.max_tokens=32768" in remedy for remedy in remedies)

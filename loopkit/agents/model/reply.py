@@ -10,7 +10,7 @@ from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.agents.model.errors import error_of
 from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
 from loopkit.agents.model.received import MOST_TOKENS
-from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
 from loopkit.text import plural
@@ -92,7 +92,7 @@ def _is_capped(request: Request, used: Used | None) -> bool:
 
 
 def _cut_off(request: Request) -> str:
-    told = f"the answer was cut off at {request.cap:,} tokens, the longest that "
+    told = f"{CUT_OFF} {request.cap:,} tokens, the longest that "
     if request.caps is not None and request.cap == request.caps.usual:
         return told + "is asked for where a limit is set and `params:` has no `max_tokens`"
     return told + "the limits of the run left room for"

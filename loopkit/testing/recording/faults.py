@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from loopkit.agents.scripted import FAULTS, UNREADABLE
+from loopkit.agents.port import CUT_OFF
+from loopkit.agents.scripted import CAPPED, FAULTS, UNREADABLE
 from loopkit.drive.retries import JITTER
 from loopkit.engine.events import Failed
 from loopkit.language import Retry
 
+_NO_QUOTA = r"quota|credit|budget|402"
 _WORDS = {
     "transient": (
         (r"429|rate.?limit|too many", "rate_limit"),
@@ -18,7 +20,8 @@ _WORDS = {
         ("", "server_error"),
     ),
     "fatal": (
-        (r"quota|credit|budget|402", "quota"),
+        (f"^{CUT_OFF}", CAPPED),
+        (_NO_QUOTA, "quota"),
         (r"too long|context", "context_too_long"),
         (r"content policy", "content_policy"),
         (r"401|403|\bkey\b", "authentication"),
@@ -29,7 +32,7 @@ _WORDS = {
 """By class: what a message says, and the word for it. The first one that is found counts."""
 _UNAVAILABLE = {
     "transient": (("", "region_outage"),),
-    "fatal": (_WORDS["fatal"][0], ("", "missing_model")),
+    "fatal": ((_NO_QUOTA, "quota"), ("", "missing_model")),
 }
 """The same of a model that can't be had."""
 _NOTICEABLE_S = 0.05
