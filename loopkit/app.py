@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,12 @@ from weakref import WeakValueDictionary
 from loopkit.agents.assignment import (
     Functions,
     NotRunnable,
-    assign_agents,
-    models_called,
     refuse_misnamed,
     refuse_unplayable,
 )
 from loopkit.agents.model import client
-from loopkit.agents.port import AgentPort, Person
-from loopkit.agents.scripted import PlayedResults, ScriptedPerson
+from loopkit.agents.players import Players, players_of
+from loopkit.agents.port import Person
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
 from loopkit.drive.advance import advance, doubts
@@ -40,7 +37,6 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
 from loopkit.language.load import Loaded, load_resolved, named_file
 from loopkit.machine.program import Program
-from loopkit.outside.redaction import Redact, redactor
 from loopkit.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.repair.files import changed_file, found_file
 from loopkit.repair.refusals import refuse_limits, refuse_over
@@ -95,9 +91,8 @@ class App:
         self._begun: WeakValueDictionary[str, NewClaim] = WeakValueDictionary()
         """By their ids, runs that were started here and may not be stored yet."""
         self._token = token
-        self._redactors: dict[tuple[str, ...], Redact] = {}
-        self._agents: dict[str, dict[str, AgentPort]] = {}
-        """By the digests of definitions, who plays each agent where no scenario does."""
+        self._known_players: dict[str, Players] = {}
+        """By the digests of definitions, who plays where no scenario does."""
         self.functions = functions or {}
         self._notify = notify
 
@@ -135,7 +130,9 @@ class App:
         machine = loaded.machine.name or "machine"
         run = run or await self._new_id(machine)
         claim = self._begun[run] = NewClaim(self.journal, run, machine, loaded.digest)
-        active = self._active(claim, fold((Claimed(),)), loaded.machine, loaded.digest, scenario)
+        engine = self.engine(loaded.machine, loaded.digest)
+        players = self._players(loaded.machine, loaded.digest, scenario)
+        active = self._active(claim, fold((Claimed(),)), engine, players)
         started = Started(
             run=run,
             machine=machine,
@@ -146,7 +143,7 @@ class App:
             limits=dict(limits or {}),
         )
         active.stage(started)
-        if models_called(active.agents):
+        if players.calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
             await active.append()
         return active
@@ -205,7 +202,9 @@ class App:
                 )
         refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
         refuse_limits(machine, state, limits)
-        active = self._active(claim, state, machine, state.definition, scenario)
+        engine = self.engine(machine, state.definition)
+        players = self._players(machine, state.definition, scenario)
+        active = self._active(claim, state, engine, players)
         if active.state.status == "suspended" or limits:
             await active.append(Resumed(limits=dict(limits)))
         return active
@@ -226,9 +225,11 @@ class App:
         refuse_unplayable(wanted.machine, scenario, self.functions, {**ahead.limits, **limits})
         if scenario is not None:
             refuse_misnamed(wanted.machine, scenario)
-        question = asked_anew(self.engine(wanted.machine, wanted.digest), ahead, self.clock.now())
+        engine = self.engine(wanted.machine, wanted.digest)
+        question = asked_anew(engine, ahead, self.clock.now())
         await self._store(wanted.digest, wanted.resolved)
-        active = self._active(claim, state, wanted.machine, wanted.digest, scenario)
+        players = self._players(wanted.machine, wanted.digest, scenario)
+        active = self._active(claim, state, engine, players)
         # What becomes of open calls is what the definition said under which they were made.
         lost = doubts(old, state)
         await active.append(Resumed(limits=dict(limits)), *lost, repaired, *question)
@@ -275,7 +276,9 @@ class App:
             state = await self.state_of(run)
             if not state.is_over:
                 machine = await self.machine_of(state)
-                await consume(self._active(claim, state, machine, state.definition, None))
+                engine = self.engine(machine, state.definition)
+                players = self._players(machine, state.definition, None)
+                await consume(self._active(claim, state, engine, players))
         finally:
             await claim.release()
 
@@ -357,45 +360,29 @@ class App:
             self._engines[digest] = Engine(Program(machine, digest))
         return self._engines[digest]
 
-    def _assigned(
-        self, machine: Machine, digest: str, scenario: Scenario | None
-    ) -> dict[str, AgentPort]:
-        """Who plays each agent; what a scenario plays belongs to one run."""
-        if scenario is not None:
-            return assign_agents(machine, scenario, self.functions, self.clock.sleep)
-        if digest not in self._agents:
-            self._agents[digest] = assign_agents(machine, None, self.functions)
-        return self._agents[digest]
+    def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
+        """Who plays in a run; what a scenario plays belongs to one run."""
+        if scenario is None and digest in self._known_players:
+            return self._known_players[digest]
+        players = players_of(machine, scenario, self.functions, self.person, self.clock)
+        if scenario is None:
+            self._known_players[digest] = players
+        return players
 
-    def _redactor(self, names: tuple[str, ...]) -> Redact:
-        """What takes secrets out of texts; made once, with the environment as it is then."""
-        if names not in self._redactors:
-            self._redactors[names] = redactor(os.environ, names)
-        return self._redactors[names]
-
-    def _active(
-        self,
-        claim: Claim,
-        state: RunState,
-        machine: Machine,
-        digest: str,
-        scenario: Scenario | None,
-    ) -> ActiveRun:
-        engine = self.engine(machine, digest)
-        agents = self._assigned(machine, digest, scenario)
-        if models_called(agents):
+    def _active(self, claim: Claim, state: RunState, engine: Engine, players: Players) -> ActiveRun:
+        if players.calls_models:
             client.preload()
         return ActiveRun(
             program=engine.program,
             engine=engine,
             claim=claim,
             clock=self.clock,
-            agents=agents,
-            commands=PlayedResults(scenario.commands if scenario else {}),
-            person=ScriptedPerson(scenario.answers if scenario else {}, self.person, self.clock),
+            agents=players.agents,
+            commands=players.commands,
+            person=players.person,
             breakers=self.breakers,
-            redact=self._redactor(tuple(machine.key_names)),
+            redact=players.redact,
             listeners=self.listeners,
-            notify=self._notify or (() if scenario else machine.notify or ()),
+            notify=self._notify or players.notify,
             state=state,
         )

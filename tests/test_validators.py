@@ -1,7 +1,6 @@
 import json
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,15 +104,15 @@ async def test_warnings_alone_warn_and_one_error_fails():
 
 async def test_a_rule_whose_guard_is_false_is_left_out():
     rules = [{"min_chars": 9, "guard": "input.strict"}, {"max_chars": 0}]
-    strict = replace(SETTING, facts={"input.strict": True})
-    lax = replace(SETTING, facts={"input.strict": False})
+    strict = SETTING.replace(facts={"input.strict": True})
+    lax = SETTING.replace(facts={"input.strict": False})
     assert len(await messages(rules, text("x"), strict)) == 2
     [finding] = (await judge(rules, text("x"), lax)).findings
     assert finding.rule == "max_chars[1]"
 
 
 async def test_a_validator_whose_rules_are_all_left_out_is_not_applicable():
-    first = replace(SETTING, facts={"attempt": 1})
+    first = SETTING.replace(facts={"attempt": 1})
     rules = [{"min_chars": 9, "guard": "attempt > 1"}, {"section": "Goal", "guard": "attempt > 2"}]
     answer = await judge(rules, text(""), first)
     assert answer.verdict == "not_applicable"
@@ -167,7 +166,7 @@ async def test_of_two_errors_the_fatal_one_gives_the_class():
 
 async def test_a_message_sees_the_artifact_and_what_was_judged():
     message = "{{ artifact }}|{{ plan }}|{{ value }}|{{ item }}|{{ index }}|{{ attempt }}"
-    setting = replace(SETTING, names={"attempt": 2})
+    setting = SETTING.replace(names={"attempt": 2})
     found = await messages({"not_matches": "b.", "message": message}, text("abc bd"), setting)
     assert found == ["abc bd|abc bd|bc||0|2", "abc bd|abc bd|bd||1|2"]
 
@@ -175,13 +174,13 @@ async def test_a_message_sees_the_artifact_and_what_was_judged():
 async def test_a_message_sees_the_fields_of_the_artifact():
     fielded = FieldedText("x")
     fielded.fields = {"goal": "speed"}
-    setting = replace(SETTING, names={"plan": fielded})
+    setting = SETTING.replace(names={"plan": fielded})
     rule = {"min_chars": 9, "message": "{{ artifact.goal }} {{ plan.goal }}"}
     assert await messages(rule, text("x"), setting) == ["speed speed"]
 
 
 async def test_another_version_of_the_artifact_is_not_taken_for_the_one_that_is_judged():
-    setting = replace(SETTING, names={"plan": "old"})
+    setting = SETTING.replace(names={"plan": "old"})
     rule = {"min_chars": 9, "message": "{{ artifact }} {{ plan }}"}
     assert await messages(rule, text("new"), setting) == ["new new"]
 
@@ -253,7 +252,7 @@ async def test_a_long_match_is_shortened_and_put_on_one_line():
 
 
 async def test_a_name_under_patterns_is_used_instead_of_the_literal():
-    named = replace(SETTING, patterns={"task": r"^### Task \d+:"})
+    named = SETTING.replace(patterns={"task": r"^### Task \d+:"})
     assert await messages({"matches": "task"}, text("### Task 1: a"), named) == []
     assert await messages({"not_matches": "task"}, text("a task"), named) == []
     assert len(await messages({"not_matches": "task"}, text("a task"))) == 1
@@ -477,7 +476,7 @@ async def test_each_item_that_fails_is_a_finding_at_its_location():
 
 
 async def test_a_requirement_sees_item_index_artifact_and_the_names_of_the_setting():
-    setting = replace(SETTING, names={"input": {"known": ["a", "b"]}})
+    setting = SETTING.replace(names={"input": {"known": ["a", "b"]}})
     value = {"ids": ["a", "b", "c"], "first": "a"}
     rule = {"require": "item in input.known or item == artifact.first", "each": "ids[]"}
     answer = await judge(rule, data(value), setting)
@@ -523,7 +522,7 @@ async def test_exit_0_passes_and_the_artifact_is_on_stdin():
 
 async def test_arguments_and_stdin_are_templates_and_each_stays_one_argument():
     code = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(1)"
-    setting = replace(SETTING, names={"input": {"branch": "a b; rm *"}})
+    setting = SETTING.replace(names={"input": {"branch": "a b; rm *"}})
     rule = {
         "command": script(code, "{{ input.branch }}", "{{ artifact }}{{ plan }}"),
         "stdin": "<{{ artifact }}>",
@@ -595,7 +594,7 @@ async def test_a_command_that_takes_too_long_is_a_transient_error():
 async def test_a_command_runs_in_the_folder_of_the_setting(tmp_path):
     (tmp_path / "here").write_text("")
     code = "import os; exit(not os.path.exists('here'))"
-    setting = replace(SETTING, folder=tmp_path)
+    setting = SETTING.replace(folder=tmp_path)
     assert await messages({"command": script(code)}, text(""), setting) == []
 
 
@@ -614,7 +613,7 @@ async def test_the_caller_may_play_the_results_of_commands():
         calls.append((argv, cwd, stdin, timeout_s))
         return CommandResult(1, "played", "", 0.0, truncated=False)
 
-    setting = replace(SETTING, run=play)
+    setting = SETTING.replace(run=play)
     rule = {"command": ["pytest", "-q"], "timeout": "90s"}
     assert await messages(rule, text("x"), setting) == ["`pytest` ended with exit code 1:\nplayed"]
     assert calls == [(["pytest", "-q"], None, "x", 90.0)]

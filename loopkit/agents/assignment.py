@@ -154,8 +154,9 @@ def refuse_unplayable(
     models = _models(real)
     if played:
         _refuse_unplayed(models)
-    _refuse_keyless(real)
-    _refuse_astray(models)
+    if real:
+        _refuse_keyless(real)
+        _refuse_astray(models)
     if machine.limits.cost_usd is not None or limits.get("cost_usd") is not None:
         _refuse_unpriced(real)
         _refuse_uncounted("cost_usd", unplayed, functions)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from loopkit.agents.model.answer_caps import AnswerCaps
 from loopkit.engine.events import HumanAnswer, Role, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.records import Value
+from loopkit.engine.records import Mutable, Value
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
 
@@ -20,15 +19,14 @@ CUT_OFF = "the answer was cut off at"
 """How the message begins of an answer that ended at the cap which it got because of a limit."""
 
 
-class Message(NamedTuple):
+class Message(Value, frozen=True):
     """One message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-@dataclass(slots=True)
-class Request:
+class Request(Mutable):
     """Everything that a call needs, the conversation so far included.
 
     Whoever makes the calls numbers it anew for each of them; nobody else changes it.
@@ -41,9 +39,9 @@ class Request:
     prompt: str
     messages: Sequence[Message] = ()
     """System, then turns, the prompt last."""
-    names: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[str, object] = {}
     """What the templates of a command see."""
-    input: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, Any] = {}
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the data that the answer has to be."""

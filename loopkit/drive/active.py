@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -14,14 +14,18 @@ from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
 from loopkit.engine.events import Event
 from loopkit.engine.macrostep import Engine, Macrostep
+from loopkit.engine.records import encode
 from loopkit.engine.state import RunState, apply
 from loopkit.journal import Claim, NewRecord
-from loopkit.journal.storable import LONG_TEXT, refuse_text
+from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 
 if TYPE_CHECKING:
     from loopkit.drive.account import Account
+
+_path = lru_cache(maxsize=64)(Path)
+"""The same path for all runs of a folder, because making one takes as long as storing an event."""
 
 
 class Clock(Protocol):
@@ -47,7 +51,7 @@ class Stored(NamedTuple):
 
 
 Listener = Callable[[Stored], None]
-Mark: TypeAlias = tuple[RunState, tuple[tuple[Event, str], ...]]
+Mark: TypeAlias = tuple[RunState, tuple[tuple[Event, bytes], ...]]
 """A state, and what had been staged then."""
 
 
@@ -82,17 +86,17 @@ class ActiveRun:
     """Limits that it shares with other runs."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
-    _staged: list[tuple[Event, str]] = field(default_factory=list)
+    _staged: list[tuple[Event, bytes]] = field(default_factory=list)
     """Events with their stored form."""
 
     @cached_property
     def folder(self) -> Path:
         """The project folder, in which workspaces lie."""
-        return Path(self.state.folder)
+        return _path(self.state.folder)
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """The limits in force: the machine's, and those raised since."""
+        """What is limited, and to how much: by the machine, and as raised since."""
         raised = self.state.limits
         return {**self.program.limits, **raised} if raised else self.program.limits
 
@@ -135,13 +139,11 @@ class ActiveRun:
         self.state = step.run
 
     def _stage(self, events: Sequence[Event]) -> None:
-        written: list[tuple[Event, str]] = []
-        for event in events:
-            data = event.to_json()
-            if len(data) > LONG_TEXT:
-                refuse_text(f"the record `{event.type}`", data)
-            written.append((event, data))
-        self._staged += written
+        written = [*map(encode, events)]
+        if max(map(len, written), default=0) > MAX_TEXT_BYTES:
+            for event, data in zip(events, written, strict=True):
+                refuse_text(f"the record `{event.type}`", data.decode())
+        self._staged += zip(events, written, strict=True)
 
     def mark(self) -> Mark:
         """Where the run stands, before what may have to be taken back."""
@@ -165,7 +167,7 @@ class ActiveRun:
         if not batch and not consumes:
             return
         at = self.clock.now()
-        records = [NewRecord(event.type, at, data) for event, data in batch]
+        records = [NewRecord(event.type, at, data.decode()) for event, data in batch]
         # Nothing comes after the end: the same commit lets go of the run.
         over = self.state.is_over
         seq = await self.claim.append(records, consumes, releases=over, unless=unless)

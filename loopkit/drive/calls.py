@@ -7,6 +7,7 @@ that may have been made is in doubt, and its policy decides.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
@@ -37,11 +38,6 @@ async def _at_once() -> None:
     """Nothing has to be waited for."""
 
 
-async def no_files() -> str:
-    """Who works here leaves no files."""
-    return ""
-
-
 class CallSeries(Value, frozen=True):
     """What all calls for one piece of work have in common."""
 
@@ -56,8 +52,8 @@ class CallSeries(Value, frozen=True):
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Written] = Written
     """What the call left in its output file, where the output is a file."""
-    files: Callable[[], Awaitable[str]] = no_files
-    """The digest of what the call left in its workspace."""
+    files: Callable[[], Awaitable[str]] | None = None
+    """The digest of what the call left in its workspace, where it leaves files."""
     ready: Callable[[], Awaitable[None]] = _at_once
     """Waits for what a call needs and is not part of it."""
     opinion: str = ""
@@ -70,18 +66,21 @@ def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
     return task.exchanges if task else ()
 
 
-def usable_reply(active: ActiveRun, work: CallSeries) -> Replied | None:
-    """The reply that an earlier life of the run got and stored, if it is still to be used."""
-    task = active.state.tasks.get(work.task)
-    unused = task.exchanges[task.renewed :] if task else ()
-    return unused[-1].reply if unused else None
+def stored_reply(
+    active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] | None = None
+) -> Replied | None:
+    """The reply that an earlier life of the run got and stored, if it is still to be used.
 
-
-def unused_reply(active: ActiveRun, work: CallSeries) -> Replied | None:
-    """The last reply that could not be used, so that a resume has the work asked for anew."""
-    task = active.state.tasks.get(work.task)
-    unused = task.exchanges[: task.renewed] if task else ()
-    return unused[-1].reply if unused else None
+    One that could not be used before a resume is used where it can be since the definition was
+    mended.
+    """
+    if (task := active.state.tasks.get(work.task)) is None:
+        return None
+    if usable := task.exchanges[task.renewed :]:
+        return usable[-1].reply
+    unusable = task.exchanges[-1].reply if task.exchanges else None
+    is_usable = unusable is not None and is_mended is not None and is_mended(unusable)
+    return unusable if is_usable else None
 
 
 async def call(
@@ -92,7 +91,8 @@ async def call(
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
     """
-    index, turns = await _turn(active, work), request.messages
+    turns = request.messages
+    index = await take_turn(active, work.task, work.agent, work.callees)
     while True:
         callee = work.callees[index]
         if callee.provider and not await _is_admitted(active, work, index):
@@ -104,17 +104,13 @@ async def call(
         except TryFailed as failure:
             failed, wait_s = _failed(active, work, failure, index)
             await active.append(failed)
-            index = await _turn(active, work, wait_s)
+            index = await take_turn(active, work.task, work.agent, work.callees, wait_s)
             continue
         if hold:
             active.stage(replied)
         else:
             await active.append(replied)
         return replied
-
-
-async def _turn(active: ActiveRun, work: CallSeries, wait_s: float | None = None) -> int:
-    return await take_turn(active, work.task, work.agent, work.callees, wait_s)
 
 
 async def _is_admitted(active: ActiveRun, work: CallSeries, index: int) -> bool:
@@ -159,7 +155,7 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
     try:
         await work.ready()
         # The intent is staged in the turn in which the line admits it, and written here.
-        await active.line.enter(lambda: _is_intended(active, work, request), active.wait_for)
+        await active.line.enter(partial(_is_intended, active, work, request), active.wait_for)
         await active.append()
         replied = await _make(active, work, request)
     except TryFailed as failure:
@@ -266,6 +262,9 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
     written = work.written()
     if written.text is not None:
         written = _storable(active, written.text)
+    left = storable(reply.workspace) if reply.workspace else ""
+    if work.files is not None and not left:
+        left = await work.files()
     text = _kept(active, reply.text)
     is_cut = work.role != "run" and not is_answer(text)
     usage = _usage(work, reply.tokens, reply.cost_usd, spent_s)
@@ -281,7 +280,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         model=_kept(active, reply.model[:LONGEST_NAME]) if reply.model else "",
         artifact_text=written.text,
         artifact_fault=written.fault,
-        workspace=storable(reply.workspace) or await work.files(),
+        workspace=left,
         usage=usage.as_held if reply.held else usage,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 
 WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
 
@@ -40,7 +39,7 @@ class Line:
 
     def leave(self, key: str) -> None:
         """A call came to its end, with an answer or without one."""
-        with suppress(KeyError):
+        if key in self.in_flight:
             self.in_flight.remove(key)
             self.move_up()
             for line in self._others:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import NamedTuple
 
 from loopkit.agents.model.answer_caps import USUAL_ANSWER, AnswerCaps, needs_caps
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
 from loopkit.engine.events import Usage
+from loopkit.engine.records import Value
 from loopkit.text.command_lines import resume_line
 
 Quote = Callable[[Request], Usage]
 
 
-class Room(NamedTuple):
+class Room(Value, frozen=True):
     """A call fits."""
 
     reserved: Usage
-    left_s: float | None
+    left_s: float | None = None
     """Seconds of work that are left for it; none for no limit."""
 
 
@@ -56,7 +56,8 @@ def _is_limited(active: ActiveRun) -> bool:
 
 def _room(active: ActiveRun, reserved: Usage) -> Room:
     """Room in the limits of the run, and in those that it shares; raises LimitReached."""
-    left_s = room_for(active.limits, active.state.committed, reserved)
+    limits = active.limits
+    left_s = room_for(limits, active.state.committed, reserved) if limits else None
     if active.account is not None:
         active.account.require_room(reserved)
     return Room(reserved, left_s)

@@ -39,6 +39,7 @@ from loopkit.language.guard.kleene import truth
 from loopkit.language.template import Anything, Scalar, Shape, check
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.graph import TOTAL, Edge
+from loopkit.machine.plans import StatePlan
 from loopkit.machine.program import Program, flat_facts
 
 Facts = dict[str, object]
@@ -82,33 +83,51 @@ class Engine:
         state stays as it was. Raises NoEdge where the work leads nowhere,
         which the checks rule out.
         """
-        step = Macrostep(run)
+        plan, step = self.program.plans[run.state], Macrostep(run)
         step.add(work)
-        facts = self.facts(step.run, work)
-        candidates = self.program.graph.on(run.state, work.outcome)
-        bits = tuple([self.is_enabled(step.run, edge, facts) for edge in candidates])
-        if work.outcome != "done" and not any(bits):
+        facts, ways = self.facts(step.run, work), plan.on(work.outcome)
+        bits = tuple(
+            [
+                (predicate is None or predicate(facts))
+                and (is_always or self._is_open(step.run, edge))
+                for edge, predicate, is_always in ways.edges
+            ]
+        )
+        if work.outcome != "done" and True not in bits:
             return suspend(run, work)
         edge = self._decider.decide(run.state, work.outcome, bits)
-        if not edge.back and (restored := self._restored(run)):
-            work = work.replace(restored=restored)
+        if plan.restores and not edge.back and (best := run.best_round()):
+            # A person was shown the best round's artifacts, and goes forward with them.
+            work = work.replace(restored=dict(best.snapshot))
             step = Macrostep(run)
             step.add(work)
-        recorded = self._recorded(facts, work)
-        step.add(self._decided(step.run, work, edge, recorded, bits))
+        step.add(
+            Decided(
+                edge=edge.id,
+                source=edge.source,
+                target=edge.target,
+                facts=_recorded(facts, work, ways.names) if plan.elsewhere else facts,
+                bits=bits,
+                spends=edge.counters,
+                resets=edge.resets,
+                feedback=self._feedback(step.run, work, edge) if edge.back else (),
+            )
+        )
         if edge.emit is not None:
-            self._emit(step, edge.emit, run.state, self._attempt(step.run))
+            self._emit(step, edge.emit, run.state, self._attempt(step.run, plan))
         self._enter(step, edge.target, edge.id, now)
         return step
 
     def facts(self, run: RunState, work: Worked | None) -> Facts:
         """Everything that the guards of the active state read, under dotted names."""
-        read = self.program.sources_read[run.state]
-        own = flat_facts(work.facts) if work else {}
-        facts = {**self._facts_elsewhere(run, read, own), **own} if read else own
+        plan = self.program.plans[run.state]
+        facts = work.facts.copy() if work else {}
+        if plan.elsewhere:
+            facts = self._facts_elsewhere(run, plan.elsewhere, facts) | facts
         # An answer that is only looked at counts as given, as it will when its edge is taken.
-        facts["attempt"] = self._attempt(run) + (work is None)
-        self._add_revisions(run, facts)
+        facts["attempt"] = self._attempt(run, plan) + (work is None)
+        if plan.revises:
+            self._add_revisions(run, plan.revises, facts)
         return facts
 
     def _facts_elsewhere(self, run: RunState, read: frozenset[str], own: Facts) -> Facts:
@@ -123,14 +142,17 @@ class Engine:
             known |= {f"{run.state}.{name}": value for name, value in own.items()}
         return known
 
-    def is_enabled(self, run: RunState, edge: Edge, facts: Facts) -> bool:
-        """Whether an edge can be taken: guard, room, and whether the verdict allows revising."""
-        if edge.back and not (self.has_room(run, edge) and self._may_revise(run, edge)):
-            return False
-        if edge.event == "limit" and run.then_used:
-            return False
-        predicate = self.program.predicates.get(edge.id)
-        return predicate is None or predicate(facts)
+    def _is_open(self, run: RunState, edge: Edge) -> bool:
+        """Whether an edge that is not always there is: at a limit once, else with room left.
+
+        Revising is for what failed.
+        """
+        if edge.event == "limit":
+            return not run.then_used
+        judges = edge.event == "done" and self.program.plans[edge.source].judged is not None
+        return self.has_room(run, edge) and (
+            not judges or run.reports[edge.source].verdict == "fail"
+        )
 
     def has_room(self, run: RunState, edge: Edge) -> bool:
         for counter in edge.counters:
@@ -153,8 +175,7 @@ class Engine:
     def leads_to_closed_edge(self, run: RunState, answer: Mapping[str, object]) -> str:
         """Why an answer can't be taken: its edge has no room left. Empty if it can."""
         facts = self.facts(run, None) | flat_facts(answer) | flat_facts({run.state: answer})
-        for edge in self.program.graph.on(run.state, "done"):
-            predicate = self.program.predicates.get(edge.id)
+        for edge, predicate, _ in self.program.plans[run.state].on("done").edges:
             if predicate is None or predicate(facts):
                 return self._no_room(run, edge)
         return "no transition of the state takes this answer"
@@ -207,54 +228,18 @@ class Engine:
             return f"the one revision{of_run} is used up"
         return f"all {cap} revisions{of_run} are used up"
 
-    def _may_revise(self, run: RunState, edge: Edge) -> bool:
-        if edge.event != "done" or edge.source not in self.program.graph.judges:
-            return True
-        return run.reports[edge.source].verdict == "fail"
-
-    def _attempt(self, run: RunState) -> int:
-        judging = self.program.graph.judges.get(run.state)
-        if judging is None:
+    def _attempt(self, run: RunState, plan: StatePlan) -> int:
+        if plan.judged is None:
             return run.attempts.get(run.state, 0)
-        artifact = run.artifacts.get(judging.validate_)
+        artifact = run.artifacts.get(plan.judged)
         return artifact.attempt if artifact else 0
 
-    def _add_revisions(self, run: RunState, facts: Facts) -> None:
-        edges = self.program.graph.revise_edges[run.state]
-        if not edges:
-            return
-        if len(edges) > 1:
-            facts["cap_reached"] = not any(self.has_room(run, edge) for edge in edges)
-        else:
+    def _add_revisions(self, run: RunState, edges: tuple[Edge, ...], facts: Facts) -> None:
+        facts["cap_reached"] = True not in [self.has_room(run, edge) for edge in edges]
+        if len(edges) == 1:
             counter = edges[0].counters[0]
-            facts["cap_reached"] = not self.has_room(run, edges[0])
             facts["revisions"] = run.counters.get(counter, 0)
             facts["max_revisions"] = cap_of(self.program, run, counter)
-
-    def _recorded(self, facts: Facts, work: Worked) -> Facts:
-        """What the work left, and what the guards of its edges could read of the rest."""
-        if not self.program.sources_read[work.state]:
-            return facts
-        read = self.program.names_read.get((work.state, work.outcome), frozenset())
-        return {
-            name: value
-            for name, value in facts.items()
-            if name in work.facts or name in COUNTED or name in read
-        }
-
-    def _decided(
-        self, run: RunState, work: Worked, edge: Edge, facts: Facts, bits: tuple[bool, ...]
-    ) -> Decided:
-        return Decided(
-            edge=edge.id,
-            source=edge.source,
-            target=edge.target,
-            facts=facts,
-            bits=bits,
-            spends=edge.counters,
-            resets=edge.resets,
-            feedback=self._feedback(run, work, edge) if edge.back else (),
-        )
 
     def _feedback(self, run: RunState, work: Worked, edge: Edge) -> tuple[Feedback, ...]:
         spent = {**run.counters, **dict.fromkeys(edge.resets, 0)}
@@ -265,7 +250,7 @@ class Engine:
             **answer,
             "revision": revision,
             "max_revisions": most,
-            "attempt": self._attempt(run),
+            "attempt": self._attempt(run, self.program.plans[run.state]),
         }
         to = self.addressee(run, edge)
         text = render(self.program, run, self.program.feedback_of(edge), **extra)
@@ -294,14 +279,6 @@ class Engine:
     def _emit(self, step: Macrostep, name: str, state: str, attempt: int) -> None:
         found = tuple(open_findings(self.program, step.run))
         step.add(Emitted(name=name, state=state, attempt=attempt, findings=found))
-
-    def _restored(self, run: RunState) -> dict[str, Artifact]:
-        """The best round's artifacts, where a person was shown them and goes forward."""
-        state = self.program.machine.states[run.state]
-        if not (state.waits and state.picks_best):
-            return {}
-        best = run.best_round()
-        return dict(best.snapshot) if best else {}
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
         run, state = step.run, self.program.machine.states[target]
@@ -373,6 +350,15 @@ def suspension(work: Worked) -> Suspended:
         time_s=work.time_s,
         refused=work.refused,
     )
+
+
+def _recorded(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
+    """What the work left, and what the guards of its edges could read of the rest."""
+    return {
+        name: value
+        for name, value in facts.items()
+        if name in work.facts or name in COUNTED or name in read
+    }
 
 
 def _plain(value: object) -> object:

@@ -6,10 +6,20 @@ when it is read. A record may have keys that this version does not know: they ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Self, TypeVar
 
 import msgspec
+from msgspec import field
+
+
+class Mutable(msgspec.Struct):
+    """What changes while it lives, and is never stored."""
+
+    def replace(self, **changes: object) -> Self:
+        """The same with other values in some fields."""
+        return msgspec.structs.replace(self, **changes)
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -33,7 +43,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
 
     def to_json(self) -> str:
         """The record as JSON; raises UnicodeEncodeError where a text holds half a character."""
-        return _ENCODER.encode(self).decode()
+        return encode(self).decode()
 
 
 R = TypeVar("R", bound=Record)
@@ -52,9 +62,13 @@ def _plain_text(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is no JSON data")
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain_text)
+encode: Callable[[Record], bytes] = msgspec.json.Encoder(enc_hook=_plain_text).encode
+"""The same as bytes of UTF-8."""
 
 
 @cache
 def _decoder(noun: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(noun)
+
+
+__all__ = ["Mutable", "Record", "Value", "encode", "field", "read_record"]

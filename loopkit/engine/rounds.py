@@ -108,6 +108,12 @@ class Rounds:
         """Oldest first."""
         return iter(self._current().by_attempt.values())
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rounds) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(self._length)
+
     def best(self) -> Round | None:
         """The round with the best work.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -31,14 +30,14 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
+from loopkit.engine.records import Mutable, field
 from loopkit.engine.rounds import Earlier, Round, Rounds
 from loopkit.engine.tasks import Exchange, Task
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
 
-@dataclass
-class RunState:
+class RunState(Mutable):
     """Where a run stands. `apply` changes it, and nobody else."""
 
     run: str = ""
@@ -50,45 +49,45 @@ class RunState:
     script: str | None = None
     folder: str = ""
     status: Status = "new"
-    input: dict[str, Any] = field(default_factory=dict)
+    input: dict[str, Any] = {}
     state: str = ""
     visit: int = 0
     entered_by: str | None = None
     is_revision: bool = False
     """Whether that was a revise edge."""
-    visits: dict[str, int] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
+    visits: dict[str, int] = {}
+    attempts: dict[str, int] = {}
     """How often each state has completed its work, content faults included."""
-    counters: dict[str, int] = field(default_factory=dict)
-    artifacts: dict[str, Artifact] = field(default_factory=dict)
-    answers: dict[str, HumanAnswer] = field(default_factory=dict)
-    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    counters: dict[str, int] = {}
+    artifacts: dict[str, Artifact] = {}
+    answers: dict[str, HumanAnswer] = {}
+    facts: dict[str, Mapping[str, Any]] = {}
     """What each state's last completed work left for guards."""
-    reports: dict[str, Report] = field(default_factory=dict)
+    reports: dict[str, Report] = {}
     last_report: Report | None = None
     rounds: Log[Round] = field(default_factory=Log)
     """Of all validate states, oldest first."""
-    rounds_at: dict[str, Rounds] = field(default_factory=dict, compare=False)
+    rounds_at: dict[str, Rounds] = {}
     """The same of each validate state."""
-    pending: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
+    pending: dict[str, tuple[Feedback, ...]] = {}
     """Feedback that waits for the state it is addressed to."""
-    tasks: dict[str, Task] = field(default_factory=dict)
-    asked: dict[str, int] = field(default_factory=dict)
+    tasks: dict[str, Task] = {}
+    asked: dict[str, int] = {}
     """How many pieces of work each agent has had."""
-    asked_at: dict[tuple[str, str], int] = field(default_factory=dict)
+    asked_at: dict[tuple[str, str], int] = {}
     """How many each agent has had at each place."""
-    open_calls: dict[str, Intended] = field(default_factory=dict)
+    open_calls: dict[str, Intended] = {}
     """Intended, and neither answered nor failed nor in doubt."""
-    doubts: dict[str, Intended] = field(default_factory=dict)
+    doubts: dict[str, Intended] = {}
     """In doubt, and waiting for a person's word."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
-    baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
     """By state and validator, then by rule: the ids of what its command found at first."""
-    conversations: dict[str, Log[Exchange]] = field(default_factory=dict)
+    conversations: dict[str, Log[Exchange]] = {}
     """All committed exchanges of each authoring state."""
     usage: Usage = Usage()
-    limits: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, Any] = {}
     """Limits that were raised since the start."""
     then_used: bool = False
     route: Log[str] = field(default_factory=Log)
@@ -108,18 +107,17 @@ class RunState:
 
         What only calls change is shared: of a macrostep's events none does.
         """
-        other = object.__new__(RunState)
-        other.__dict__.update(self.__dict__)
-        other.visits = self.visits.copy()
-        other.attempts = self.attempts.copy()
-        other.counters = self.counters.copy()
-        other.artifacts = self.artifacts.copy()
-        other.answers = self.answers.copy()
-        other.facts = self.facts.copy()
-        other.reports = self.reports.copy()
-        other.rounds_at = self.rounds_at.copy()
-        other.pending = self.pending.copy()
-        return other
+        return self.replace(
+            visits=self.visits.copy(),
+            attempts=self.attempts.copy(),
+            counters=self.counters.copy(),
+            artifacts=self.artifacts.copy(),
+            answers=self.answers.copy(),
+            facts=self.facts.copy(),
+            reports=self.reports.copy(),
+            rounds_at=self.rounds_at.copy(),
+            pending=self.pending.copy(),
+        )
 
     @property
     def era(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loopkit.engine.events import Failed, Intended, Replied
 from loopkit.engine.records import Record, Value
 
@@ -55,16 +57,17 @@ class Task(Record, frozen=True, kw_only=True):
 
     def after_intent(self, event: Intended) -> Task:
         """The task once a call is to be made, by whom it was asked before or by the next one."""
-        task = self
         if event.fallback != self.fallback:
             lost = GivenUp(self.fallback, self.tries, self.failed)
             given_up = (*self.given_up, lost) if self.tries else self.given_up
-            task = self._anew(fallback=event.fallback, given_up=given_up)
-        return task.replace(sent=self.sent + 1)
+            tried = {**_FRESH, "fallback": event.fallback, "given_up": given_up}
+            return self.replace(**tried, sent=self.sent + 1)
+        return self.replace(sent=self.sent + 1)
 
     def after_reply(self, exchange: Exchange) -> Task:
         """The task once it has an answer."""
-        return self._anew(settled=self.settled + 1, exchanges=(*self.exchanges, exchange))
+        exchanges = (*self.exchanges, exchange)
+        return self.replace(**_FRESH, settled=self.settled + 1, exchanges=exchanges)
 
     def after_failure(self, event: Failed) -> Task:
         """The task once a try of it has failed."""
@@ -82,9 +85,15 @@ class Task(Record, frozen=True, kw_only=True):
         Where nobody gave an answer, the agent itself is asked first again.
         """
         is_lost = bool(self.given_up or self.failed)
-        return self._anew(fallback=0 if is_lost else self.fallback, renewed=renewed)
+        fallback = 0 if is_lost else self.fallback
+        return self.replace(**_FRESH, fallback=fallback, renewed=renewed)
 
-    def _anew(self, **changes: object) -> Task:
-        """The task with all tries of whoever is asked now."""
-        fresh = {"given_up": (), "tries": 0, "unread": 0, "retry_at": None, "failed": None}
-        return self.replace(**{**fresh, **changes})
+
+_FRESH: dict[str, Any] = {
+    "given_up": (),
+    "tries": 0,
+    "unread": 0,
+    "retry_at": None,
+    "failed": None,
+}
+"""Of a task whose tries all count anew."""

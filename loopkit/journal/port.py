@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 
 
-class NewRecord(NamedTuple):
+class NewRecord(msgspec.Struct, frozen=True, gc=False):
     """A record before it has a place: `at` in Unix seconds, `data` as JSON text."""
 
     type: str

@@ -6,13 +6,11 @@ would have shared a transaction with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from loopkit.journal.port import JournalError, NewRecord
 
 MAX_TEXT_BYTES = 50_000_000
-LONG_TEXT = MAX_TEXT_BYTES // 4
-"""Characters; whatever they are, no more than these are never too many bytes."""
 _MAX_TIME_S = 1e12
 
 
@@ -33,16 +31,18 @@ def refuse_time(what: str, at: float) -> None:
         raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
 
 
-def refuse_records(records: Iterable[NewRecord]) -> None:
+def refuse_records(records: Sequence[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
-    for number, (type_, at, data) in enumerate(records, 1):
-        # A step of a run stores several: of one that is as usual no message is made.
-        text = type_ + data
-        is_usual = text.isascii() and "\0" not in text and len(text) <= MAX_TEXT_BYTES
-        if not (is_usual and -_MAX_TIME_S < at < _MAX_TIME_S):
-            refuse_text(f"the type of record {number}", type_)
-            refuse_text(f"the data of record {number} ({type_})", data)
-            refuse_time(f"record {number} ({type_})", at)
+    # A step of a run stores several, and all of them are nearly always as usual.
+    usual = [r.type + r.data for r in records if -_MAX_TIME_S < r.at < _MAX_TIME_S]
+    text = "".join(usual)
+    is_usual = len(usual) == len(records) and text.isascii() and "\0" not in text
+    if is_usual and len(text) <= MAX_TEXT_BYTES:
+        return
+    for number, record in enumerate(records, 1):
+        refuse_text(f"the type of record {number}", record.type)
+        refuse_text(f"the data of record {number} ({record.type})", record.data)
+        refuse_time(f"record {number} ({record.type})", record.at)
 
 
 def refuse_messages(ids: Iterable[str]) -> None:

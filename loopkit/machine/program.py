@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +18,11 @@ from loopkit.machine.asked import (
     rules_asked,
     validators_of,
 )
-from loopkit.machine.graph import Edge, EdgeEvent, Graph
+from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.plans import Predicate, StatePlan, plan_of
 
-Predicate = Callable[[Mapping[str, object]], bool]
+AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
+"""Of all that is limited: what work takes."""
 
 
 class Program:
@@ -33,8 +35,10 @@ class Program:
 
     @cached_property
     def limits(self) -> dict[str, Any]:
-        """The limits as the machine declares them, by name."""
-        return self.machine.limits.model_dump()
+        """What the machine limits of all that its work takes, and to how much."""
+        limits = self.machine.limits
+        declared = {name: getattr(limits, name) for name in AMOUNTS}
+        return {name: limit for name, limit in declared.items() if limit is not None}
 
     @cached_property
     def input_type(self) -> DataType:
@@ -72,27 +76,10 @@ class Program:
         return {edge: guard.names for edge, guard in self.guards.items()}
 
     @cached_property
-    def sources_read(self) -> dict[str, frozenset[str]]:
-        """For each state, where the guards of its edges read: other states, `reports`, `input`."""
-        edges = self.graph.outgoing
-        return {
-            state: frozenset(
-                name.partition(".")[0]
-                for edge in edges[state]
-                for name in self.guard_names.get(edge.id, ())
-                if "." in name
-            )
-            for state in self.machine.states
-        }
-
-    @cached_property
-    def names_read(self) -> dict[tuple[str, EdgeEvent], frozenset[str]]:
-        """For each state and event, the names that the guards of its edges read."""
-        edges = ((e.source, e.event, self.guard_names.get(e.id, ())) for e in self.graph.edges)
-        read: dict[tuple[str, EdgeEvent], set[str]] = {}
-        for state, event, names in edges:
-            read.setdefault((state, event), set()).update(names)
-        return {where: frozenset(names) for where, names in read.items()}
+    def plans(self) -> dict[str, StatePlan]:
+        """What the engine looks up of each state."""
+        known = self.predicates, self.guard_names
+        return {name: plan_of(self.graph, name, *known) for name in self.machine.states}
 
     @cached_property
     def rules_asked(self) -> dict[str, RulesAsked]:

@@ -43,7 +43,7 @@ def with_line_feeds(text: str) -> str:
 
 def fenced(text: str) -> str:
     """The text as a code block, between fences longer than any run of backticks in it."""
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    longest = max(map(len, re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"
 

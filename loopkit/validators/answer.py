@@ -78,12 +78,14 @@ def findings_of(
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
     findings = []
     for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
-        level = _level(rule, fault, severities)
-        message = _message(rule, place, fault, names)
-        told = fault.replace(message=message, severity=level, code=rule.code or fault.code)
+        told = fault.replace(
+            message=_message(rule, place, fault, names),
+            severity=_level(rule, fault, severities),
+            code=rule.code or fault.code,
+        )
         # One artifact that no rule can be tried on is one defect, whoever tries.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
-        blocking = severities.blocks(level) and not fault.is_known
+        blocking = severities.blocks(told.severity) and not fault.is_known
         findings.append(finding_of(validator, name, known, told, blocking=blocking))
     return findings
 

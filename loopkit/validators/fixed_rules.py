@@ -39,9 +39,9 @@ async def judge_deterministic(
     guard of every rule is false, else `pass`. Never raises for what a machine file, an artifact
     or a command can contain.
     """
-    answers = [
-        await _judge_by(rule, place, name, subject, setting) for place, rule in with_places(rules)
-    ]
+    answers: list[Answer] = []
+    for place, rule in with_places(rules):
+        answers.append(await _judge_by(rule, place, name, subject, setting))
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return combined(name, answers)
@@ -69,7 +69,7 @@ async def _judge_by(
 ) -> Answer:
     setting.validator, setting.place = validator, place
     try:
-        if not _applies(rule, setting.facts):
+        if rule.guard is not None and not _applies(rule.guard, setting.facts):
             return not_applicable(validator, f"the guard `{rule.guard}` of {place} is false")
         found = await check_of(type(rule))(rule, subject, setting)
         faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
@@ -87,12 +87,10 @@ async def _judge_by(
         return answer_without(validator, CannotJudge(reason))
 
 
-def _applies(rule: Rule, facts: Mapping[str, object]) -> bool:
-    if rule.guard is None:
-        return True
-    names, holds = _compiled(rule.guard)
+def _applies(guard: str, facts: Mapping[str, object]) -> bool:
+    names, holds = _compiled(guard)
     if unknown := sorted(names - facts.keys()):
-        raise CannotJudge(f"the guard `{rule.guard}` names `{unknown[0]}`, which is not known here")
+        raise CannotJudge(f"the guard `{guard}` names `{unknown[0]}`, which is not known here")
     return holds(facts)
 
 

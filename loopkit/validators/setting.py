@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from loopkit.engine.records import Mutable
 from loopkit.language.severities import Severities
 from loopkit.outside.processes import CommandResult, run_command
 from loopkit.outside.redaction import Redact
@@ -28,8 +28,7 @@ class CommandRunner(Protocol):
     ) -> CommandResult: ...
 
 
-@dataclass(slots=True)
-class Setting:
+class Setting(Mutable):
     """Everything a rule may look at besides its subject."""
 
     names: Mapping[str, object]
@@ -48,7 +47,7 @@ class Setting:
     """Waits so many seconds between two tries of a command."""
     now: Callable[[], float] = time.time
     """Unix time."""
-    baselines: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    baselines: Mapping[str, frozenset[str]] = {}
     """By the place of a rule with a `baseline`, the ids of what its command found at first."""
     validator: str = ""
     """The validator whose rules judge."""
@@ -56,5 +55,5 @@ class Setting:
     """Which of them does now, such as `command[0]`; it changes from rule to rule."""
     redact: Redact = str
     """Takes the environment's secrets out of what plug-ins say and commands write to a file."""
-    input: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, Any] = {}
     """The run's input, for programs that read it as a file."""

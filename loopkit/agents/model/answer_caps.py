@@ -35,7 +35,7 @@ class AnswerCaps(NamedTuple):
 
 def needs_caps(limits: Mapping[str, Any]) -> bool:
     """Whether limits can only be kept where the longest answer is known."""
-    return any(limits.get(name) is not None for name in ("tokens", "cost_usd"))
+    return limits.get("tokens") is not None or limits.get("cost_usd") is not None
 
 
 def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | None:

@@ -8,14 +8,7 @@ from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import faulty, make_artifact
-from loopkit.drive.calls import (
-    CallSeries,
-    call,
-    conversation,
-    no_files,
-    unused_reply,
-    usable_reply,
-)
+from loopkit.drive.calls import CallSeries, call, conversation, stored_reply
 from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
@@ -100,14 +93,12 @@ async def _reply(
         ask=port.ask,
         ready=port.ready,
         written=output_reader(active, folder, output),
-        files=files_reader(active, folder, output) if leaves_files else no_files,
+        files=files_reader(active, folder, output) if leaves_files else None,
     )
-    if (answered := usable_reply(active, work)) is not None:
-        return answered
-    if (paid := unused_reply(active, work)) is not None and is_usable(paid):
-        # What could not be used before a resume, and can since the definition was mended.
+    if (paid := stored_reply(active, work, is_usable)) is not None:
         return paid
-    told = told_before(active, name, agent)
+    is_fresh = agent.session == "fresh"
+    told = () if is_fresh else told_before(active, name, agent)
     prompt = author_prompt(active, name, state, kept=bool(told))
     request = Request(
         agent=state.agent,
@@ -115,20 +106,18 @@ async def _reply(
         role="author",
         messages=conversation(told, prompt),
         prompt=prompt,
-        names=_names(active, asked),
+        names=_names(active, asked) if asked.templates else {},
         input=active.state.input,
         schema=asked.schema,
         folder=folder,
         session=told[-1].reply.session if told else None,
-        is_sent_again=_is_sent_again(active, name, agent),
+        is_sent_again=not is_fresh and _is_sent_again(active, name, agent),
     )
     return await call(active, work, request, hold=True)
 
 
 def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange]:
     """The turns of a kept session that are sent again, oldest first."""
-    if agent.session == "fresh":
-        return ()
     told = active.state.conversations.get(name, ())
     if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
         # A program that can't be taken back to its session remembers nothing of it.
@@ -139,7 +128,7 @@ def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange
 
 def _is_sent_again(active: ActiveRun, name: str, agent: Agent) -> bool:
     """Whether the next call of the conversation, if there can be one, begins with all of this."""
-    if agent.session == "fresh" or not agent.is_sent_turns:
+    if not agent.is_sent_turns:
         return False
     turns = len(active.state.conversations.get(name, ()))
     if isinstance(agent.session, KeepTurns) and turns >= agent.session.keep:
@@ -158,19 +147,17 @@ def _newest(told: Sequence[Exchange], turns: int) -> Sequence[Exchange]:
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
     """What the agent is sent: the prompt newly filled, or in a kept session the feedback alone."""
     run, program = active.state, active.program
-    feedback = run.feedback_for(name)
-    entered = program.graph.by_id.get(run.entered_by or "")
+    if not (feedback := run.feedback_for(name)):
+        return render(program, run, state.prompt)
+    edge = program.graph.by_id.get(run.entered_by or "")
     is_edited = _is_edited(active, name)
     # A kept session knows its own last version, but not what a person has made of it.
     is_known = kept and not is_edited
-    if kept and feedback and entered is not None and entered.back:
-        before = "" if is_known else _previous_version(active, is_edited=is_edited)
-        return "\n\n".join(part for part in (before, feedback) if part)
-    prompt = render(program, run, state.prompt)
-    if not feedback:
-        return prompt
+    if kept and edge is not None and edge.back:
+        parts = ["" if is_known else _previous_version(active, is_edited=is_edited), feedback]
+        return "\n\n".join([part for part in parts if part])
+    parts = [render(program, run, state.prompt).rstrip("\n")]
     named = program.template(state.prompt).names
-    parts = [prompt.rstrip("\n")]
     if "previous" not in named and not is_known:
         parts.append(_previous_version(active, is_edited=is_edited))
     if "feedback" not in named:

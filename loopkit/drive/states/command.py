@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries, call, no_files, usable_reply
+from loopkit.drive.calls import CallSeries, call, stored_reply
 from loopkit.drive.fields import body, extract
 from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.drive.turns import Callee
@@ -87,9 +87,9 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
         quote=lambda _: Usage(),
         ask=ask,
         written=output_reader(active, folder, output),
-        files=files_reader(active, folder, output) if is_judged else no_files,
+        files=files_reader(active, folder, output) if is_judged else None,
     )
-    if (answered := usable_reply(active, work)) is not None:
+    if (answered := stored_reply(active, work)) is not None:
         return answered
     request = Request(name, name, "run", " ".join(argv), folder=folder)
     return await call(active, work, request, hold=True)

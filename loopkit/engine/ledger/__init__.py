@@ -11,8 +11,8 @@ from loopkit.engine.findings import Report
 from loopkit.engine.ledger.combining import (
     MISSING,
     Panel,
-    combined,
     merged,
+    outvoted,
     reason,
     settled,
     verdict_of,
@@ -37,13 +37,14 @@ def complete(
     """The report of one round, with each finding's status and whether revising has stalled."""
     asked, stall = program.rules_asked[name], program.machine.limits.stall
     version = version_of(program, run, artifact)
-    panel = combined(panel, asked.state, asked.levels)
+    if asked.state.combine == "majority":
+        panel = outvoted(panel, asked.levels)
     answers = panel.answers
     before = open_after(earlier)
     findings = with_status(merged(answers, asked.levels), earlier, before)
     verdict = verdict_of(panel, findings, asked.state.quorum)
     is_complete = verdict not in ("incomplete", "infeasible")
-    resolved, unseen = gone(findings, before, panel) if is_complete else ((), ())
+    resolved, unseen = gone(findings, before, panel) if before and is_complete else ((), ())
     report = Report(
         state=name,
         artifact=artifact.name,
@@ -56,7 +57,7 @@ def complete(
         unseen=unseen,
         score=min([a.score for a in answers if a.score is not None], default=None),
         error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
-        reason=reason(verdict, panel),
+        reason="" if is_complete else reason(verdict, panel),
         work=version.digest,
     )
     if verdict != "fail" or not earlier:

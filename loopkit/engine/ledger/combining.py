@@ -40,10 +40,8 @@ class Panel(Value, frozen=True):
         return len(given) < wanted or any(answer.verdict in MISSING for answer in self.fixed)
 
 
-def combined(panel: Panel, state: ValidateState, levels: Severities) -> Panel:
-    """The panel with its judges outvoted where they are, if the state wants a majority."""
-    if state.combine != "majority":
-        return panel
+def outvoted(panel: Panel, levels: Severities) -> Panel:
+    """The panel with its judges outvoted where most are for it."""
     against = sum(answer.verdict == "fail" for answer in panel.judges)
     for_it = sum(answer.verdict in ("pass", "warn") for answer in panel.judges)
     if not 0 < against < for_it:
@@ -94,8 +92,11 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
     def badness(finding: Finding) -> tuple[bool, int]:
         return not finding.blocking, levels.rank(finding.severity)
 
+    all_found = [found for answer in answers for found in answer.findings]
+    if len(all_found) < 2:
+        return all_found
     unique: dict[str, Finding] = {}
-    for finding in [found for answer in answers for found in answer.findings]:
+    for finding in all_found:
         known = unique.get(finding.id)
         if known is None:
             unique[finding.id] = finding
@@ -132,6 +133,4 @@ def reason(verdict: Verdict, panel: Panel) -> str:
     """Why a report has no verdict, in the words of those who gave none."""
     if verdict == "incomplete":
         return "; ".join(f"{answer.validator}: {answer.reason}" for answer in panel.missing)
-    if verdict == "infeasible":
-        return next(a.reason for a in panel.answers if a.verdict == "infeasible")
-    return ""
+    return next(a.reason for a in panel.answers if a.verdict == "infeasible")

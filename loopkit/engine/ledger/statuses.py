@@ -20,12 +20,14 @@ def open_after(earlier: Earlier) -> tuple[Finding, ...]:
 
 
 def with_status(
-    findings: Iterable[Finding], earlier: Earlier, before: Iterable[Finding]
+    findings: Sequence[Finding], earlier: Earlier, before: Iterable[Finding]
 ) -> tuple[Finding, ...]:
     """The findings of a round, each with what the rounds before had of it.
 
     `before` is what was open after them.
     """
+    if not findings:
+        return ()
     last = {finding.id for finding in before}
     told: list[Finding] = []
     for finding in findings:

@@ -27,9 +27,9 @@ def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     """What is judged with an artifact: that, and what its author made it from."""
     whole = program.whole_authors
     is_whole = artifact.author in whole
-    sources = sorted(_sources(program, run, artifact), key=lambda part: part.name)
     if not (artifact.workspace or is_whole):
         return Version("", is_whole)
+    sources = sorted(_sources(program, run, artifact), key=lambda part: part.name)
     if not all(part.workspace or part.author in whole for part in sources):
         return Version("", is_whole)
     told = [[p.name, _digest(normalised(p)), p.workspace] for p in (artifact, *sources)]

@@ -58,21 +58,28 @@ class Scope:
 
 def path_of(node: nodes.Node | None) -> Path | None:
     """Return `("input", "issue")` for `input.issue` and `input["issue"]`; None for all else."""
-    steps: list[str] = []
+    steps = steps_of(node)
+    path = tuple([step for step in steps if isinstance(step, str)])
+    return path if path and len(path) == len(steps) else None
+
+
+def steps_of(node: nodes.Node | None) -> tuple[str | int, ...]:
+    """Return the same with the numbers of items in it; nothing for what is no path."""
+    steps: list[str | int] = []
     while isinstance(node, (nodes.Getattr, nodes.Getitem)):
         step = _step(node)
         if step is None:
-            return None
+            return ()
         steps.append(step)
         node = node.node
-    return (node.name, *reversed(steps)) if isinstance(node, nodes.Name) else None
+    return (node.name, *reversed(steps)) if isinstance(node, nodes.Name) else ()
 
 
-def _step(node: nodes.Getattr | nodes.Getitem) -> str | None:
+def _step(node: nodes.Getattr | nodes.Getitem) -> str | int | None:
     if isinstance(node, nodes.Getattr):
         return node.attr
     value = node.arg.value if isinstance(node.arg, nodes.Const) else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str | int) else None
 
 
 def present_if(test: nodes.Node, outcome: bool) -> frozenset[Path]:
@@ -259,7 +266,7 @@ class Survey:
     def _member(self, node: nodes.Getattr | nodes.Getitem, scope: Scope, *, asking: bool) -> Shape:
         holder = self._value(node.node, scope, asking=asking)
         step = _step(node)
-        if step is not None:
+        if isinstance(step, str):
             return self._field(holder, ("", step), node) or Anything()
         if isinstance(node, nodes.Getitem):
             self._values([node.arg], scope)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
@@ -14,8 +14,9 @@ from loopkit.language.template.errors import Refusal, TemplateError, located
 from loopkit.language.template.grammar import tree_of
 from loopkit.language.template.meter import metered
 from loopkit.language.template.names import Path, Scope, Survey, path_of
+from loopkit.language.template.parts import Hole, parts_of
 from loopkit.language.template.rewriting import bounded
-from loopkit.language.template.sandbox import SANDBOX
+from loopkit.language.template.sandbox import SANDBOX, printed_value
 from loopkit.language.template.shapes import Shape
 
 MAX_OUTPUT = 2_000_000
@@ -35,6 +36,8 @@ class Template:
     """The same with their fields, as far as they are read: ("input", "issue")."""
     whole: Path | None
     """The path, where the template is one `{{ a.b }}` and nothing else."""
+    parts: tuple[str | Hole, ...] | None = None
+    """Its texts and holes in order, where it is nothing else."""
     constant: str | None = None
     """What it prints, where that is the same whatever the names stand for."""
 
@@ -46,11 +49,13 @@ class Template:
         """
         if self.constant is not None:
             return self.constant
+        if self.parts is not None:
+            return _filled(self.text, self.parts, names)
         template = _compiled(self.text)
         used = {name: names[name] for name in self.names if name in names}
         try:
             with metered():
-                return _printed(template, used)
+                return _printed(template.root_render_func(template.new_context(used)))
         # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
         except Exception as error:
             line = _line(template, error.__traceback__)
@@ -68,7 +73,7 @@ def parse(text: str) -> Template:
     survey = Survey(text, None)
     survey.block(tree.body, Scope())
     names, paths = frozenset(survey.free), frozenset(survey.paths)
-    return Template(text, tree, names, paths, _whole(tree), _constant(tree))
+    return Template(text, tree, names, paths, _whole(tree), parts_of(tree), _constant(tree))
 
 
 def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]:
@@ -107,10 +112,28 @@ def _compiled(text: str) -> jinja2.Template:
     return SANDBOX.template_class.from_code(SANDBOX, code, {})
 
 
-def _printed(template: jinja2.Template, names: dict[str, object]) -> str:
+def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -> str:
+    """What Jinja would print, of which such a template needs nothing but the sandbox."""
+    printed: list[str] = []
+    line = 1
+    try:
+        with metered():
+            for part in parts:
+                if isinstance(part, Hole):
+                    line = part.line
+                    printed.append(printed_value(SANDBOX.at(part.path, names)))
+                else:
+                    printed.append(part)
+            line = 1
+            return _printed(printed)
+    except Exception as error:
+        raise _failed(error, text, line) from error
+
+
+def _printed(texts: Iterable[str]) -> str:
     pieces: list[str] = []
     left = MAX_OUTPUT
-    for piece in template.root_render_func(template.new_context(names)):
+    for piece in texts:
         left -= len(piece)
         if left < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"

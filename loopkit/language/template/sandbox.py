@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import StrictUndefined, Undefined, pass_context
@@ -54,6 +54,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def is_safe_callable(self, obj: Any) -> bool:
         return False
 
+    def at(self, path: Sequence[str | int], names: Mapping[str, object]) -> Any:
+        """What a path leads to; its first step is a name."""
+        name, *steps = path
+        value = names[str(name)] if name in names else self.undefined(name=str(name))
+        for step in steps:
+            value = self._member(value, step)
+        return value
+
     def _member(self, holder: Any, key: Any) -> Any:
         if isinstance(holder, Undefined):
             return holder
@@ -83,12 +91,17 @@ def _fields_of(holder: object) -> Mapping[Any, object]:
     return dict(zip(names, holder, strict=True)) if names and isinstance(holder, tuple) else {}
 
 
-# Taking the context keeps Jinja from printing constants while it compiles.
-@pass_context
-def _finalize(_: Context, value: object) -> str:
+def printed_value(value: object) -> str:
+    """Return what a template prints of a value, and spend for it."""
     text = to_text(value)
     spend(2 * len(text))
     return text
+
+
+# Taking the context keeps Jinja from printing constants while it compiles.
+@pass_context
+def _finalize(_: Context, value: object) -> str:
+    return printed_value(value)
 
 
 def _sandbox() -> Sandbox:

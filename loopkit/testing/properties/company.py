@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from loopkit.agents.port import Reply, Request
@@ -102,7 +102,7 @@ class _Agent:
 
 
 def _first(request: Request) -> Request:
-    return replace(request, task_index=0, place_index=0)
+    return request.replace(task_index=0, place_index=0)
 
 
 @dataclass(frozen=True)

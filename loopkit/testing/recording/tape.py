@@ -245,8 +245,7 @@ def read_tape(program: Program, events: Iterable[Stored]) -> Tape:
 
 
 def _limited(program: Program, events: list[Stored]) -> frozenset[str]:
-    own = {name for name, limit in program.limits.items() if limit is not None}
-    return frozenset(own.union(*(_set_by(stored.event) for stored in events)))
+    return frozenset(program.limits).union(*(_set_by(stored.event) for stored in events))
 
 
 def _set_by(event: Event) -> set[str]:

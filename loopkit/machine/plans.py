@@ -1,0 +1,73 @@
+"""Plans: for each state, all that is looked up when its work is complete, made ready once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from loopkit.language import State
+from loopkit.machine.graph import Edge, EdgeEvent, Graph
+
+Predicate: TypeAlias = Callable[[Mapping[str, object]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The edges that one event can take out of a state, in their order."""
+
+    edges: tuple[tuple[Edge, Predicate | None, bool], ...] = ()
+    """Each with its guard, compiled, and whether it is there at any time."""
+    names: frozenset[str] = frozenset()
+    """What the guards read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """One state as the engine needs it."""
+
+    state: State
+    judged: str | None
+    """The artifact that it judges."""
+    revises: tuple[Edge, ...]
+    """Its revise edges."""
+    elsewhere: frozenset[str]
+    """Where else its guards read: other states, `reports`, `input`."""
+    restores: bool
+    """Whether the best versions of artifacts become the current ones behind it."""
+    ways: Mapping[EdgeEvent, Ways]
+
+    def on(self, event: EdgeEvent) -> Ways:
+        return self.ways.get(event, _NONE)
+
+
+_NONE = Ways()
+
+
+def plan_of(
+    graph: Graph,
+    name: str,
+    predicates: Mapping[str, Predicate],
+    guard_names: Mapping[str, frozenset[str]],
+) -> StatePlan:
+    """The plan of a state; `predicates` and `guard_names` are by the ids of edges."""
+    edges = graph.outgoing[name]
+    judging = graph.judges.get(name)
+
+    def names(some: tuple[Edge, ...]) -> Iterator[str]:
+        return (read for edge in some for read in guard_names.get(edge.id, ()))
+
+    ways: dict[EdgeEvent, Ways] = {}
+    for event in dict.fromkeys(edge.event for edge in edges):
+        led = graph.on(name, event)
+        guarded = ((edge, predicates.get(edge.id), edge.forward) for edge in led)
+        ways[event] = Ways(tuple(guarded), frozenset(names(led)))
+    state = graph.states[name]
+    return StatePlan(
+        state=state,
+        judged=None if judging is None else judging.validate_,
+        revises=graph.revise_edges[name],
+        elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
+        restores=state.waits and state.picks_best,
+        ways=ways,
+    )
