@@ -87,7 +87,7 @@ class ActiveRun:
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
     _staged: list[tuple[Event, bytes]] = field(default_factory=list)
-    """Events with their stored form."""
+    """Events with their stored form, for the next append."""
 
     @cached_property
     def folder(self) -> Path:
@@ -139,11 +139,13 @@ class ActiveRun:
         self.state = step.run
 
     def _stage(self, events: Sequence[Event]) -> None:
-        written = [*map(encode, events)]
-        if max(map(len, written), default=0) > MAX_TEXT_BYTES:
-            for event, data in zip(events, written, strict=True):
+        written: list[tuple[Event, bytes]] = []
+        for event in events:
+            data = encode(event)
+            if len(data) > MAX_TEXT_BYTES:
                 refuse_text(f"the record `{event.type}`", data.decode())
-        self._staged += zip(events, written, strict=True)
+            written.append((event, data))
+        self._staged += written
 
     def mark(self) -> Mark:
         """Where the run stands, before what may have to be taken back."""

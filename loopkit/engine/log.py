@@ -25,8 +25,9 @@ class Log(Sequence[T]):
 
     def plus(self, value: T) -> Log[T]:
         """This log with one more value at its end."""
-        is_newest = len(self._shared) == self._length
-        shared = self._shared if is_newest else self._shared[: self._length]
+        shared = self._shared
+        if len(shared) != self._length:
+            shared = shared[: self._length]
         shared.append(value)
         return Log(shared)
 

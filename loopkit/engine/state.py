@@ -282,7 +282,8 @@ def _complete(state: RunState, event: Worked) -> None:
 
 
 def _decide(state: RunState, event: Decided) -> None:
-    state.counters.update(dict.fromkeys(event.resets, 0))
+    if event.resets:
+        state.counters.update(dict.fromkeys(event.resets, 0))
     for counter in event.spends:
         state.counters[counter] = state.counters.get(counter, 0) + 1
     for feedback in event.feedback:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 
 from loopkit.engine.events import Artifact, HumanAnswer
 from loopkit.engine.findings import Finding, Report
@@ -22,6 +23,7 @@ PLAIN_FINDING = (
     *("id", "message", "severity", "code", "validator", "rule"),
     *("key", "location", "line", "status"),
 )
+_PLAIN = attrgetter(*PLAIN_FINDING)
 
 
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:
@@ -36,10 +38,11 @@ def template_names(
     program: Program, run: RunState, template: Template, **extra: object
 ) -> dict[str, object]:
     """The values of those names that a template uses and that exist now."""
-    wanted = {name: extra[name] for name in template.names if name in extra}
-    for name in template.names - set(wanted):
-        if (built := _build(program, run, name)) is not _ABSENT:
-            wanted[name] = built
+    wanted: dict[str, object] = {}
+    for name in template.names:
+        value = extra[name] if name in extra else _build(program, run, name)
+        if value is not _ABSENT:
+            wanted[name] = value
     return wanted
 
 
@@ -112,8 +115,9 @@ def readable(value: object, datatype: DataType | None) -> object:
 
 
 def plain_finding(finding: Finding) -> dict[str, object]:
-    plain = {key: getattr(finding, key) for key in PLAIN_FINDING}
-    return {**plain, "reviewers": list(finding.named_by)}
+    plain: dict[str, object] = dict(zip(PLAIN_FINDING, _PLAIN(finding), strict=True))
+    plain["reviewers"] = list(finding.named_by)
+    return plain
 
 
 def plain_report(report: Report) -> dict[str, object]:

@@ -6,7 +6,7 @@ would have shared a transaction with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from loopkit.journal.port import JournalError, NewRecord
 
@@ -31,18 +31,17 @@ def refuse_time(what: str, at: float) -> None:
         raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
 
 
-def refuse_records(records: Sequence[NewRecord]) -> None:
+def refuse_records(records: Iterable[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
-    # A step of a run stores several, and all of them are nearly always as usual.
-    usual = [r.type + r.data for r in records if -_MAX_TIME_S < r.at < _MAX_TIME_S]
-    text = "".join(usual)
-    is_usual = len(usual) == len(records) and text.isascii() and "\0" not in text
-    if is_usual and len(text) <= MAX_TEXT_BYTES:
-        return
     for number, record in enumerate(records, 1):
-        refuse_text(f"the type of record {number}", record.type)
-        refuse_text(f"the data of record {number} ({record.type})", record.data)
-        refuse_time(f"record {number} ({record.type})", record.at)
+        # A step of a run stores several: of one that is as usual no message is made.
+        kind, data = record.type, record.data
+        is_usual = data.isascii() and kind.isidentifier() and "\0" not in data
+        is_short = len(kind) + len(data) <= MAX_TEXT_BYTES
+        if not (is_usual and is_short and -_MAX_TIME_S < record.at < _MAX_TIME_S):
+            refuse_text(f"the type of record {number}", kind)
+            refuse_text(f"the data of record {number} ({kind})", data)
+            refuse_time(f"record {number} ({kind})", record.at)
 
 
 def refuse_messages(ids: Iterable[str]) -> None:

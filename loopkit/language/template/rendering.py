@@ -125,7 +125,7 @@ def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object])
                 else:
                     printed.append(part)
             line = 1
-            return _printed(printed)
+            return _printed(["".join(printed)])
     except Exception as error:
         raise _failed(error, text, line) from error
 
