@@ -106,7 +106,9 @@ def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(
 ) -> None:
     code, name = started(HUMAN)
     assert code == 5
-    assert f"loopkit answer {name} CHOICE   (yes, again --comment …, no)" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"see what is asked: loopkit runs show {name}\nanswer it" in told
+    assert f"\n  loopkit answer {name} yes\n" in told
 
 
 def test_an_answer_goes_on_and_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +213,7 @@ def test_an_unknown_run_is_told_with_exit_code_2(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*command, "nobody-1", *(["yes"] if command == ["answer"] else [])]) == 2
-    assert "there is no run 'nobody-1'" in capsys.readouterr().err
+    assert "there is no run `nobody-1`" in capsys.readouterr().err
 
 
 def test_a_missing_input_is_told_before_anything_is_spent(
@@ -457,7 +459,7 @@ def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:
     Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
     code, screen = in_terminal(["run", "machine.yaml"], [("Your choice: ", "\x03")])
     assert code == 130, screen
-    name = re.search(r"loopkit answer (\S+) CHOICE", screen)
+    name = re.search(r"loopkit answer (\S+) yes", screen)
     assert name, screen
     assert run(["answer", name[1], "yes"]) == 0
 
@@ -623,14 +625,36 @@ def test_an_answer_typed_twice_is_not_taken_for_a_second_revision(
     assert run(["answer", name, "yes"]) == 0
 
 
-def test_the_hint_to_answer_has_the_form_that_is_required_and_the_comment_that_is_needed(
+def test_the_lines_to_answer_have_the_form_that_is_required_and_the_comment_that_is_needed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, name = started(FORM)
-    line = f"loopkit answer {name} CHOICE --form channel=… --form rating=…   (yes, no)"
-    assert line in capsys.readouterr().err
+    form = "--form 'channel=…' --form 'rating=…'"
+    lines = [f"  loopkit answer {name} {choice} {form}" for choice in ("yes", "no")]
+    told = ["answer it, with your own words for …:", *lines]
+    assert capsys.readouterr().err.splitlines()[-3:] == told
+    assert run(["runs", "show", name]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == told
     _, name = started(HUMAN)
-    assert f"{name} CHOICE   (yes, again --comment …, no)" in capsys.readouterr().err
+    comment = f"  loopkit answer {name} again --comment '…'"
+    assert comment in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("machine", "options"),
+    [
+        ("HUMAN", ["again", "--comment", "…"]),
+        ("FORM", ["yes", "--form", "channel=…", "--form", "rating=…"]),
+    ],
+)
+def test_a_line_to_answer_that_nobody_filled_in_is_no_answer(
+    machine: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, name = started(globals()[machine])
+    assert run(["answer", name, *options]) == 2
+    assert "`…` stands for your own words" in capsys.readouterr().err
+    assert run(["runs", "show", name]) == 0
+    assert f"{name}: waiting at" in capsys.readouterr().out
 
 
 LAST_STEP = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,11 @@ def test_a_model_that_nobody_sells_is_told_with_the_one_that_is_meant(capsys: An
     fault = "[[{fault: bad_request, message: no such model}, long enough]]"
     meant, again, mended = stopped(capsys, writer=fault, check="[{exit_code: 0}]", code=4)
     name = only_run()
-    # Too long for one line: the command has one for itself, which no terminal breaks.
-    assert meant == f"  loopkit resume {name} --model writer=openai/gpt-5-mini"
-    assert wrapped(meant, 40) == meant
+    line = f"loopkit resume {name} --model writer=openai/gpt-5-mini"
+    assert meant == f"if you meant `openai/gpt-5-mini`: {line}"
+    # Too long for a terminal: the command has a line for itself, which is never broken.
+    for width in (40, 80):
+        assert wrapped(meant, width) == f"if you meant `openai/gpt-5-mini`:\n  {line}"
     assert again == f"once the cause is fixed: loopkit resume {name}"
     assert mended == f"after correcting `plan.yaml`: loopkit resume {name} --machine plan.yaml"
     assert pasted(meant) == 0
@@ -180,3 +183,22 @@ def test_the_model_that_was_meant_is_one_of_the_same_provider(
     written: str, meant: str | None
 ) -> None:
     assert near_model(written) == meant
+
+
+def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before_it_is_over(capsys: Any) -> None:
+    fault = "[[{fault: rate_limit, retry_after: 1h}, long enough]]"
+    before = time.time()
+    [told] = stopped(capsys, writer=fault, check="[{exit_code: 0}]", code=4)
+    found = re.fullmatch(r"resume after (\S+ \S+): (loopkit resume \S+)", told)
+    assert found is not None
+    moment = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S"))
+    assert before + 3599 <= moment <= time.time() + 3601
+    assert pasted(told) == 0
+
+
+def test_only_a_limit_can_be_set_and_the_line_to_do_so_is_told(capsys: Any) -> None:
+    stopped(
+        capsys, limits="limits: {agent_calls: 1}", writer=PAID, check="[{exit_code: 0}]", code=3
+    )
+    assert run(["resume", only_run(), "--set", "agent_calls=9"]) == 2
+    assert "write `--set limits.agent_calls=9`" in capsys.readouterr().err

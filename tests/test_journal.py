@@ -135,7 +135,7 @@ async def test_runs_that_do_not_exist_are_named(journal: Journal) -> None:
         journal.read("ghost"),
         journal.post("ghost", "answer", "a", "{}", NOW),
     ):
-        with pytest.raises(UnknownRun, match="there is no run 'ghost'"):
+        with pytest.raises(UnknownRun, match="there is no run `ghost`"):
             await request
 
 

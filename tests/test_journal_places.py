@@ -109,7 +109,7 @@ def test_an_empty_file_is_a_journal_without_runs(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == "no runs yet\n"
     for argv in COMMANDS[1:-1]:
         assert run(list(argv)) == 2, argv
-        assert "there is no run 'm-1'" in capsys.readouterr().err, argv
+        assert "there is no run `m-1`" in capsys.readouterr().err, argv
     assert run(["run", "machine.yaml"]) == 0
 
 

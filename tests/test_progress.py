@@ -199,8 +199,8 @@ def test_a_call_that_failed_for_good_says_so_once(desk: Desk) -> None:
 def test_what_a_suspension_adds_to_a_failure_is_said(desk: Desk) -> None:
     long = {"fault": "rate_limit", "retry_after": "3h", "message": "429: too many"}
     said = told(desk.play(LOOP, scenario(agents={"writer": [[long]], "critic": []})).stored)
-    assert said[-2] == "                 failed (transient): 429: too many · again in 3 h 0 min"
-    assert said[-1] == "  draft          suspended (transient) · worth resuming in 3 h 0 min"
+    assert said[-2] == "                 failed (transient): 429: too many · again in 3 h"
+    assert said[-1] == "  draft          suspended (transient) · can be resumed in 3 h"
 
 
 def test_what_calls_cost_stands_where_they_are_told(desk: Desk) -> None:
@@ -468,12 +468,12 @@ def test_ctrl_c_leaves_no_live_line(times: int) -> None:
     terminal = Terminal(SLOW_RUN, columns=200)
     terminal.wait_for("asks writer ·")
     terminal.type("\x03")
-    terminal.wait_for("finishing the step; once more aborts the call in flight\r\n")
+    terminal.wait_for("the step in hand is finished first; a second Ctrl-C aborts its call\r\n")
     if times == 2:
         terminal.type("\x03")
     assert terminal.end() == 130
     left = left_on(terminal)
-    assert "finishing the step; once more aborts the call in flight" in left
+    assert "the step in hand is finished first; a second Ctrl-C aborts its call" in left
     assert any("suspended (interrupted)" in row for row in left) == (times == 1)
     assert "loopkit resume loop-" in left[-2]
 

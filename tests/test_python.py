@@ -217,7 +217,7 @@ def test_answers_and_runs_that_do_not_fit_are_refused_with_the_reason() -> None:
     assert answer(waiting.run, "accept").result == {"note": "c"}
     with pytest.raises(NotRunnable, match="has already finished: accepted"):
         resume(waiting.run)
-    with pytest.raises(JournalError, match="there is no run 'x'"):
+    with pytest.raises(JournalError, match="there is no run `x`"):
         resume("x")
 
 

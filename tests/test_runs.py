@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from loopkit.engine.events import Usage
+from loopkit.views.amounts import cost
 from tests.terminal import Terminal
 from tests.warm import Process, ran_loopkit
 
@@ -68,10 +70,16 @@ def rows() -> list[list[str]]:
 
 def test_runs_are_listed_with_their_state_their_age_and_their_cost() -> None:
     first, second = started(SHORT_OF_WORDS), started(BROKEN, "broken")
-    (newest, status, state, age, cost), older = rows()
-    assert (newest, status, state, cost) == (second, "suspended", "one", "unknown")
+    (newest, status, state, age, paid), older = rows()
+    assert (newest, status, state, paid) == (second, "suspended", "one", "unknown")
     assert re.fullmatch(r"\d+ s", age)
-    assert older[:3] == [first, "finished", "failed"]
+    assert older[:3] == [first, "finished", "failed (failure)"]
+
+
+def test_what_was_spent_and_what_is_only_held_are_told_apart_in_the_list() -> None:
+    usage = Usage(agent_calls=2, cost_usd=0.0053, held_usd=0.0047)
+    assert cost(usage) == "$0.0006 · up to $0.0047 held"
+    assert cost(Usage(agent_calls=1, cost_usd=None)) == "unknown"
 
 
 def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> None:
@@ -120,7 +128,7 @@ def test_a_run_is_known_by_the_beginning_of_its_id(capsys: pytest.CaptureFixture
     told = capsys.readouterr().err
     assert f"error: `note-` begins several runs: {other}, {note}" in told
     assert run(["runs", "show", "nothing"]) == 2
-    assert "there is no run 'nothing'" in capsys.readouterr().err
+    assert "there is no run `nothing`" in capsys.readouterr().err
 
 
 def test_a_shell_completes_the_ids_of_runs() -> None:
@@ -144,4 +152,4 @@ def test_removed_runs_are_gone_and_the_others_stay(capsys: pytest.CaptureFixture
     assert f"run {first} is removed\nrun {second} is removed\n" in capsys.readouterr().err
     assert [name for name, *_ in rows()] == [third]
     assert run(["runs", "rm", first]) == 2
-    assert f"there is no run '{first}'" in capsys.readouterr().err
+    assert f"there is no run `{first}`" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from loopkit.cli.wrapping import wrapped
 from tests.support import ROOT
 from tests.terminal import Terminal
 
@@ -65,3 +66,72 @@ def test_a_plan_fits_a_terminal() -> None:
     screen = at_terminal("plan", str(ROOT / "machines/release_notes.yaml"), "--set", commits)
     assert screen.count("Fix export") > 1
     assert max(map(len, COLOUR.sub("", screen).splitlines())) <= 80
+
+
+REVIEWED = """
+loopkit: 1
+input: {facts: {type: {kind: str}, default: {kind: tea}}}
+agents: {writer: {model: openai/gpt-5-mini, schema: {title: str, steps: [str]}}}
+states:
+  draft: {agent: writer, prompt: Write., next: check}
+  check:
+    validate: draft
+    by: [{require: title != "Tea", message: "FINDING"}]
+    transitions: [{revise: draft, max: 1}, {target: sign}]
+  sign:
+    human: Is it right?
+    show: [draft, report]
+    choices: [accept, change]
+    form: {reader: str}
+    transitions:
+      - {guard: choice == "accept", target: done}
+      - {revise: draft, feedback: "{{ comment }}"}
+  done: {final: success, result: draft}
+"""
+LONG = "The title names the drink and not what the reader wants to know, which is how to brew it."
+TEA = "{data: {title: Tea, steps: [Boil a litre of water, Wait for the water to cool a little]}}"
+
+
+def test_the_review_of_a_waiting_run_fits_a_terminal_and_has_colours() -> None:
+    Path("machine.yaml").write_text(REVIEWED.replace("FINDING", LONG), encoding="utf-8")
+    script = f"scenario: 1\nagents: {{writer: [{TEA}, {TEA}]}}\n"
+    Path("script.yaml").write_text(script, encoding="utf-8")
+    terminal = Terminal(["run", "machine.yaml", "--script", "script.yaml"], columns=60)
+    asked = terminal.wait_for("Your choice: ")
+    assert "--form" not in asked
+    terminal.type("\x03")
+    terminal.end()
+    left = COLOUR.sub("", terminal.output)
+    name = left[left.index("run machine-") + 4 :].split()[0]
+    shown = Terminal(["runs", "show", name], columns=60)
+    shown.end()
+    for screen in (asked, shown.output):
+        rows = [row for row in COLOUR.sub("", screen).splitlines() if "loopkit answer" not in row]
+        assert max(map(len, rows)) <= 60
+        assert '  "title": "Tea",' in rows
+        assert "Verdict of check: \x1b[31mfail\x1b[0m" in screen
+        begun = next(n for n, row in enumerate(rows) if row.startswith("  - The title names"))
+        assert rows[begun + 1].startswith("    ")
+    assert 'input facts: {"kind": "tea"}' in shown.output
+    for screen in (left, shown.output):
+        assert f"  loopkit answer {name} accept --form 'reader=…'\r\n" in screen
+
+
+def test_the_way_of_a_plan_has_its_verdicts_in_colour() -> None:
+    screen = at_terminal("plan", str(ROOT / "machines/release_notes.yaml"))
+    assert "review (verdict = \x1b[31mfail\x1b[0m)" in screen
+
+
+def test_how_a_run_ended_is_in_colour_where_it_is_shown_and_listed() -> None:
+    machine = "loopkit: 1\nstates: {say: {render: Tea., next: done}, done: {final: failure}}\n"
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    ended = "\x1b[31mdone\x1b[0m (failure)"
+    assert ended in at_terminal("run", "machine.yaml")
+    assert ended in at_terminal("runs", "ls")
+    assert f"finished at {ended}" in at_terminal("runs", "show", "machine")
+
+
+def test_a_command_to_paste_stays_whole_on_any_terminal() -> None:
+    line = "loopkit resume machine-1f09ab --machine machine.yaml"
+    assert wrapped(f"once the cause is fixed: {line}", 40) == f"once the cause is fixed:\n  {line}"
+    assert wrapped("─" * 72, 40) == "─" * 40

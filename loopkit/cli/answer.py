@@ -20,6 +20,7 @@ from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
+from loopkit.views.hints import TO_FILL_IN
 
 
 @click.command(epilog=examples('loopkit answer plan-1f09ab revise --comment "Name the files."'))
@@ -49,6 +50,9 @@ def command(
 
     async def deliver(app: App) -> bool:
         """Check the answer against the open question and leave it in the inbox."""
+        if TO_FILL_IN in (comment, *(field.partition("=")[2] for field in form)):
+            told = f"error: `{TO_FILL_IN}` stands for your own words: put them there"
+            raise exit_codes.Stop(exit_codes.USAGE, told)
         fields = await _form_fields(app, run, form)
         edited = None if edit is None else read_text(edit)
         answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)

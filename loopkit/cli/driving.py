@@ -23,7 +23,7 @@ from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 from loopkit.views.amounts import spent
-from loopkit.views.hints import answer_line
+from loopkit.views.hints import answer_hints
 
 
 def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,7 +146,8 @@ def _print_end(state: RunState, hints: Sequence[str]) -> None:
     exit_codes.say(f"{state.run}: {spent(state.usage)}")
     if state.question is not None and state.status == "waiting":
         exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
-        exit_codes.say(f"answer it:         {answer_line(state.run, state.question)}")
+        for hint in answer_hints(state.run, state.question):
+            exit_codes.say(hint)
     elif state.suspended is not None:
         for hint in hints:
             exit_codes.say(hint)

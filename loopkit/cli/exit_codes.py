@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loopkit.cli.wrapping import columns_of, shown
+
 if TYPE_CHECKING:
     from loopkit.document.problems import Problem
 
@@ -32,8 +34,8 @@ class Stop(Exception):
 
 
 def say(text: str) -> None:
-    """A line to stderr, where progress and errors go."""
-    click.echo(text, err=True)
+    """A text to stderr, where errors and hints go."""
+    click.echo(shown(text, sys.stderr), err=True)
 
 
 @contextmanager
@@ -74,7 +76,6 @@ def _stop_for(error: Exception) -> Stop | None:
 
 def render_problems(problems: Sequence[Problem]) -> str:
     """Problems as text, each with its place, its line and a caret."""
-    from loopkit.cli.wrapping import columns_of
     from loopkit.document.problems import render
 
     files = {problem.span.file for problem in problems if problem.span is not None}
@@ -98,4 +99,4 @@ def report_bug(error: Exception) -> None:
 
     say(f"internal error: {type(error).__name__}: {error}")
     say("This is a bug in loopkit. What was stored is safe; `loopkit resume` may go on from there.")
-    say("".join(traceback.format_exception(error)[-4:]).rstrip())
+    click.echo("".join(traceback.format_exception(error)[-4:]).rstrip(), err=True)

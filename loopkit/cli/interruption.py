@@ -87,7 +87,10 @@ class Interruption:
             self._active.stopping = True
             if self._person is not None and self._person.is_asking:
                 raise KeyboardInterrupt
-            self._watcher.say_in_signal("finishing the step; once more aborts the call in flight")
+            second = "SIGTERM" if number == signal.SIGTERM else "Ctrl-C"
+            self._watcher.say_in_signal(
+                f"the step in hand is finished first; a second {second} aborts its call"
+            )
             self._loop.call_soon_threadsafe(self._active.stop)
 
     def _leave(self) -> None:

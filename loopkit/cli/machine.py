@@ -11,7 +11,6 @@ from loopkit.checks import Subject, check
 from loopkit.checks.tight_limits import CODE, check_tight_limits
 from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
 from loopkit.cli.mending import amounts, by_agent
-from loopkit.cli.wrapping import shown
 from loopkit.document.problems import Problem
 from loopkit.language import Machine
 from loopkit.language.load import Loaded, load, load_text, with_machine
@@ -72,4 +71,4 @@ def _sound(path: Path) -> tuple[Loaded, list[Problem]]:
 
 def _tell(warnings: Iterable[Problem]) -> None:
     if told := list(warnings):
-        say(shown(render_problems(told), sys.stderr) + "\n")
+        say(render_problems(told) + "\n")

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import click
 
+from loopkit.cli.exit_codes import say
 from loopkit.drive.questions import step_of_answer
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
@@ -67,7 +68,7 @@ class PersonAtTerminal:
             return self._answer(engine, run, question)
 
     def _answer(self, engine: Engine, run: RunState, question: Waiting) -> HumanAnswer | None:
-        click.echo("\n" + review(engine, run), err=True)
+        say("\n" + review(engine, run))
         state = engine.program.machine.states.get(question.state)
         asked = state.asked_form if state and question.call is None else None
         form = parse_record(asked or {})

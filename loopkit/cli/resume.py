@@ -98,7 +98,9 @@ def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
         name = key.removeprefix("limits.")
         if not equals or not key.startswith("limits."):
             raise Stop(
-                USAGE, f"error: `--set {written}`: only limits can change: `limits.name=value`"
+                USAGE,
+                f"error: `--set {written}`: only limits can change: write `--set "
+                f"limits.{key if key in RAISABLE else 'NAME'}={value or 'VALUE'}`",
             )
         if name not in RAISABLE:
             raise Stop(USAGE, f"error: `{name}` can't be raised; {did_you_mean(name, RAISABLE)}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Iterator
 
 import click
 
@@ -12,14 +14,16 @@ from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.watching import event_line
-from loopkit.cli.wrapping import echo_wrapped
+from loopkit.cli.wrapping import echo_wrapped, in_colour
+from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable
 from loopkit.text import columns, one_line
-from loopkit.views.amounts import age, money
+from loopkit.views.amounts import age, cost
 from loopkit.views.console import lines
+from loopkit.views.hints import answer_hints
 from loopkit.views.progress import Progress
-from loopkit.views.review import review
+from loopkit.views.review import option_lines, review
 from loopkit.views.summary import place_of, status_of, summary
 
 FOLLOW_SECONDS = 0.5
@@ -53,7 +57,7 @@ def ls(machine: str | None, limit: int) -> int:
         exit_codes.say(f"no runs of `{machine}`" if machine else "no runs yet")
         return exit_codes.OK
     for line in columns([HEADINGS, *rows], "<<<<<"):
-        click.echo(line)
+        click.echo(in_colour(line, sys.stdout))
     for fault in faults:
         exit_codes.say(f"error: {fault}")
     return exit_codes.ERROR if faults else exit_codes.OK
@@ -64,19 +68,24 @@ def ls(machine: str | None, limit: int) -> int:
 def show(run: str) -> int:
     """Show where RUN stands, why, and what to do next."""
 
-    async def read(app: App) -> tuple[list[str], str]:
+    async def read(app: App) -> list[str]:
         state, rows = await app.state_of(run), await app.journal.runs(run=run)
         engine = app.engine(await app.machine_of(state), state.definition)
-        asked = review(engine, state) if state.status == "waiting" else ""
         is_driven = any(row.is_driven for row in rows)
         hints = await app.hints_for(state)
-        return list(summary(state, hints, is_driven=is_driven)), asked
+        return [*summary(state, hints, is_driven=is_driven), *_asked(engine, state)]
 
-    lines_of_run, asked = with_app(read)
-    echo_wrapped(lines_of_run)
-    if asked:
-        click.echo(f"\n{asked}")
+    echo_wrapped(with_app(read))
     return exit_codes.OK
+
+
+def _asked(engine: Engine, state: RunState) -> Iterator[str]:
+    """The open question, and the lines that answer it."""
+    if state.question is not None and state.status == "waiting":
+        yield f"\n{review(engine, state)}"
+        yield from option_lines(state.question)
+        yield ""
+        yield from answer_hints(state.run, state.question)
 
 
 @command.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))
@@ -135,5 +144,4 @@ async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str,
         status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
         return row.run, status, one_line(fault.cause, CAUSE_WIDTH), "", ""
     status = status_of(state, is_driven=row.is_driven)
-    cost = "unknown" if state.usage.cost_usd is None else "".join(money(state.usage))
-    return row.run, status, place_of(state), ago, cost
+    return row.run, status, place_of(state), ago, cost(state.usage)

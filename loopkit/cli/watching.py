@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from loopkit.cli import exit_codes
 from loopkit.drive.active import Stored
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress, progress_of
@@ -79,7 +78,7 @@ class PlainLines(Watcher):
 
     def tell(self, stored: Stored) -> None:
         for line in lines(self._progress, stored):
-            exit_codes.say(line.text)
+            click.echo(line.text, err=True)
         self._progress = self._progress.after(stored)
 
 

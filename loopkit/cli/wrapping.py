@@ -15,18 +15,27 @@ import click
 NARROWEST = 40
 EXCERPT = re.compile(r" *\d* \| |  (?:-->|:::) ")
 """What a line of a file, a caret and a place begin with: they are never broken."""
+COMMAND = re.compile(r"( *\S.*:) +(loopkit \S.*)")
+"""A hint and a command to paste, which has a line of its own where both together are too long."""
 LABELS = re.compile(r"  help: |- ")
 """What a text begins with that goes on under its first word."""
+VERDICT = r"^(?:Verdict of [^:]+: |  \d+: | +\d+\. .*\bverdict = )"
+"""What a verdict stands behind: in a report, in the rounds before it, on the way of a plan."""
 COLOURS = (
     (re.compile(r"^error(?:\[[\w-]+\])?(?=:)"), "red"),
     (re.compile(r"^warning(?:\[[\w-]+\])?(?=:)"), "yellow"),
     (re.compile(r"^note(?:\[[\w-]+\])?(?=:)"), "cyan"),
     (re.compile(r"^ *\| *(\^+)"), "red"),
     (re.compile(r"^  help(?=: )"), "green"),
-    (re.compile(r"^Verdict of [^:]+: (pass)\b"), "green"),
-    (re.compile(r"^Verdict of [^:]+: (fail)\b"), "red"),
-    (re.compile(r"^Verdict of [^:]+: (warn|incomplete)\b"), "yellow"),
+    (re.compile(rf"{VERDICT}(pass)\b"), "green"),
+    (re.compile(rf"{VERDICT}(fail)\b"), "red"),
+    (re.compile(rf"{VERDICT}(warn|incomplete|infeasible)\b"), "yellow"),
     (re.compile(r"^\S+: (suspended|waiting|interrupted|cancelled)(?= at |$)"), "yellow"),
+    (re.compile(r"^\S+  +(suspended|waiting|interrupted|cancelled|damaged|unreadable) "), "yellow"),
+    (re.compile(r"(\S+) \(success\)"), "green"),
+    (re.compile(r"(\S+) \(failure\)"), "red"),
+    (re.compile(r"^The cost is (not known):"), "yellow"),
+    (re.compile(r"  (unknown)$"), "yellow"),
 )
 """What of a line is shown in which colour: as in the progress of a run."""
 
@@ -46,11 +55,20 @@ def shown(text: str, stream: TextIO | None) -> str:
     return "\n".join(map(_coloured, rows))
 
 
+def in_colour(row: str, stream: TextIO | None) -> str:
+    """A row of a table: in colour at a terminal, and never broken."""
+    return row if columns_of(stream) is None else _coloured(row)
+
+
 def wrapped(line: str, width: int) -> str:
     """A line in several, none longer than `width` but for single words and commands to paste."""
     text = line.lstrip()
     if len(line) <= width or text.startswith("loopkit ") or EXCERPT.match(line):
         return line
+    if hint := COMMAND.fullmatch(line):
+        return f"{wrapped(hint[1], width)}\n  {hint[2]}"
+    if not text.strip("─"):
+        return line[:width]
     margin = " " * (len(line) - len(text))
     label = LABELS.match(line)
     hanging = " " * label.end() if label else margin + "  "

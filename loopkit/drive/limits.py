@@ -129,7 +129,7 @@ def raising(run: str, reached: LimitReached) -> str:
         return f"run {reached.owner} again with a higher limit: {' '.join(raised_by(reached))}"
     if reached.asked is None and reached.call is not None:
         price = resume_line(run, "--price", f"{reached.call.agent}=USD")
-        return f"state its price per million tokens: {price}"
+        return f"with what a million of its tokens cost instead of USD: {price}"
     return f"raise it: {resume_line(run, *raised_by(reached))}"
 
 

@@ -96,7 +96,7 @@ class UnknownRun(JournalError):
     """No run of that name is in the journal."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"there is no run {run!r}; `loopkit runs ls` lists all runs")
+        super().__init__(f"there is no run `{run}`; `loopkit runs ls` lists all runs")
 
 
 class UnknownDefinition(JournalError):

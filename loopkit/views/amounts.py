@@ -46,6 +46,11 @@ def money(usage: Usage) -> list[str]:
     return [part for part in parts if part]
 
 
+def cost(usage: Usage) -> str:
+    """`$0.0006 · up to $0.0047 held` in a table; `unknown` where it is not known."""
+    return "unknown" if usage.cost_usd is None else " · ".join(money(usage))
+
+
 def _usd(amount: float) -> str:
     if amount < FORGOTTEN_USD:
         return ""
@@ -60,8 +65,12 @@ def duration(seconds: float) -> str:
     if whole < MINUTE_S:
         return f"{whole} s"
     if whole < HOUR_S:
-        return f"{whole // MINUTE_S} min {whole % MINUTE_S} s"
-    return f"{whole // HOUR_S} h {whole % HOUR_S // MINUTE_S} min"
+        return _in_units(whole // MINUTE_S, "min", whole % MINUTE_S, "s")
+    return _in_units(whole // HOUR_S, "h", whole % HOUR_S // MINUTE_S, "min")
+
+
+def _in_units(most: int, unit: str, rest: int, smaller: str) -> str:
+    return f"{most} {unit} {rest} {smaller}" if rest else f"{most} {unit}"
 
 
 def age(seconds: float) -> str:

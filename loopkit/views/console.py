@@ -142,7 +142,7 @@ def _suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
     why = _unsaid(before, event.message)
     told = f" ({event.reason})" + (f": {why}" if why else "")
     if event.resume_at is not None:
-        told += f" · worth resuming {until(event.resume_at - at)}"
+        told += f" · can be resumed {until(event.resume_at - at)}"
     yield _row(event.state, told, word="suspended", tone="odd")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 
 from loopkit.agents.model.catalogue import near_model
@@ -14,7 +17,8 @@ from loopkit.language.datatypes import parse_record
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 
-WIDTH = 80
+TO_FILL_IN = "…"
+"""Stands in a line to paste for what only a person knows."""
 
 
 def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
@@ -26,7 +30,7 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
     if stopped is None:
         return
     if stopped.reason in ("interrupted", "transient"):
-        yield _hint("resume with", resume_line(run.run))
+        yield _hint(_then(stopped, "resume with", "resume"), resume_line(run.run))
         return
     if stopped.remedy:
         yield printable(stopped.remedy)
@@ -34,16 +38,23 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
         yield from _mending(run, stopped, machine, file)
 
 
-def answer_line(run: str, question: Waiting) -> str:
-    """The line that answers a question, with what it needs and the choices that are open."""
+def answer_hints(run: str, question: Waiting) -> Iterator[str]:
+    """The lines that answer a question, one for each open choice, with what each needs."""
     fields = parse_record(question.form).fields or {}
-    forms = [f" --form {name}=…" for name, field in fields.items() if field.required]
-    choices = [
-        f"{choice.name} --comment …" if choice.needs_comment else choice.name
-        for choice in question.choices
-        if not choice.closed
+    form = [
+        part
+        for name, field in fields.items()
+        if field.required
+        for part in ("--form", f"{name}={TO_FILL_IN}")
     ]
-    return f"loopkit answer {run} CHOICE{''.join(forms)}   ({', '.join(choices)})"
+    lines = []
+    for choice in question.choices:
+        if not choice.closed:
+            comment = ["--comment", TO_FILL_IN] if choice.needs_comment else []
+            lines.append(shlex.join(["loopkit", "answer", run, choice.name, *form, *comment]))
+    words = f", with your own words for {TO_FILL_IN}" if TO_FILL_IN in "".join(lines) else ""
+    yield f"answer it{words}:"
+    yield from (f"  {line}" for line in lines)
 
 
 def _mending(
@@ -54,16 +65,24 @@ def _mending(
         yield _hint(f"if you meant `{model}`", line)
     if not stopped.remedy.endswith(CHANGE_IT):
         again = "ask again" if stopped.reason == "content" else "once the cause is fixed"
+        again = _then(stopped, again, "ask again")
         yield _hint(again, resume_line(run.run))
     named = "the machine" if file is None else f"`{file}`"
     line = resume_line(run.run, "--machine", str(file or "FILE"))
     yield _hint(f"after correcting {named}", line)
 
 
+def _then(stopped: Suspended, at_once: str, later: str) -> str:
+    """When to paste a line: not before the moment from which a provider answers again."""
+    if stopped.resume_at is None:
+        return at_once
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ceil(stopped.resume_at)))
+    return f"{later} after {moment}"
+
+
 def _hint(when: str, line: str) -> str:
-    """A command to paste, on a line of its own where that is long."""
-    short = f"{when}: {line}"
-    return short if len(short) <= WIDTH else f"{when}:\n  {line}"
+    """What a command is for, and the command to paste."""
+    return f"{when}: {line}"
 
 
 def _misspelt(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:

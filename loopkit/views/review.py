@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from loopkit.engine.events import Artifact, Waiting
@@ -44,10 +45,17 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
         label = " (fallback)" if artifact.fallback else ""
         yield f"{RULE}\n{name}, attempt {artifact.attempt} by {artifact.author}{label}\n{RULE}"
-        yield or_empty(printable(artifact.text).strip("\n"))
+        yield or_empty(printable(_text(artifact)).strip("\n"))
         yield RULE
         yield from change_lines(run, artifact)
         yield ""
+
+
+def _text(artifact: Artifact) -> str:
+    """The artifact as a person reads it: data as indented JSON."""
+    if not artifact.is_data:
+        return artifact.text
+    return json.dumps(artifact.data, indent=2, ensure_ascii=False)
 
 
 def _judged(run: RunState, report: Report | None) -> Iterator[str]:
@@ -124,6 +132,10 @@ def _question(question: Waiting) -> Iterator[str]:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
         comment = "  (with a comment)" if choice.takes_comment else ""
         yield f"  {choice.name}{comment}{closed}"
+
+
+def option_lines(question: Waiting) -> Iterator[str]:
+    """The options of `loopkit answer` that an answer can have besides its choice."""
     for name, field in (parse_record(question.form).fields or {}).items():
         yield f"  --form {name}=…   ({described(field)})"
     if question.edit is not None:

@@ -20,7 +20,9 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
 
 def place_of(state: RunState) -> str:
     """The state in which a run is, or in which it ended."""
-    return state.finished.outcome if state.finished else state.state
+    if state.finished is None:
+        return state.state
+    return f"{state.finished.outcome} ({'success' if state.finished.success else 'failure'})"
 
 
 def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterator[str]:
@@ -33,7 +35,8 @@ def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterat
     yield f"spent: {spent(state.usage)}, {duration(state.usage.time_s)} of work"
     yield from _answers(state)
     for name, value in state.input.items():
-        yield f"input {name}: {one_line(or_empty(str(value)), 80)}"
+        written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"input {name}: {one_line(or_empty(written), 80)}"
     if state.status != "waiting":
         # The open question shows the route and its report itself.
         yield "route: " + " → ".join(_route(state))
