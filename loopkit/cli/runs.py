@@ -97,8 +97,9 @@ def rm(run: tuple[str, ...]) -> int:
     """
 
     async def remove(app: App) -> None:
-        for one in dict.fromkeys(run):
-            await app.journal.remove(one)
+        one_each = dict.fromkeys(run)
+        await app.journal.remove(*one_each)
+        for one in one_each:
             exit_codes.say(f"run {one} is removed")
 
     with_app(remove)

@@ -179,11 +179,12 @@ class MemoryJournal:
         found = [run for run in reversed(self._runs) if run.startswith(beginning)]
         return found[: max(limit, 0)]
 
-    async def remove(self, run: str) -> None:
-        known = self._known(run)
-        if known.claim is not None:
-            raise _busy(known, known.claim)
-        del self._runs[run]
+    async def remove(self, *runs: str) -> None:
+        for known in map(self._known, runs):
+            if known.claim is not None:
+                raise _busy(known, known.claim)
+        for run in runs:
+            del self._runs[run]
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)

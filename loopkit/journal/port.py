@@ -266,10 +266,11 @@ class Journal(Protocol):
         """At most `limit` ids of runs that begin like this, the newest created first."""
         ...
 
-    async def remove(self, run: str) -> None:
-        """Forget a run that no living process owns, with its records and messages.
+    async def remove(self, *runs: str) -> None:
+        """Forget runs that no living process owns, with their records and messages; all or none.
 
-        Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.
+        Definitions that no run names any more go with them, unless somebody may be about to begin
+        a run with one. Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.
         """
         ...
 

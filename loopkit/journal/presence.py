@@ -50,6 +50,12 @@ class Presence:
         # Names come out of a database; one that no process wrote must not lead elsewhere.
         return _NAME.fullmatch(name) is not None and _held(self._folder / name)
 
+    def is_alone(self) -> bool:
+        """Whether no other living process has announced itself; raises `OSError`."""
+        if self._folder is None:
+            return False
+        return not any(p.name != self.name and _held(p) for p in self._folder.glob("*.lock"))
+
     def withdraw(self) -> None:
         """Leave; whatever this process owned is free at once."""
         if self._folder is None or self._descriptor is None:

@@ -89,6 +89,16 @@ ORDER BY id DESC LIMIT :limit
 -- name: remove
 DELETE FROM runs WHERE id = :run_id
 
+-- name: remove_definitions
+-- A run names the one that it began with, its scenario, and those with which it was repaired.
+DELETE FROM definitions WHERE digest NOT IN (
+    SELECT definition FROM runs
+    UNION SELECT json_extract(data, '$.script') FROM records
+    WHERE type = 'started' AND json_valid(data) AND json_extract(data, '$.script') IS NOT NULL
+    UNION SELECT json_extract(data, '$.definition') FROM records
+    WHERE type = 'repaired' AND json_valid(data) AND json_extract(data, '$.definition') IS NOT NULL
+)
+
 -- name: missing
 SELECT place FROM (
     SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = :run_id

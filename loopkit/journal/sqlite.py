@@ -125,6 +125,8 @@ class SqliteJournal:
         self._presence = presence
         self._clock = clock
         self._claim_data = store.claim_data()
+        self._has_stored = False
+        """Whether a run may be about to begin here with a definition that was stored."""
 
     @classmethod
     def open(
@@ -199,13 +201,23 @@ class SqliteJournal:
         refuse_text("the beginning of an id", beginning)
         return await self._writer.read(lambda db: store.named(db, beginning, limit))
 
-    async def remove(self, run: str) -> None:
-        refuse_text("the name of the run", run)
-        await self._writer.write(lambda db: store.remove(db, run, self._presence.sees))
+    async def remove(self, *runs: str) -> None:
+        for run in runs:
+            refuse_text("the name of the run", run)
+        await self._writer.write(lambda db: self._remove(db, runs))
+
+    def _remove(self, db: sqlite3.Connection, runs: Sequence[str]) -> None:
+        for run in runs:
+            store.remove(db, run, self._presence.sees)
+        # A definition is stored before its run. Whoever opens the journal from now on stores it
+        # behind this transaction, and whoever has opened it before is seen.
+        if not self._has_stored and self._presence.is_alone():
+            store.remove_definitions(db)
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)
         refuse_text(f"the definition {digest}", text)
+        self._has_stored = True
         await self._writer.write(lambda db: store.store_definition(db, digest, text))
 
     async def definition(self, digest: str) -> str:

@@ -208,6 +208,11 @@ def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> Non
     db.execute(SQL["remove"], {"run_id": run_id})
 
 
+def remove_definitions(db: sqlite3.Connection) -> None:
+    """Delete what no run names."""
+    db.execute(SQL["remove_definitions"])
+
+
 def store_definition(db: sqlite3.Connection, digest: str, text: str) -> None:
     db.execute(SQL["store_definition"], {"digest": digest, "text": text})
 

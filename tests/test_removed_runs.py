@@ -1,0 +1,84 @@
+"""What goes with runs that are removed from the journal: the definitions that no run names."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from loopkit.app import App
+from loopkit.cli import invoke as run
+from loopkit.language.load import load
+from tests.test_runs import BROKEN, SHORT_OF_WORDS, rows, started
+
+WORDS = ("A note", "exit 3", "exit 0", "A scripted reply")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+
+
+def definitions() -> set[str]:
+    """The words of all definitions in the journal."""
+    with closing(sqlite3.connect(".loopkit/journal.db")) as db:
+        texts = [text for (text,) in db.execute("SELECT text FROM definitions")]
+    told = [[word for word in WORDS if word in text] for text in texts]
+    assert all(len(words) == 1 for words in told)
+    return {word for [word] in told}
+
+
+def test_definitions_go_with_the_last_run_that_names_them() -> None:
+    """Those with which runs began, with which they were repaired, and their scenarios."""
+    first, second = started(SHORT_OF_WORDS), started(SHORT_OF_WORDS)
+    repaired = started(BROKEN, "broken")
+    Path("broken.yaml").write_text(BROKEN.replace("exit 3", "exit 0"), encoding="utf-8")
+    run(["resume", repaired, "--machine", "broken.yaml", "--output", "quiet"])
+    Path("s.yaml").write_text(
+        "scenario: 1\nagents: {nobody: [A scripted reply]}\n", encoding="utf-8"
+    )
+    run(["run", "broken.yaml", "--script", "s.yaml", "--output", "quiet"])
+    played = rows()[0][0]
+    every = set(WORDS)
+    for removed, gone in (
+        (first, set()),
+        (second, {"A note"}),
+        (played, {"A scripted reply"}),
+        (repaired, {"exit 3", "exit 0"}),
+    ):
+        assert definitions() == every
+        assert run(["runs", "show", repaired]) == 0
+        assert run(["runs", "rm", removed]) == 0
+        every -= gone
+    assert definitions() == set()
+
+
+def test_a_definition_stays_for_whoever_is_about_to_begin_a_run_with_it() -> None:
+    """The run is stored with what it does first, its definition before."""
+    asyncio.run(removed_meanwhile(started(SHORT_OF_WORDS)))
+
+
+async def removed_meanwhile(old: str) -> None:
+    """One run is removed while another begins, by another process and by the same one."""
+    folder = Path(".loopkit")
+    async with App.open(folder) as starting:
+        active = await starting.start(load(Path("note.yaml")), {})
+        async with App.open(folder) as removing:
+            await removing.journal.remove(old)
+        state = await starting.drive(active)
+        again = await starting.start(load(Path("note.yaml")), {})
+        await starting.journal.remove(state.run)
+        assert await starting.machine_of(await starting.drive(again))
+    async with App.open(folder) as alone:
+        await alone.journal.remove(again.state.run)
+    assert definitions() == set()
+
+
+def test_of_several_runs_none_is_removed_where_one_is_not_there() -> None:
+    name = started(SHORT_OF_WORDS)
+    assert run(["runs", "rm", name, "ghost"]) == 2
+    assert [listed for listed, *_ in rows()] == [name]
