@@ -32,11 +32,16 @@ PATTERN = {
     "matches": "write `matches: PATTERN` for what has to be there, `not_matches: PATTERN` for what "
     "must not be there",
 }
+FALLBACKS = {
+    "price_per_run": "only an agent with a `model` takes fallbacks; to ask a model where a program "
+    "fails, lead to a state that asks it: `on_error: {{transient: STATE, fatal: STATE}}`",
+}
 FIELDS: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("if", "when", "condition"), GUARD),
     **dict.fromkeys(("goto", "to", "then"), TARGET),
     **dict.fromkeys(("until", "while"), UNTIL),
     **dict.fromkeys(("retry", "retries"), REVISE),
+    **dict.fromkeys(("fallback", "fallbacks"), FALLBACKS),
     **dict.fromkeys(("regex", "regexp", "pattern"), PATTERN),
 }
 """By the foreign word, the answer for each place; a place is known by a field that it allows."""
