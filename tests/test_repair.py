@@ -27,6 +27,9 @@ from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.repair import Mend
 from loopkit.repair.spent import overspent
+from loopkit.testing import load_suite, run_case
+from loopkit.testing.recording import NotRecordable
+from tests.recording import taped
 from tests.support import PASS, Desk, Played, fails, scenario
 
 LOOP = """
@@ -195,6 +198,39 @@ def test_an_exit_code_that_was_missing_is_no_reason_to_ask_anybody_again(desk: D
     mended = desk.repair(run.state.run, EXITS.replace("[1]", "[1, 5]"))
     assert mended.outcome == "failed"
     assert [event.agent for event in mended.of(Intended)] == ["author"]
+
+
+def test_a_repaired_run_is_recorded_without_the_stop_that_is_none_any_more(desk: Desk) -> None:
+    script = scenario(
+        agents={"author": ["one"], "critic": [PASS]},
+        commands={"tests": [{"exit_code": 5}]},
+    )
+    run = desk.play(EXITS, script)
+    made = taped(desk, desk.repair(run.state.run, EXITS.replace("[1]", "[1, 5]")))
+    case = load_suite(made.path).case(made.case)
+    assert not case.resumes
+    assert run_case(load_suite(made.path), made.case).passed
+
+
+def test_a_repaired_run_is_recorded_with_the_stop_that_is_still_one(desk: Desk) -> None:
+    run = desk.play(LOOP, author([LOST, "short"], LONG))
+    machine = LOOP.replace("Write.", "Write well.")
+    made = taped(desk, desk.repair(run.state.run, machine))
+    suite = load_suite(made.path)
+    assert len(suite.case(made.case).resumes) == 1
+    assert run_case(suite, made.case).passed
+
+
+def test_a_repaired_run_that_would_go_another_way_now_is_not_recorded(desk: Desk) -> None:
+    """What was too short under the old definition is long enough under the new one."""
+    run = desk.play(LOOP, author("short", [LOST, LONG]))
+    mended = desk.repair(run.state.run, LOOP.replace("min_chars: 20", "min_chars: 2"))
+    assert mended.outcome == "accepted"
+    with pytest.raises(NotRecordable, match="was repaired, and with the machine as it") as told:
+        taped(desk, mended)
+    assert "path" in str(told.value)
+    assert "start a new run with this machine, and record that" in str(told.value)
+    assert not (desk.folder / "recorded.scenario.yaml").exists()
 
 
 PANEL = """
@@ -599,3 +635,15 @@ def test_a_baseline_can_not_be_taken_any_more(desk: Desk) -> None:
     [(place, message)] = refusal(desk, run, machine)
     assert place == "validators.tests"
     assert "the run has begun" in message
+    [(place, message)] = refusal(desk, run, machine)
+    assert place == "validators.tests"
+    assert "the run has begun" in message
+
+
+def test_a_repaired_run_is_recorded_with_its_judges_at_their_new_places(desk: Desk) -> None:
+    critic = [PASS, [LOST, PASS], PASS]
+    run = desk.play(PANEL, scenario(agents={"author": ["one"], "critic": critic}))
+    above = "quality:\n    - {judge: critic, rubric: [It is new.]}\n"
+    mended = desk.repair(run.state.run, PANEL.replace("quality:\n", above))
+    made = taped(desk, mended)
+    assert run_case(load_suite(made.path), made.case).passed

@@ -190,10 +190,13 @@ def test_what_can_not_be_taken_is_refused_and_nothing_is_stored(
     assert "resumed" not in [event["type"] for event in events(capsys, suspended)]
 
 
-def test_a_repaired_run_is_no_case(suspended: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repaired_run_is_a_case_of_the_machine_as_it_is_now(
+    suspended: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["resume", suspended, "--param", "writer.max_tokens=4000"]) == 0
-    assert run(["runs", "record", suspended, "plan.scenario.yaml"]) == 2
-    assert "was repaired, and a case plays one definition" in capsys.readouterr().err
+    assert run(["runs", "record", suspended, "plan.scenario.yaml"]) == 0
+    assert "the machine as it is now goes the same way" in capsys.readouterr().err
+    assert run(["test", "plan.scenario.yaml"]) == 0
 
 
 def test_the_same_from_python(suspended: str) -> None:

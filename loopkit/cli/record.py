@@ -96,7 +96,9 @@ def print_recording(made: Recording) -> None:
     for note in made.notes:
         exit_codes.say(f"not played: {note}")
     where = f"recorded as case `{made.case}` of {made.path}"
-    if made.difference is None:
+    if made.is_repaired:
+        exit_codes.say(f"{where}; the machine as it is now goes the same way")
+    elif made.difference is None:
         exit_codes.say(f"{where}; its replay comes to the same events")
     else:
         exit_codes.say(f"{where}; its replay differs in {made.difference}")

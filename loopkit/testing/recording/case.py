@@ -15,30 +15,37 @@ from loopkit.testing.recording.expecting import expected
 from loopkit.testing.recording.tape import Attempt, Tape, read_tape
 from loopkit.testing.trace import trace
 
+WAY = ("outcome", "reason", "path", "verdicts", "revisions", "events")
+"""What is expected of a repaired run: where it went, and not what the definition before said."""
+
 
 class NotRecordable(Exception):
     """A run that no case can play; the message says why and what to do."""
 
 
 def make_case(
-    program: Program, events: Sequence[Stored], redact: Redact
+    program: Program, events: Sequence[Stored], redact: Redact, *, stops_again: bool = True
 ) -> tuple[dict[str, Any], list[str]]:
     """The case of a run, and what of the run it can't play; raises NotRecordable.
 
-    No secret that `redact` knows is in it.
+    No secret that `redact` knows is in it. The case of a repaired run expects where it went, and
+    `stops_again` says whether it is suspended where it was repaired.
     """
     state = fold(stored.event for stored in events)
     refuse_unrecordable(state)
-    tape = read_tape(program, events)
-    done = trace(program.machine, state, [stored.event for stored in events])
+    tape, plain = read_tape(program, events), [stored.event for stored in events]
+    resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
+    expectations = expected(trace(program.machine, state, plain), program.machine)
+    if state.repairs:
+        expectations = {key: expectations[key] for key in WAY if key in expectations}
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
-        "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in tape.resumes],
+        "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in resumes],
         "agents": _agents(tape.attempts.values()),
         "commands": {name: [r or {"exit_code": 0} for r in runs] for name, runs in _used(tape)},
         "answers": dict(tape.answers),
-        "expect": expected(done, program.machine),
+        "expect": expectations,
     }
     kept = {key: value for key, value in case.items() if value}
     return redacted(kept, redact), list(dict.fromkeys(tape.notes))
@@ -47,11 +54,6 @@ def make_case(
 def refuse_unrecordable(state: RunState) -> None:
     """Raise NotRecordable where a run is not at an end that a case can come to."""
     go_on = f"go on with `loopkit resume {state.run}`, and record it then"
-    if state.repairs:
-        raise NotRecordable(
-            f"run `{state.run}` was repaired, and a case plays one definition; "
-            "start a new run with the machine as it is now, and record that"
-        )
     if state.status == "cancelled":
         raise NotRecordable(f"run `{state.run}` was cancelled, which no case plays")
     if state.status == "suspended" and state.suspended is not None:

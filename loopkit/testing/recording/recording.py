@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 from loopkit.document import NotWritable, replace_file
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import Stored
-from loopkit.engine.state import fold
+from loopkit.engine.state import RunState, fold
 from loopkit.language import Machine
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redactor
+from loopkit.testing.judging import run_case
 from loopkit.testing.playing import play
 from loopkit.testing.recording.case import NotRecordable, make_case
 from loopkit.testing.recording.target import Target
 from loopkit.testing.run_comparison import Difference, difference
-from loopkit.testing.suites import SUFFIX, load_suite
+from loopkit.testing.suites import SUFFIX, Suite, load_suite
 from loopkit.text import one_line
 
+Playing = TypeVar("Playing")
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
 _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 
@@ -39,6 +41,8 @@ class Recording:
     """Where its replay parts from the run, if it does."""
     notes: tuple[str, ...] = ()
     """What of the run no case can play."""
+    is_repaired: bool = False
+    """Whether the run had several definitions: its case plays it with the last of them."""
 
 
 def record(target: Target, program: Program, events: Sequence[Stored]) -> Recording:
@@ -49,6 +53,8 @@ def record(target: Target, program: Program, events: Sequence[Stored]) -> Record
     redact = _redactor_for(program.machine)
     state = fold(stored.event for stored in events)
     name = target.name or state.run
+    if state.repairs:
+        return _record_repaired(target, program, events, redact, state)
     case, notes = make_case(program, events, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
@@ -56,25 +62,65 @@ def record(target: Target, program: Program, events: Sequence[Stored]) -> Record
     if parted is not None:
         comments.append(one_line(f"Its replay differs in {parted}", 200))
         text = target.text(name, case, comments)
+    _write(target.path, text)
+    return Recording(target.path, name, parted, tuple(notes))
+
+
+def _record_repaired(
+    target: Target,
+    program: Program,
+    events: Sequence[Stored],
+    redact: Redact,
+    state: RunState,
+) -> Recording:
+    """The case of a repaired run, which has to pass with the machine as it is now.
+
+    What the repair was for may stop it there as well, such as a model that can't be had, or not,
+    such as an exit code that had no meaning.
+    """
+    name, told = target.name or state.run, ""
+    for stops_again in (True, False):
+        case, notes = make_case(program, events, redact, stops_again=stops_again)
+        comments = [
+            f"Recorded from run {state.run}, which was repaired, for the machine as it is now.",
+            *(f"Not played: {note}." for note in notes),
+        ]
+        text = target.text(name, case, comments)
+        result = _played(target.path, text, lambda suite: run_case(suite, name))
+        if result.passed:
+            _write(target.path, text)
+            return Recording(target.path, name, None, tuple(notes), is_repaired=True)
+        told = told or one_line(result.failures[0].problem.message, 200)
+    raise NotRecordable(
+        f"run `{state.run}` was repaired, and with the machine as it is now, what was said in it "
+        f"leads another way: {told}; start a new run with this machine, and record that"
+    )
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        replace_file(target.path, text)
+        replace_file(path, text)
     except NotWritable as error:
         raise NotRecordable(str(error)) from error
-    return Recording(target.path, name, parted, tuple(notes))
 
 
 def _difference(
     path: Path, text: str, name: str, events: Sequence[Stored], redact: Redact
 ) -> Difference | None:
+    replayed = _played(path, text, lambda suite: play(suite, name))
+    return difference(_plain(events), _plain(replayed.events), redact)
+
+
+def _played(path: Path, text: str, playing: Callable[[Suite], Playing]) -> Playing:
+    """What comes of a text that is played in the place of a file; raises NotRecordable."""
     try:
         with _beside(path, text) as written:
-            replayed = play(load_suite(written), name)
+            return playing(load_suite(written))
     except ProblemsFound as found:
         told = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {told}") from found
     except OSError as error:
         raise NotRecordable(f"`{path}` can't be written: {error.strerror}") from error
-    return difference(_plain(events), _plain(replayed.events), redact)
 
 
 @contextmanager

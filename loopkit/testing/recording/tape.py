@@ -16,6 +16,7 @@ from loopkit.engine.events import (
     Intended,
     Ran,
     RefusedCall,
+    Repaired,
     Replied,
     Resumed,
     Started,
@@ -59,6 +60,8 @@ class Tape:
     limits: dict[str, Any] = field(default_factory=dict)
     """Those that the run was started with."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
+    mended: set[int] = field(default_factory=set)
+    """Which of the resumes came with a repair, so that what stopped the run may stop none again."""
     notes: list[str] = field(default_factory=list)
     """What a scenario can't play."""
     limited: frozenset[str] = frozenset()
@@ -85,8 +88,8 @@ class Tape:
                 self._worked(before, worked, stored.at)
             case Suspended() as suspended:
                 self._stopped(before, suspended, {}, stored.at)
-            case Resumed() as resumed:
-                self._resumed(before.suspended, resumed)
+            case Resumed() | Repaired() as anew:
+                self._gone_on(before.suspended, anew)
             case _:
                 pass
 
@@ -212,6 +215,18 @@ class Tape:
             return
         attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
         attempt.calls.append(calls.refused_of(refused))
+
+    def _gone_on(self, suspended: Suspended | None, anew: Resumed | Repaired) -> None:
+        if isinstance(anew, Repaired):
+            self._repaired(anew)
+        else:
+            self._resumed(suspended, anew)
+
+    def _repaired(self, repaired: Repaired) -> None:
+        if self.resumes:
+            self.mended.add(len(self.resumes) - 1)
+        named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
+        self.attempts = {task: had for task, had in named.items() if task}
 
     def _resumed(self, suspended: Suspended | None, resumed: Resumed) -> None:
         if suspended is None or suspended.reason == "interrupted":
