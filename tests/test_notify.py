@@ -149,3 +149,21 @@ def test_a_webhook_is_one_program_away() -> None:
         server.shutdown()
         server.server_close()
     assert [one["question"]["text"] for one in posted] == ["Is it good?"]
+
+
+INTERRUPTED = """
+loopkit: 1
+notify: NOTIFIER
+states:
+  one: {run: [sh, -c, "kill -INT $PPID; sleep 0.2"], next: two}
+  two: {run: [sh, -c, "echo Done."], next: done}
+  done: {final: success}
+"""
+
+
+def test_nobody_is_told_of_a_run_that_somebody_interrupts() -> None:
+    """Whoever presses Ctrl-C knows it."""
+    Path("m.yaml").write_text(INTERRUPTED.replace("NOTIFIER", KEEP), encoding="utf-8")
+    stopped = ran_loopkit("run", "m.yaml")
+    assert "stopped by a signal" in stopped.stderr
+    assert not Path("told").exists()
