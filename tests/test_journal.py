@@ -312,7 +312,7 @@ async def test_a_run_that_nobody_drives_is_removed_with_all_it_has(journal: Jour
         await journal.remove("r")
     await claim.release()
     await journal.remove("r")
-    with pytest.raises(UnknownRun, match="'r'"):
+    with pytest.raises(UnknownRun, match="`r`"):
         await journal.remove("r")
     with pytest.raises(UnknownRun):
         await journal.read("r")
