@@ -183,6 +183,11 @@ def test_a_declared_price_and_a_cap_are_all_that_a_gateway_s_model_needs() -> No
     )
 
 
+def test_a_cost_below_the_list_price_is_not_believed() -> None:
+    assert listed_cost(MINI, {"response_cost": 1e-9}, 0.5) == 0.5
+    assert listed_cost(MINI, {"response_cost": 0.7}, 0.5) == 0.7
+
+
 def test_cached_tokens_cost_what_litellm_lists(litellm: Any) -> None:
     entry = litellm.model_cost["gpt-4o-mini"]
     usage = litellm.Usage(

@@ -166,7 +166,18 @@ def test_whether_a_call_fits_is_told_of_the_model_that_is_asked(
     assert not is_told()
     assert is_told("--model", "writer=openai/gpt-5")
     assert is_told("--price", "writer=10")
+    # One that fits is enough.
+    Path("machine.yaml").write_text(
+        text.replace("openai/gpt-5-mini", "[openai/gpt-5, openai/gpt-5-mini]"), encoding="utf-8"
+    )
+    assert not is_told()
     assert not is_told("--model", "writer=openai/gpt-5", "--price", "writer=1")
+    # Nobody says how long its answers are, but they are not empty.
+    Path("machine.yaml").write_text(
+        text.replace("gpt-5-mini, params: {max_tokens: 90000}", "gpt-4").replace("0.2", "0.05"),
+        encoding="utf-8",
+    )
+    assert is_told()
 
 
 def test_what_is_less_than_a_cent_is_not_taken_for_nothing(

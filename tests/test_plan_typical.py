@@ -134,6 +134,12 @@ def test_what_comes_out_of_a_cache_counts_in_full_and_is_told(desk: Desk) -> Non
     assert "it costs 10% of that." in notes(listed)
 
 
+def test_a_list_price_counts_without_what_is_put_into_a_cache(desk: Desk) -> None:
+    claude = MACHINE.replace("openai/ours", "anthropic/claude-sonnet-4-5")
+    listed = machine(desk, claude.replace("    price: PRICE\n", ""))
+    assert costs(listed)[0] == pytest.approx(100 * 3e-6 + 40 * 15e-6)
+
+
 def test_a_system_prompt_is_sent_each_time(desk: Desk) -> None:
     assert costs(machine(desk, more=f"system: {'y' * 80}"))[:2] == [120, 120 + 170]
 

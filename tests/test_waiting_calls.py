@@ -10,7 +10,8 @@ import pytest
 from loopkit.agents.port import Reply, Request
 from loopkit.agents.scripted import Crashed
 from loopkit.drive.active import ActiveRun
-from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from loopkit.drive.limits import may_fit
+from loopkit.engine.events import Failed, Intended, Replied, Suspended, Usage
 from loopkit.engine.state import RunState, apply
 from tests.support import PASS, Desk, Played, fails, scenario
 
@@ -35,6 +36,7 @@ states:
 """
 PANEL = "[{judge: first}, {judge: second}, {judge: third}]"
 SAMPLES = "[{judge: first, samples: 3}]"
+DEAR = Usage(agent_calls=1, cost_usd=0.9)
 CHEAP = {"cost_usd": 0.0001, "reserved": {"cost_usd": 0.9, "tokens": 9000}}
 JUDGED = {**PASS, **CHEAP, "usage": {"total": 10}, "delay": "5ms"}
 
@@ -222,3 +224,13 @@ def test_a_judge_that_is_asked_again_takes_its_place_behind_the_others(desk: Des
     assert played.outcome == "refused"
     order = [intent.agent for intent in played.of(Intended)[1:]]
     assert order == ["first", "second", "third", "first"]
+
+
+def test_a_call_in_doubt_counts_as_used_and_is_not_waited_for(desk: Desk) -> None:
+    [first, *_] = desk.play(
+        MACHINE.replace("LIMITS", "agent_calls: 9").replace("JUDGES", "[{min_chars: 1}]"),
+        scenario(agents={"author": ["Plan."], "first": [], "second": [], "third": []}),
+    ).of(Intended)
+    run = RunState(open_calls={first.key: first.replace(reserved=DEAR)})
+    assert may_fit({"cost_usd": 1.0}, run, {first.key}, DEAR)
+    assert not may_fit({"cost_usd": 1.0}, run, set(), DEAR)

@@ -227,6 +227,14 @@ class TestAnAnswerThatIsCutOffAtOurCap:
             r"--param writer.max_tokens=16384 --max-cost 0\.\d\d$", suspended.remedy
         ), suspended.remedy
 
+    def test_is_raised_no_further_than_the_model_can_answer(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        hostile.say("A li", finish="length")
+        limits = f"cost_usd: {usd(SHORT, 12_000)}"
+        [suspended] = asked(desk, hostile, limits, MODEL=SHORT).of(Suspended)
+        assert "--param writer.max_tokens=16384 --max-cost" in suspended.remedy
+
     def test_goes_to_then(self, hostile: HostileServer, desk: Desk) -> None:
         hostile.say("A li", finish="length")
         played = asked(desk, hostile, "cost_usd: 1, then: no_line")
