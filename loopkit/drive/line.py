@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
 WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
@@ -17,7 +16,7 @@ class Line:
         self._others = others
         self.in_flight: set[str] = set()
         """Keys of the calls that are being made. Each of them comes to an end."""
-        self._waiting: deque[asyncio.Event] = deque()
+        self._waiting: list[asyncio.Event] = []
 
     async def enter(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
         """Return as soon as the call is admitted, in the same turn of the event loop.

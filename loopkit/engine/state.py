@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -107,17 +108,17 @@ class RunState(Mutable):
 
         What only calls change is shared: of a macrostep's events none does.
         """
-        return self.replace(
-            visits=self.visits.copy(),
-            attempts=self.attempts.copy(),
-            counters=self.counters.copy(),
-            artifacts=self.artifacts.copy(),
-            answers=self.answers.copy(),
-            facts=self.facts.copy(),
-            reports=self.reports.copy(),
-            rounds_at=self.rounds_at.copy(),
-            pending=self.pending.copy(),
-        )
+        other = copy(self)
+        other.visits = self.visits.copy()
+        other.attempts = self.attempts.copy()
+        other.counters = self.counters.copy()
+        other.artifacts = self.artifacts.copy()
+        other.answers = self.answers.copy()
+        other.facts = self.facts.copy()
+        other.reports = self.reports.copy()
+        other.rounds_at = self.rounds_at.copy()
+        other.pending = self.pending.copy()
+        return other
 
     @property
     def era(self) -> str:
@@ -190,17 +191,24 @@ def _enter(state: RunState, event: Entered) -> None:
 
 
 def _intend(state: RunState, event: Intended) -> None:
-    task = state.tasks.get(event.task) or _task(state, event)
-    state.tasks[event.task] = task.after_intent(event)
+    task = state.tasks.get(event.task)
+    state.tasks[event.task] = task.after_intent(event) if task else _task(state, event)
     state.open_calls[event.key] = event
 
 
 def _task(state: RunState, event: Intended) -> Task:
-    """The piece of work whose first call this is."""
+    """The piece of work once its first call is to be made."""
     index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
     place_index = state.asked_at.get(here, 0)
     state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
-    return Task(agent=event.agent, place=event.place, index=index, place_index=place_index)
+    return Task(
+        agent=event.agent,
+        place=event.place,
+        index=index,
+        place_index=place_index,
+        sent=1,
+        fallback=event.fallback,
+    )
 
 
 def _reply(state: RunState, event: Replied) -> None:

@@ -88,7 +88,7 @@ class MemoryClaim:
         for message_id in consumes:
             if message_id not in run.inbox:
                 raise NotInInbox(run.name, message_id)
-        if self._waits(unless, consumes):
+        if unless and self._waits(unless, consumes):
             raise MessageWaits(run.name)
         for message_id in consumes:
             run.inbox.pop(message_id, None)

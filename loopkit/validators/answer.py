@@ -78,30 +78,44 @@ def findings_of(
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
     findings = []
     for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
-        told = fault.replace(
-            message=_message(rule, place, fault, names),
-            severity=_level(rule, fault, severities),
-            code=rule.code or fault.code,
-        )
+        level = _level(rule, fault, severities)
         # One artifact that no rule can be tried on is one defect, whoever tries.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
-        blocking = severities.blocks(told.severity) and not fault.is_known
-        findings.append(finding_of(validator, name, known, told, blocking=blocking))
+        findings.append(
+            finding_of(
+                validator,
+                name,
+                known,
+                fault,
+                message=_message(rule, place, fault, names),
+                level=level,
+                code=rule.code or fault.code,
+                blocking=severities.blocks(level) and not fault.is_known,
+            )
+        )
     return findings
 
 
 def finding_of(
-    validator: str, rule: str, identity: str, fault: Fault, *, blocking: bool
+    validator: str,
+    rule: str,
+    identity: str,
+    fault: Fault,
+    *,
+    message: str,
+    level: str,
+    code: str,
+    blocking: bool,
 ) -> Finding:
-    """The record of a fault that has its severity."""
+    """The record of a fault."""
     return Finding(
         id=identity,
-        message=storable(fault.message),
-        severity=fault.severity,
+        message=storable(message),
+        severity=level,
         blocking=blocking,
         validator=validator,
         rule=rule,
-        code=storable(fault.code),
+        code=storable(code),
         key=fault.key,
         location=storable(fault.location),
         line=fault.line,

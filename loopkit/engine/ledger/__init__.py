@@ -62,7 +62,7 @@ def complete(
     )
     if verdict != "fail" or not earlier:
         return report
-    return report.replace(stalled=stalled(earlier, report, version, stall))
+    return report.replace(stalled=True) if stalled(earlier, report, version, stall) else report
 
 
 def facts_of(report: Report) -> dict[str, object]:

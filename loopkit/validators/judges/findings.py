@@ -22,6 +22,15 @@ def findings_of(validator: str, faults: Sequence[Fault], form: AnswerForm) -> li
     defects = [Defect(RULE, fault.location, fault.steady, fault.key) for fault in faults]
     ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
     return [
-        finding_of(validator, RULE, one, fault, blocking=form.levels.is_severe(fault.severity))
+        finding_of(
+            validator,
+            RULE,
+            one,
+            fault,
+            message=fault.message,
+            level=fault.severity,
+            code=fault.code,
+            blocking=form.levels.is_severe(fault.severity),
+        )
         for one, fault in zip(ids, faults, strict=True)
     ]
