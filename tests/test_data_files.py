@@ -150,7 +150,8 @@ def test_what_only_a_reference_leads_to_is_looked_at_once_and_groups_are_not(
     desk: Desk, mark: str
 ) -> None:
     schema = (
-        "type: object\nproperties: {a: {$ref: '#/$defs/g/b'}, c: {$ref: '#/$defs/g/b'}}\n"
+        "type: object\nproperties: {a: {$ref: '#/$defs/g/b'}, c: {$ref: '#/$defs/g/b'},\n"
+        "  again: {$ref: '#'}}\n"
         f"$defs: {{g: {{b: {{typ: string}}, unused: {{typ: string}}}}}}\n{mark}\n"
     )
     path = machine(desk.folder, "{file: glossary.yaml}", schema)
@@ -170,3 +171,53 @@ def test_data_that_looks_like_a_schema_is_data(desk: Desk) -> None:
     assert problems_of(plugged) == []
     (first, _) = load(plugged).machine.states["check"].by  # type: ignore[union-attr]
     assert first.with_["schema"] == {"$ref": "nowhere.json", "words": {"file": "a.yaml"}}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "holds", "says"),
+    [
+        ("g.yaml", b"", "empty-file g.yaml: the file is empty"),
+        ("g.yaml", b"- tea\n", "not-a-mapping g.yaml: the file has to be a mapping, not a list"),
+        ("g.yaml", b"tea: Tee\ntea: Tea\n", "duplicate-key g.yaml: the key `tea` is written twice"),
+        ("g.json", b'{"tea": 1, "tea": 2}', "duplicate-key g.json: the key `tea` is written twice"),
+        ("g.yaml", b"tea: T\xe9e\n", "unreadable-file machine.yaml: `g.yaml` is not UTF-8 text"),
+        ("g.yaml", b"tea: Tee\0", "forbidden-character g.yaml: the NUL character"),
+        ("g.yaml", b"a: " + b"x" * 1_000_000, "unreadable-file machine.yaml: `g.yaml` is larger"),
+        ("g.json", b'{"tea": NaN}', "unreadable-data g.json: this is not JSON: NaN is not a JSON"),
+        ("g.json", rb'{"tea": "\ud800"}', "unreadable-data g.json: there is half a surrogate pair"),
+        ("g.json", b"[" * 100 + b"]" * 100, "too-deep g.json: more than 64 levels are nested"),
+    ],
+)
+def test_an_odd_file_is_told_with_its_place(desk: Desk, name: str, holds: bytes, says: str) -> None:
+    path = machine(desk.folder, f"{{type: any, default: {{file: {name}}}}}", "", name)
+    (desk.folder / name).write_bytes(holds)
+    assert told(path).startswith(says)
+
+
+@pytest.mark.parametrize("notation", ["{type: any, default: {file: g}}", "{type: {file: g.yaml}}"])
+def test_a_folder_and_links_in_a_circle_are_no_files(desk: Desk, notation: str) -> None:
+    path = machine(desk.folder, notation)
+    place = desk.folder / ("g.yaml" if "g.yaml" in notation else "g")
+    place.mkdir()
+    message = f"`{place.name}` is a folder, not a file"
+    assert told(path) == f"unreadable-file machine.yaml: {message}"
+    place.rmdir()
+    place.symlink_to(place.name)
+    assert told(path).startswith(f"unreadable-file machine.yaml: `{place.name}` can't be read: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("g.yaml", b"\xef\xbb\xbftea: Tee\n"),
+        ("g.json", b'\xef\xbb\xbf{"tea": "Tee"}'),
+        ("g.json", b'{\t"tea": "Tee"}'),
+        ("g.yaml", b"{tea: Tee}"),
+        ("g.yaml", b"<<: {tea: Tee}\n"),
+        ("g.yaml", b"tea: &tea Tee\n"),
+    ],
+)
+def test_a_mark_tabs_and_anchors_do_no_harm(desk: Desk, name: str, holds: bytes) -> None:
+    path = machine(desk.folder, f"{{type: {{...: str}}, default: {{file: {name}}}}}", "", name)
+    (desk.folder / name).write_bytes(holds)
+    assert load(path).machine.input["glossary"]["default"] == {"tea": "Tee"}

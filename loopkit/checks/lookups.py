@@ -22,7 +22,7 @@ from loopkit.validators.data import NoData, data_in, place
 from loopkit.validators.path_values import same_as, values_at
 
 MEANINGS = {
-    "unreadable-data": "A file of known values is not valid JSON or YAML.",
+    "unreadable-data": "A file of data is not valid JSON or YAML.",
     "no-known-values": "The source of a lookup has no values at that path.",
 }
 

@@ -33,7 +33,9 @@ def read_included(folder: Path, relative: str) -> str:
     try:
         path = (root / relative).resolve()
         data = path.read_bytes() if path.is_relative_to(root) and path.is_file() else None
-    except (OSError, ValueError) as error:
+        is_folder = path.is_relative_to(root) and path.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        # Links in a circle are a RuntimeError before Python 3.13.
         reason = error.strerror if isinstance(error, OSError) else error
         raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
     if not path.is_relative_to(root):
@@ -41,6 +43,8 @@ def read_included(folder: Path, relative: str) -> str:
             f"`{relative}` lies outside the folder of the machine file",
             "move it beside the machine file, or below",
         )
+    if is_folder:
+        raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
     if data is None:
         raise CannotInclude(
             f"there is no file `{relative}`", "paths start at the folder of this file"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from loopkit.document import Document, read
 from loopkit.document.inclusion import CannotInclude, Included, read_included
-from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.language.datatypes import default_places, file_places
+from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
 
 DocPath = tuple[str | int, ...]
@@ -132,4 +134,18 @@ def include_data(
 def data_of(text: str, shown_as: str) -> object:
     """The data of a text of JSON or YAML; raises ProblemsFound."""
     data = parse_json(text)
-    return read(text, shown_as).plain() if isinstance(data, NoJson) else data
+    if not isinstance(data, NoJson):
+        if is_broken(json.dumps(data, ensure_ascii=False)):
+            reason = "there is half a surrogate pair in it, which is not a character"
+            raise _unreadable(shown_as, reason)
+        return data
+    # Read as YAML, a slip of JSON has its place.
+    plain = read(text, shown_as).plain()
+    if shown_as.endswith(".json"):
+        raise _unreadable(shown_as, f"this is not JSON: {data.reason}")
+    return plain
+
+
+def _unreadable(file: str, reason: str) -> ProblemsFound:
+    place = Span(file, 1, 1, 1, 1)
+    return ProblemsFound([Problem("unreadable-data", reason, place, help="correct the file")])
