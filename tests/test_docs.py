@@ -62,6 +62,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.Price: ("Model agent", "price."),
     d.Fallback: ("Fallbacks", "fallbacks[]."),
     d.CommandAgent: ("Command agent", AGENT),
+    d.AgentChoice: ("agent", "agent."),
     d.KeepTurns: (AGENT, "session."),
     d.Retry: (AGENT, "retry."),
     d.ErrorRule: ("Command agent", "errors[]."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from loopkit.checks.agent_choices import check_agent_choices
 from loopkit.checks.agent_files import check_agent_files
 from loopkit.checks.artifacts import check_judged, check_shown
 from loopkit.checks.baselines import check_baselines
@@ -63,6 +64,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_best_of,
     check_questions,
     check_infeasible,
+    check_agent_choices,
     check_agent_files,
     check_models,
     check_providers,

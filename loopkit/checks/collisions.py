@@ -79,8 +79,8 @@ def check_fields(subject: Subject) -> Iterator[Problem]:
     for name, state in subject.machine.states.items():
         if state.asked_form is not None:
             yield from _form(subject, name, state.asked_form, frozenset(state.said))
-        if state.asks is not None:
-            yield from _answer(subject, name, state.asks)
+        for agent in state.asks:
+            yield from _answer(subject, name, agent)
         output = state.output_at(name)
         if state.facts and output is not None and output.name == name:
             path: DocPath = ("states", name, "output", "fields")

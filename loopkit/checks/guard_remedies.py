@@ -65,7 +65,7 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:
     """What is wrong with the name of a field in the data that the state's own agent answers."""
-    datatype = subject.machine.data_type(name) if subject.machine.agent_at(name) else None
+    datatype = subject.machine.data_type(name) if subject.machine.agents_at(name) else None
     head, *steps = field.split(".")
     known = datatype and (datatype.fields or {}).get(head)
     if not known:

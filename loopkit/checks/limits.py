@@ -39,9 +39,9 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
 
 def _billed(subject: Subject, name: str) -> str:
     """What a state asks a model for, or nothing."""
-    agent = subject.machine.states[name].asks
-    if agent is not None:
-        return f"asks the agent `{agent}`"
+    agents = subject.machine.states[name].asks
+    if agents:
+        return f"asks the agent {' or '.join(map('`{}`'.format, agents))}"
     rules = subject.rules_at.get(name, ())
     judge = next((rule.judge for rule in rules if isinstance(rule, JudgeRule)), None)
     return f"asks the judge `{judge}`" if judge else ""

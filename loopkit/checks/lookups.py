@@ -139,8 +139,8 @@ def _may_be_text(subject: Subject, name: str) -> bool:
     if name == "artifact":
         return True
     for author in subject.graph.artifacts.get(name, ()):
-        agent = subject.machine.agent_at(author)
-        if agent is None or agent.schema_ is None:
+        agents = subject.machine.agents_at(author)
+        if not agents or any(agent.schema_ is None for agent in agents):
             return True
     return False
 

@@ -28,12 +28,13 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 def check_outputs(subject: Subject) -> Iterator[Problem]:
     """A warning for `fence` and `fields` where the agent's `schema` makes the answer data."""
     for name, state in subject.machine.states.items():
-        agent, output = subject.machine.agent_at(name), state.output_at(name)
-        if agent is None or agent.schema_ is None:
+        output = state.output_at(name)
+        if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
             continue
         for key, instead in OF_TEXTS.items():
             if getattr(output, key):
-                message = f"the answer of `{state.asks}` is data, by its `schema`: {instead}"
+                asked = " or ".join(map("`{}`".format, state.asks))
+                message = f"the answer of {asked} is data, by its `schema`: {instead}"
                 yield subject.no_effect(("states", name, "output", key), message)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import ErrorEdge, JudgeRule, Transition
+from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition
 from loopkit.language.noun import ID_PATTERN
 from loopkit.machine.graph import DocPath
 
@@ -25,8 +25,13 @@ MEANINGS = {
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
     """The agents of states and of judges."""
-    for name, agent in subject.machine.authoring.items():
-        yield from _agent(subject, agent, ("states", name, "agent"))
+    for name, state in subject.machine.states_of(AgentState).items():
+        path: DocPath = ("states", name, "agent")
+        if isinstance(state.agent, str):
+            yield from _agent(subject, state.agent, path)
+            continue
+        for word, agent in state.agent.of.items():
+            yield from _agent(subject, agent, (*path, "of", word))
     for placed in subject.rules_of(JudgeRule):
         yield from _agent(subject, placed.rule.judge, (*placed.path, "judge"))
 

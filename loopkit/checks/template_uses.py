@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
@@ -64,7 +65,10 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
 def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
     """The path of the workspace in which a state works: its own, its agent's or the machine's."""
     state = subject.machine.states[name]
-    return _workspace(subject, state.asks, (("states", name), state.own_workspace))
+    own: DocPath = ("states", name)
+    agents = state.asks or (None,)
+    found = (_workspace(subject, asked, (own, state.own_workspace)) for asked in agents)
+    yield from dict.fromkeys(chain.from_iterable(found))
 
 
 def _workspace(
@@ -137,7 +141,7 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
 
 def _asked(subject: Subject, agent: str, path: DocPath, text: str, own: Names) -> Iterator[Use]:
     """One template of a command agent for each state that asks it."""
-    for name in (name for name, asked in subject.machine.authoring.items() if asked == agent):
+    for name in (name for name, asked in subject.machine.authoring.items() if agent in asked):
         names = over(own, subject.entering[name])
         yield Use(path, text, names, name, ("states", name, "agent"))
     for placed in subject.rules_of(JudgeRule):

@@ -55,7 +55,7 @@ def _plain(number: float) -> str:
 
 def _asked(subject: Subject) -> tuple[str, ...]:
     """The agents that some state or judge asks, each once."""
-    authors = [state.asks for state in subject.machine.states.values()]
+    authors = [agent for state in subject.machine.states.values() for agent in state.asks]
     rules = [rule for rules in subject.rules_at.values() for rule in rules]
     judges = [rule.judge for rule in rules if isinstance(rule, JudgeRule)]
     named = dict.fromkeys([*authors, *judges])

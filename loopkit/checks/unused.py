@@ -72,7 +72,8 @@ def _models(subject: Subject) -> set[object]:
 
 def _agents(subject: Subject) -> set[object]:
     judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    return {*subject.machine.authoring.values(), *judges}
+    authors = (agent for asked in subject.machine.authoring.values() for agent in asked)
+    return {*authors, *judges}
 
 
 def _guards(subject: Subject) -> set[object]:

@@ -38,7 +38,7 @@ def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
     written = {
         artifact_of(subject.machine, name)
         for name, asked in subject.machine.authoring.items()
-        if asked == agent
+        if agent in asked
     }
     if not written & said.used_whole:
         fields = [field for field in _declared(declared.schema_) if field != declared.infeasible]
@@ -55,7 +55,8 @@ def _declared(notation: Mapping[str, Any] | None) -> list[str]:
 def _authors(subject: Subject) -> list[str]:
     """The agents that write and do not judge, whose reports would be read whole."""
     judging = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    asked = dict.fromkeys(subject.machine.authoring.values())
+    authors = subject.machine.authoring.values()
+    asked = dict.fromkeys(agent for agents in authors for agent in agents)
     return [name for name in asked if name in subject.machine.agents and name not in judging]
 
 
@@ -88,6 +89,8 @@ class _Said:
 def _mentions(subject: Subject) -> Iterator[Mentions]:
     for use in template_uses.uses(subject):
         yield in_template(use.text)
+    for choice in subject.machine.choices.values():
+        yield in_template(choice.template)
     guards = (edge.guard for edge in subject.graph.edges)
     of_rules = (placed.rule.guard for placed in subject.rules)
     for guard in (*guards, *of_rules, *subject.machine.guards.values()):

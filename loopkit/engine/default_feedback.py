@@ -14,8 +14,10 @@ IN_THE_FILES = "Fix this in the files, and leave everything else in them as it i
 _MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 
 
-def default_feedback(program: Program, report: Report, to: str, revision: tuple[int, int]) -> str:
-    """A whole message for the state `to` about a report; empty where nothing in it blocks.
+def default_feedback(
+    program: Program, report: Report, to: str, revision: tuple[int, int], asked: str | None
+) -> str:
+    """A whole message for the agent of the state `to`; empty where nothing in the report blocks.
 
     `revision` is this revision's number and the most that there can be.
     """
@@ -26,7 +28,7 @@ def default_feedback(program: Program, report: Report, to: str, revision: tuple[
     parts = [_heading(len(blocking), *revision), _listed(blocking, most)]
     if report.resolved:
         parts.append(f"Fixed since the version before:\n\n{_listed(report.resolved, most)}")
-    parts.append(_request(program, to))
+    parts.append(_request(program, to, asked))
     return "\n\n".join([part for part in parts if part])
 
 
@@ -61,12 +63,12 @@ def _marks(finding: Finding) -> Iterator[str]:
         yield _MARKS[finding.status]
 
 
-def _request(program: Program, to: str) -> str:
+def _request(program: Program, to: str, asked: str | None) -> str:
     """What is wanted of an agent; nothing of a state that only fills in a template."""
-    agent = program.machine.agent_at(to)
-    if agent is None:
+    if asked is None:
         return ""
     machine = program.machine
+    agent = machine.agents[asked]
     author = machine.states_of(AuthorState)[to]
     files = author.output_at(to).file or author.own_workspace or agent.workspace
     is_in_files = agent.works_on_files and (files or machine.workspace)

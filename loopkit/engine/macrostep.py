@@ -28,6 +28,7 @@ from loopkit.engine.revisions import cap_of, revision_of
 from loopkit.engine.state import RunState, apply
 from loopkit.engine.template_values import (
     attempt_of,
+    chosen_agent,
     open_findings,
     plain_answer,
     plain_artifact,
@@ -262,7 +263,8 @@ class Engine:
         self, run: RunState, work: Worked, to: str, revision: tuple[int, int]
     ) -> str:
         report = run.last_report
-        if report and (told := default_feedback(self.program, report, to, revision)):
+        asked = chosen_agent(self.program, run, to) if report else None
+        if report and (told := default_feedback(self.program, report, to, revision, asked)):
             return told
         if work.answer is not None:
             return f"The reviewer chose `{work.answer.choice}` without a comment."

@@ -85,8 +85,8 @@ class RunState(Mutable):
     """Tasks of calls in doubt that must not be made again."""
     baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
     """By state and validator, then by rule: the ids of what its command found at first."""
-    conversations: dict[str, Log[Exchange]] = {}
-    """All committed exchanges of each authoring state."""
+    conversations: dict[tuple[str, str], Log[Exchange]] = {}
+    """All committed exchanges of each authoring state with each of its agents."""
     usage: Usage = Usage()
     limits: dict[str, Any] = {}
     """Limits that were raised since the start."""
@@ -213,12 +213,13 @@ def _task(state: RunState, event: Intended) -> Task:
 
 def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
-    told = (intent.role == "author" and state.conversations.get(intent.state)) or Log()
+    with_whom = (intent.state, intent.agent)
+    told = (intent.role == "author" and state.conversations.get(with_whom)) or Log()
     before = told[-1] if told and state.is_revision else None
     exchange = Exchange(intent.prompt, event, before and (before.opening or before))
     state.tasks[intent.task] = state.tasks[intent.task].after_reply(exchange)
     if intent.role == "author":
-        state.conversations[intent.state] = told.plus(exchange)
+        state.conversations[with_whom] = told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
 
 

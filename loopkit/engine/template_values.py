@@ -200,8 +200,16 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     ]
 
 
+def chosen_agent(program: Program, run: RunState, state: str) -> str | None:
+    """The agent that a state asks in a run; none where it asks nobody, or nobody by that word."""
+    asking = program.machine.states[state]
+    if asking.choice is not None:
+        return asking.choice.of.get(render(program, run, asking.choice.template))
+    return next(iter(asking.asks), None)
+
+
 def _schema(program: Program, run: RunState) -> object:
-    agent = program.machine.agent_at(run.state)
+    agent = program.machine.agents.get(chosen_agent(program, run, run.state) or "")
     if agent is None or agent.schema_ is None:
         return ""
     return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)

@@ -15,7 +15,7 @@ from loopkit.language.states.final import FinalState
 from loopkit.language.states.human import HumanState
 from loopkit.language.states.output import Extract, Output
 from loopkit.language.states.render import RenderState
-from loopkit.language.states.state import WorkingState
+from loopkit.language.states.state import AgentChoice, WorkingState
 from loopkit.language.states.validate import ValidateState
 from loopkit.language.transitions import ErrorEdge, ErrorTargets, Transition
 from loopkit.language.validators import Rule, Validator, rules_of
@@ -37,6 +37,7 @@ __all__ = [
     "Acyclic",
     "AcyclicRule",
     "Agent",
+    "AgentChoice",
     "AgentState",
     "AuthorState",
     "Bound",

@@ -35,6 +35,8 @@ def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]
     if faults:
         told = list(input_faults(faults, given, datatype))
         raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
+    if strange := list(_without_agent(machine, filled)):
+        raise InvalidInput(strange)
     return filled if isinstance(filled, dict) else {}
 
 
@@ -44,9 +46,29 @@ def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
     filled, faults = conform(given, datatype)
     # What is told of no single input is that others are missing, or that one is unknown.
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
-    if wrong := [fault for fault in told if not fault.missing]:
+    given_words = (fault for fault in _without_agent(machine, filled) if not fault.missing)
+    if wrong := [*(fault for fault in told if not fault.missing), *given_words]:
         raise InvalidInput(wrong)
     return filled if isinstance(filled, dict) else {}
+
+
+def _without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
+    """The inputs that should choose an agent, and have no word for one."""
+    for state, choice in machine.choices.items():
+        if not choice.is_of_input:
+            continue
+        first, *inner = choice.steps[1:]
+        word: object = filled.get(first) if isinstance(filled, Mapping) else None
+        for step in inner:
+            word = word.get(step) if isinstance(word, Mapping) else None
+        where = choice.from_.removeprefix("input.")
+        if word is None:
+            yield InputFault(
+                f"input `{where}` is missing: it chooses the agent of `{state}`", first
+            )
+        elif word not in choice.of:
+            hint = did_you_mean(str(word), choice.of)
+            yield InputFault(f"input `{where}`: `{state}` has no agent for `{word}`; {hint}")
 
 
 def input_faults(

@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.datatypes import DataType, parse_fields, parse_record
+from loopkit.language.datatypes import DataType, common_type, parse_fields, parse_record
 from loopkit.language.noun import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
 from loopkit.language.states import State
 from loopkit.language.states.final import FinalState
-from loopkit.language.states.state import StateBase
+from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
 
 Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
@@ -147,17 +147,27 @@ class Machine(Noun):
         return {name: state for name, state in self.states.items() if isinstance(state, noun)}
 
     @property
-    def authoring(self) -> dict[str, str]:
-        """The agent of each state in which one writes."""
-        return {n: s.asks for n, s in self.states.items() if s.asks is not None}
+    def authoring(self) -> dict[str, tuple[str, ...]]:
+        """The agents of each state in which one writes."""
+        return {name: state.asks for name, state in self.states.items() if state.asks}
 
-    def agent_at(self, name: str) -> Agent | None:
-        """The agent that writes in a state, where there is one and it is declared."""
-        return self.agents.get(self.states[name].asks or "")
+    @property
+    def choices(self) -> dict[str, AgentChoice]:
+        """By what each state chooses its agent, where it does."""
+        found = ((name, state.choice) for name, state in self.states.items())
+        return {name: choice for name, choice in found if choice is not None}
+
+    def agents_at(self, name: str) -> tuple[Agent, ...]:
+        """The agents of which one writes in a state, as far as they are declared."""
+        return tuple(self.agents[asked] for asked in self.states[name].asks if asked in self.agents)
 
     def data_type(self, name: str) -> DataType | None:
-        """The type of the data that a state leaves: an answer's or a form's; none for texts."""
-        agent, form = self.agent_at(name), self.states[name].asked_form
+        """The type of the data that a state leaves: an answer's or a form's; none for texts.
+
+        Of the answers of several agents it is what they have in common.
+        """
+        agents, form = self.agents_at(name), self.states[name].asked_form
         if form is not None:
             return parse_record(form)
-        return parse_fields(agent.schema_) if agent and agent.schema_ is not None else None
+        schemas = [agent.schema_ for agent in agents if agent.schema_ is not None]
+        return common_type(map(parse_fields, schemas)) if schemas else None

@@ -32,9 +32,9 @@ class AgentAsked:
     workspace: Workspace | None
     """The folder in which it works there, where that is not the machine's."""
     datatype: DataType | None
-    """The type of its data; none for texts."""
+    """What guards know of the data of the state; none for texts."""
     schema: Mapping[str, Any] | None
-    """The same as the JSON Schema that it is sent."""
+    """The JSON Schema of its own answer, which it is sent."""
     templates: tuple[Template, ...]
     """What is filled in with names of the run for each call, but for how a program is resumed."""
 
@@ -56,8 +56,9 @@ class RulesAsked:
     """The validators with rules that start programs."""
 
 
-def agent_asked(machine: Machine, name: str, state: AgentState) -> AgentAsked:
-    agent = machine.agents[state.agent]
+def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
+    """What stays the same where a state asks one of its agents."""
+    agent = machine.agents[asked]
     datatype = machine.data_type(name)
     written = [parse(text) for path, text in agent.templates if path[0] != "resume"]
     return AgentAsked(

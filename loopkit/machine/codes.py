@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.graph import Graph
 
 EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
+NO_AGENT = "no-agent"
 """The codes of what comes instead of an artifact."""
 
 
@@ -28,12 +30,14 @@ def fault_codes(graph: Graph, name: str) -> frozenset[str]:
 
 
 def _faults_of(graph: Graph, author: str) -> Iterator[str]:
-    state, agent = graph.states[author], graph.machine.agent_at(author)
+    state, agents = graph.states[author], graph.machine.agents_at(author)
     if not state.may_leave_none or graph.on(author, "content"):
         return
-    if state.asks is not None:
+    if state.asks:
         yield from (EMPTY, CUT_OFF)
-    if agent is not None and agent.schema_ is not None:
+    if may_be_nobody(graph, author):
+        yield NO_AGENT
+    if any(agent.schema_ is not None for agent in agents):
         yield from (NOT_JSON, BREAKS_SCHEMA)
     output = state.output_at(author)
     if output is not None and output.file is not None and output.else_ is None:

@@ -88,10 +88,13 @@ class Program:
         return {name: rules_asked(self.machine, state) for name, state in judging}
 
     @cached_property
-    def agents_asked(self) -> dict[str, AgentAsked]:
-        """For each agent state, the agent that is asked there."""
-        writing = self.machine.states_of(AgentState).items()
-        return {name: agent_asked(self.machine, name, state) for name, state in writing}
+    def agents_asked(self) -> dict[tuple[str, str], AgentAsked]:
+        """For each agent state, and each of the agents that may be asked there."""
+        return {
+            (name, asked): agent_asked(self.machine, name, state, asked)
+            for name, state in self.machine.states_of(AgentState).items()
+            for asked in state.asks
+        }
 
     @cached_property
     def has_baselines(self) -> bool:
@@ -106,8 +109,8 @@ class Program:
         return frozenset(name for name in self.machine.states if self._is_whole(name))
 
     def _is_whole(self, name: str) -> bool:
-        if (agent := self.machine.agent_at(name)) is not None:
-            return not agent.works_on_files
+        if agents := self.machine.agents_at(name):
+            return not any(agent.works_on_files for agent in agents)
         return self.machine.states[name].call != "run"
 
     @cached_property
@@ -119,8 +122,8 @@ class Program:
         }
 
     def _told(self, name: str) -> Iterator[str]:
-        agent = self.machine.agent_at(name)
-        written = (*self.machine.states[name].templates, *(agent.templates if agent else ()))
+        own = (template for agent in self.machine.agents_at(name) for template in agent.templates)
+        written = (*self.machine.states[name].templates, *own)
         # Not by which file the artifact is handed over, nor how a program is taken back.
         return (text for path, text in written if path[0] not in ("output", "resume"))
 

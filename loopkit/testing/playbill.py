@@ -51,7 +51,7 @@ class Playbill:
 
     def places(self, agent: str) -> tuple[str, ...]:
         """Where an agent is asked: in its states, and for the validators that it judges for."""
-        authored = [name for name, asked in self.machine.authoring.items() if asked == agent]
+        authored = [name for name, asked in self.machine.authoring.items() if agent in asked]
         judged = [n for n, r in self._rules() if isinstance(r, JudgeRule) and r.judge == agent]
         return tuple(dict.fromkeys([*authored, *judged]))
 

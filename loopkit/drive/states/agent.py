@@ -16,18 +16,27 @@ from loopkit.drive.state_files import files_reader, output_reader, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange
-from loopkit.engine.template_values import previous, render, template_names
-from loopkit.language import Agent, AgentState, KeepTurns
-from loopkit.language.datatypes import facts_of
+from loopkit.engine.template_values import chosen_agent, previous, render, template_names
+from loopkit.language import AgentState, KeepTurns
+from loopkit.language.datatypes import DataType, facts_of
 from loopkit.machine.asked import AgentAsked
+from loopkit.machine.codes import NO_AGENT
+from loopkit.machine.graph import artifact_of
+from loopkit.text import one_line
 from loopkit.text.markdown import fenced
+
+LONGEST_WORD = 60
+"""Characters of a word without an agent that are told."""
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
-    asked = active.program.agents_asked[name]
-    agent, output = asked.agent, asked.output
+    chosen = chosen_agent(active.program, active.state, name)
     attempt = active.state.attempts.get(name, 0) + 1
+    if chosen is None:
+        return _by_nobody(active, name, state, attempt)
+    asked = active.program.agents_asked[name, chosen]
+    agent, output = asked.agent, asked.output
     patterns = active.program.machine.patterns
 
     def made(reply: Replied) -> Artifact:
@@ -38,15 +47,30 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
         return not (artifact.fault or _undecided(active, name, artifact))
 
     try:
-        artifact = made(await _reply(active, name, state, asked, is_usable))
+        artifact = made(await _reply(active, name, state, chosen, is_usable))
     except CallFailed as failed:
         if failed.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
         artifact = faulty(output, name, attempt, "refused", failed.message)
+    return _worked(active, name, artifact, asked.datatype)
+
+
+def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
+    """Of a word that chooses no agent it is not known whom it means: a content fault."""
+    choice = state.choice
+    assert choice is not None
+    word = one_line(render(active.program, active.state, choice.template), LONGEST_WORD)
+    known = ", ".join(map("`{}`".format, choice.of))
+    fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
+    return _worked(
+        active, name, faulty(state.output_at(name), name, attempt, NO_AGENT, fault), None
+    )
+
+
+def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType | None) -> Worked:
     error = artifact.fault or _undecided(active, name, artifact)
     is_caught = error and active.program.graph.on(name, "content")
-    datatype = asked.datatype
     return Worked(
         state=name,
         visit=active.state.visit,
@@ -75,17 +99,18 @@ async def _reply(
     active: ActiveRun,
     name: str,
     state: AgentState,
-    asked: AgentAsked,
+    chosen: str,
     is_usable: Callable[[Replied], bool],
 ) -> Replied:
+    asked = active.program.agents_asked[name, chosen]
     agent, output = asked.agent, asked.output
     folder = workspace(active, asked.workspace)
-    port = active.agents[state.agent]
+    port = active.agents[chosen]
     is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
     leaves_files = is_program and active.program.graph.judged
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
-        agent=state.agent,
+        agent=chosen,
         place=name,
         role="author",
         callees=callees(active, agent, name),
@@ -98,10 +123,10 @@ async def _reply(
     if (paid := stored_reply(active, work, is_usable)) is not None:
         return paid
     is_fresh = agent.session == "fresh"
-    told = () if is_fresh else told_before(active, name, agent)
+    told = () if is_fresh else told_before(active, name, chosen)
     prompt = author_prompt(active, name, state, kept=bool(told))
     request = Request(
-        agent=state.agent,
+        agent=chosen,
         place=name,
         role="author",
         messages=conversation(told, prompt),
@@ -111,14 +136,15 @@ async def _reply(
         schema=asked.schema,
         folder=folder,
         session=told[-1].reply.session if told else None,
-        is_sent_again=not is_fresh and _is_sent_again(active, name, agent),
+        is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return await call(active, work, request, hold=True)
 
 
-def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange]:
-    """The turns of a kept session that are sent again, oldest first."""
-    told = active.state.conversations.get(name, ())
+def told_before(active: ActiveRun, name: str, asked: str) -> Sequence[Exchange]:
+    """The turns of a state's kept session with an agent that are sent again, oldest first."""
+    agent = active.program.machine.agents[asked]
+    told = active.state.conversations.get((name, asked), ())
     if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
         # A program that can't be taken back to its session remembers nothing of it.
         return ()
@@ -126,11 +152,12 @@ def told_before(active: ActiveRun, name: str, agent: Agent) -> Sequence[Exchange
     return _newest(told, kept.keep) if isinstance(kept, KeepTurns) else told
 
 
-def _is_sent_again(active: ActiveRun, name: str, agent: Agent) -> bool:
+def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
     """Whether the next call of the conversation, if there can be one, begins with all of this."""
+    agent = active.program.machine.agents[asked]
     if not agent.is_sent_turns:
         return False
-    turns = len(active.state.conversations.get(name, ()))
+    turns = len(active.state.conversations.get((name, asked), ()))
     if isinstance(agent.session, KeepTurns) and turns >= agent.session.keep:
         # The oldest turn that is sent now will be left out then.
         return False
@@ -183,7 +210,7 @@ def _previous_version(active: ActiveRun, *, is_edited: bool) -> str:
 
 
 def _is_edited(active: ActiveRun, name: str) -> bool:
-    artifact = active.state.artifacts.get(active.program.agents_asked[name].output.name)
+    artifact = active.state.artifacts.get(artifact_of(active.program.machine, name) or "")
     return artifact is not None and artifact.edited
 
 

@@ -63,5 +63,5 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
             seen.add(name)
             source = run.artifacts[name]
             authors.append(source.author)
-            if program.machine.states[source.author].asks is not None:
+            if program.machine.states[source.author].asks:
                 yield source

@@ -6,6 +6,7 @@ JSON Schema taken as such. Each becomes a JSON Schema plus what guards and
 templates may know about it without running anything.
 """
 
+from loopkit.language.datatypes.common import common_type
 from loopkit.language.datatypes.conformance import conform, fault_texts, salvaged
 from loopkit.language.datatypes.datatype import (
     DataType,
@@ -29,6 +30,7 @@ from loopkit.language.json_schema import schema_faults
 __all__ = [
     "DataType",
     "NotationError",
+    "common_type",
     "conform",
     "default_places",
     "described",

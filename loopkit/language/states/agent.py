@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Discriminator, Tag
+
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.noun import Id, Text, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import OutputName
-from loopkit.language.states.state import Example
+from loopkit.language.states.state import AgentChoice, Example
+
+
+def _tag(value: object) -> str:
+    is_choice = isinstance(value, AgentChoice) or (
+        isinstance(value, Mapping) and not {"from", "of"}.isdisjoint(value)
+    )
+    return "<from>" if is_choice else "<name>"
 
 
 class AgentState(AuthorState):
     """Ask an agent; its answer is the artifact."""
 
-    agent: Id
-    """The agent that is asked; its answer is the artifact."""
+    agent: Annotated[
+        Annotated[Id, Tag("<name>")] | Annotated[AgentChoice, Tag("<from>")], Discriminator(_tag)
+    ]
+    """The agent that is asked, or those of which a word chooses one; the answer is the artifact."""
     prompt: Text
     """What it is asked: a template."""
     output: OutputName | None = None
@@ -33,11 +47,17 @@ class AgentState(AuthorState):
 
     @property
     def about(self) -> str:
-        return f"agent {self.agent}"
+        by = f" by {self.choice.from_}" if self.choice is not None else ""
+        return f"agent {' or '.join(self.asks)}{by}"
 
     @property
-    def asks(self) -> str:
-        return self.agent
+    def asks(self) -> tuple[str, ...]:
+        agent = self.agent
+        return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
+
+    @property
+    def choice(self) -> AgentChoice | None:
+        return None if isinstance(self.agent, str) else self.agent
 
     @property
     def templates(self) -> Written:

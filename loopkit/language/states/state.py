@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
 from loopkit.language.guard import GuardType
@@ -27,6 +27,30 @@ class Example:
     """The agents whom it asks."""
     answer: str = ""
     """What a person answers."""
+
+
+class AgentChoice(Noun):
+    """One of several agents, chosen by a word."""
+
+    from_: str = Field(alias="from")
+    """The dotted path of the word in the input or in an artifact: `input.task.agent`."""
+    of: Annotated[dict[str, Id], Field(min_length=1)]
+    """The agent for each word."""
+
+    @property
+    def template(self) -> str:
+        """What fills in the word."""
+        return f"{{{{ {self.from_} }}}}"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The path, step by step."""
+        return tuple(self.from_.split("."))
+
+    @property
+    def is_of_input(self) -> bool:
+        """Whether it is known from the start."""
+        return self.steps[0] == "input"
 
 
 class StateBase(Noun):
@@ -76,8 +100,13 @@ class StateBase(Noun):
         return False
 
     @property
-    def asks(self) -> str | None:
-        """The agent that writes its artifact."""
+    def asks(self) -> tuple[str, ...]:
+        """The agents of which one writes its artifact; none where no agent does."""
+        return ()
+
+    @property
+    def choice(self) -> AgentChoice | None:
+        """By what it chooses among them, where it does."""
         return None
 
     @property

@@ -9,6 +9,7 @@ from typing import Literal
 from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.facts import VERDICT
 from loopkit.machine.asked import validators_of
+from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.graph import EdgeEvent
 from loopkit.proof.outcomes import Analysis, Panel, Row
 from loopkit.proof.outcomes.faults import is_given_up
@@ -86,8 +87,8 @@ class Asking:
     def reach(self, name: str) -> Asked:
         """Everybody whom a state can ask on one visit."""
         machine = self._analysis.machine
-        if (asked := machine.states[name].asks) is not None:
-            return (self._work(asked, name),)
+        if asked := machine.states[name].asks:
+            return tuple(self._work(agent, name) for agent in asked)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
     def unpriced(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -95,10 +96,14 @@ class Asking:
         asked = (work for name in dict.fromkeys(states) for work in self.reach(name))
         return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.most_usd is None))
 
-    def author(self, name: str) -> Spread:
-        """Who is asked in a state that judges nothing."""
-        asked = self.reach(name)
-        return Spread(asked, asked)
+    def author(self, name: str, event: EdgeEvent = "done") -> Iterator[Spread]:
+        """Who is asked in a state that judges nothing: one of its agents, if it has any."""
+        every = self.reach(name)
+        yield from (Spread((work,), (work,)) for work in every)
+        if not every:
+            yield NOBODY
+        if event in ("done", "content") and may_be_nobody(self._analysis.graph, name):
+            yield FAULTY
 
     def judging(self, name: str, row: Row) -> Iterator[Spread]:
         """Who may have been asked for a report: one for each way in which it can have come about.

@@ -175,7 +175,7 @@ class Moves:
     def _spreads(self, name: str, row: Row) -> Iterable[Spread]:
         if name in self._graph.judges:
             return self.asking.judging(name, row)
-        return (self.asking.author(name),)
+        return self.asking.author(name)
 
     # -- what is left for later ------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Moves:
     def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
         if name in self._graph.judges:
             return self.asking.broken(name, event, context)
-        return (self.asking.author(name),)
+        return self.asking.author(name, event)
 
     def _caught(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
         """The edge that an error takes, and none where it may suspend the run."""

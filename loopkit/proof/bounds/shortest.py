@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from loopkit.proof.bounds.configurations import END, Explorer
-from loopkit.proof.bounds.moves import Move
+from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Visit, Way
 
 MOST_TOLD = 6
@@ -59,6 +59,12 @@ def _visits(
         at = step[0]
     entered_by = None
     for (index, _), move in reversed(steps):
-        case = max(move.cases, key=lambda case: len(case.spread.least))
+        case = max(move.cases, key=_asks_most)
         yield Visit(explorer.state(index), entered_by, case.spread.least)
         entered_by = move.edge
+
+
+def _asks_most(case: Case) -> tuple[int, float]:
+    """How many are asked at least, and what they cost."""
+    asked = case.spread.least
+    return len(asked), sum(work.most_usd or 0 for work in asked)

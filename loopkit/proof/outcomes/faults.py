@@ -25,7 +25,7 @@ def _may_lose_content(analysis: Analysis, name: str) -> bool:
     state = graph.states[name]
     if not state.may_leave_none or graph.on(name, "content"):
         return state.may_leave_none
-    return state.asks is None and not graph.judging_follows(name)
+    return not state.asks and not graph.judging_follows(name)
 
 
 def _of_judging(analysis: Analysis, name: str) -> Iterator[ErrorClassName]:

@@ -31,5 +31,5 @@ def may_be_faulty(analysis: Analysis, name: str) -> bool:
 def may_be_infeasible(analysis: Analysis, name: str) -> bool:
     """Whether an author of what is judged can declare that it can't be done."""
     authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
-    agents = map(analysis.machine.agent_at, authors)
-    return any(agent is not None and agent.infeasible is not None for agent in agents)
+    agents = (agent for author in authors for agent in analysis.machine.agents_at(author))
+    return any(agent.infeasible is not None for agent in agents)

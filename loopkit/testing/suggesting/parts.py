@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from loopkit.language import (
+    Agent,
+    AgentChoice,
     AgentState,
     AuthorState,
     CommandState,
@@ -16,7 +19,7 @@ from loopkit.language import (
 )
 from loopkit.language.datatypes import described, parse_record
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.program import Program
+from loopkit.machine.program import Program, flat_facts
 from loopkit.proof.outcomes import OTHER_TEXT, Row
 from loopkit.scenario import SUSPENDED
 from loopkit.testing.playbill import Playbill
@@ -32,6 +35,10 @@ from loopkit.testing.suggesting.wording import (
     schema_in_words,
     todo,
 )
+
+
+def first_word(choice: AgentChoice) -> str:
+    return next(iter(choice.of))
 
 
 class Parts:
@@ -63,7 +70,7 @@ class Parts:
         is_end = last is None or last.edge is not None
         ended = {} if is_end or last is None else {"outcome": SUSPENDED, "reason": last.event}
         parts = {
-            "input": self._inputs.written(self._way.inputs, self._judged),
+            "input": self._inputs.written({**self._way.inputs, **self._words}, self._judged),
             "limits": self._limits,
             **self._played.written(Playbill(self._program.graph)),
         }
@@ -108,7 +115,8 @@ class Parts:
         name, cause = step.source, self._causes[index]
         match self._program.machine.states[name]:
             case AgentState() as state:
-                self._replied(state.agent, name, self._of_agent(index, step, state))
+                asked = self._chosen(name, state)
+                self._replied(asked, name, self._of_agent(index, step, state, asked))
             case CommandState() as state:
                 self._of_command(index, step, state)
             case HumanState() as state:
@@ -121,12 +129,12 @@ class Parts:
             case _:
                 pass
 
-    def _of_agent(self, index: int, step: Step, state: AgentState) -> list[Call]:
+    def _of_agent(self, index: int, step: Step, state: AgentState, asked: str) -> list[Call]:
         event = step.move.event
         if event == "limit":
             return [self._refused()]
         if event == "transient":
-            tries = self._program.machine.agents[state.agent].most_tries
+            tries = self._program.machine.agents[asked].most_tries
             return [AGENT_FAULTS[event]] * tries
         is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
         if event == "content" or is_faulty:
@@ -134,10 +142,35 @@ class Parts:
             return [
                 AGENT_FAULTS["content"] if file is None else {"reply": f"Nothing is in {file}."}
             ]
-        return [AGENT_FAULTS[event]] if event != "done" else [self._authored(index, step, state)]
+        if event != "done":
+            return [AGENT_FAULTS[event]]
+        return [self._authored(index, step, state, self._program.machine.agents[asked])]
 
-    def _authored(self, index: int, step: Step, state: AgentState) -> Call:
-        schema = self._program.machine.agents[state.agent].schema_
+    def _chosen(self, name: str, state: AgentState) -> str:
+        """The agent that is asked."""
+        if state.choice is None:
+            return state.asks[0]
+        return state.choice.of[self._words.get(state.choice.from_) or first_word(state.choice)]
+
+    @cached_property
+    def _words(self) -> dict[str, str]:
+        """By dotted name, the inputs that choose agents."""
+        known = flat_facts({"input": self._inputs.of(self._way.inputs)})
+        words: dict[str, str] = {}
+        for choice in self._program.machine.choices.values():
+            if choice.is_of_input:
+                word = known.get(choice.from_)
+                is_one = isinstance(word, str) and word in choice.of
+                words.setdefault(choice.from_, str(word) if is_one else first_word(choice))
+        return words
+
+    def _chooses(self, index: int) -> Iterator[AgentChoice]:
+        """The choices of agents that what a step writes decides."""
+        artifact = artifact_of(self._program.machine, self._way.steps[index].source)
+        return (c for c in self._program.machine.choices.values() if c.steps[0] == artifact)
+
+    def _authored(self, index: int, step: Step, state: AgentState, agent: Agent) -> Call:
+        schema = agent.schema_
         form = "reply" if schema is None else "data"
         return todo(self._head(step, state, form), self._wanted(index, schema))
 
@@ -204,6 +237,8 @@ class Parts:
         yield from facts_in_words(own)
         if own and step.move.edge is not None and step.move.edge.guard is not None:
             yield guard_in_words(step.move.edge)
+        for choice in self._chooses(index):
+            yield f"`{'.'.join(choice.steps[1:])}` is {first_word(choice)}"
         flag = self._flag(step)
         if flag is not None and schema is not None:
             yield f"`{flag}` is {str(any(panel.cause.by == 'author' for panel in ahead)).lower()}"
@@ -214,8 +249,8 @@ class Parts:
             yield f"{'the same' if is_same else 'not the same'} as in the attempt before"
 
     def _flag(self, step: Step) -> str | None:
-        agent = self._program.machine.agent_at(step.source)
-        return agent.infeasible if agent is not None else None
+        agents = self._program.machine.agents_at(step.source)
+        return agents[0].infeasible if agents else None
 
     def _for_report(self, panel: Panel) -> Iterator[str]:
         """What a report wants of the text that it is about, rule by rule."""

@@ -28,7 +28,8 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
         "\n".join(_limits(plan.machine.limits, inputs)),
         "\n".join(_agents(plan)),
         "\n".join(_commands(plan)),
-        "\n\n".join(_prompts(plan)),
+        # Agents between which a state chooses are sent the same.
+        "\n\n".join(dict.fromkeys(_prompts(plan))),
     ]
     return "\n\n".join(part for part in parts if part)
 

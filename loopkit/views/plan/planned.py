@@ -148,8 +148,8 @@ def _shorter(machine: Machine, answer: int, is_limited: bool) -> Iterator[tuple[
 
 
 def _cached(machine: Machine) -> Iterator[tuple[str, float]]:
-    authors = dict.fromkeys(state.agent for state in machine.states_of(AgentState).values())
-    for name in authors:
+    authors = (agent for agents in machine.authoring.values() for agent in agents)
+    for name in dict.fromkeys(authors):
         agent = machine.agents[name]
         if not isinstance(agent, ModelAgent) or agent.session == "fresh":
             continue
@@ -177,7 +177,8 @@ def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
     for name in program.machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _filled(program, inputs, name, author.prompt)
-            yield from _asking(program.machine, author.agent, name, prompt=prompt)
+            for agent in author.asks:
+                yield from _asking(program.machine, agent, name, prompt=prompt)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, JudgeRule):

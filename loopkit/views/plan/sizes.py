@@ -55,11 +55,11 @@ class Sizes:
 
     def written_in(self, state: str) -> int:
         """Of what a state leaves."""
-        machine = self._program.machine
-        asked = machine.agents.get(machine.states[state].asks or "")
-        if not isinstance(asked, ModelAgent):
-            return self._answer
-        return max(self.answer(asked, model) for model in asked.model)
+        agents = self._program.machine.agents_at(state)
+        lengths = [
+            self.answer(one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model
+        ]
+        return max(lengths, default=self._answer)
 
     def prompt(self, state: str, text: str) -> int:
         """Of a template: filled in with what is known, and with answers for what agents write."""

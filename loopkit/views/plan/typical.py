@@ -19,8 +19,8 @@ from loopkit.views.plan.sizes import Sizes, tokens_of
 ANSWER_TOKENS = 1_000
 
 
-_Place = tuple[str, str, int]
-"""A state, for what somebody is asked there, and by which rule of it."""
+_Place = tuple[str, str, str, int]
+"""A state, who is asked there for what, and by which rule of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Typically:
 
     def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
         """What one call costs after so many revisions of what is worked on."""
-        key = (state, work.place, work.rule)
+        key = (state, work.agent, work.place, work.rule)
         if key not in self._each:
             self._each[key] = _Walk(self._program, self._sizes).again(state, work), []
         coming, known = self._each[key]
@@ -81,8 +81,8 @@ class _Walk:
     """How often the work of each author was revised."""
     authors: dict[str, str] = field(default_factory=dict)
     """Which state wrote each artifact last."""
-    turns: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """The tokens of each prompt that an author was sent, oldest first."""
+    turns: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """The tokens of each prompt that an agent was sent in a state, oldest first."""
 
     def costs(self, visit: Visit) -> Iterator[float | None]:
         """Of each call on a visit."""
@@ -98,7 +98,7 @@ class _Walk:
             elif visit.state in self.program.graph.judges:
                 yield self._judge(visit.state, work, agent)
             else:
-                yield self._author(visit.state, entered, agent)
+                yield self._author(visit.state, entered, work.agent, agent)
 
     def again(self, name: str, work: AgentCalls) -> Iterator[float | None]:
         """Of the calls for one thing: first, and after each revision of what is worked on."""
@@ -113,8 +113,10 @@ class _Walk:
                 self.revised[authors[0]] = number
             yield from self.costs(Visit(name, entered, (work,)))
 
-    def _author(self, name: str, entered: Edge | None, agent: ModelAgent) -> float | None:
-        turns, asked = self.turns[name], self.program.agents_asked[name]
+    def _author(
+        self, name: str, entered: Edge | None, asks: str, agent: ModelAgent
+    ) -> float | None:
+        turns, asked = self.turns[name, asks], self.program.agents_asked[name, asks]
         sent = self._turn(name, entered, agent)
         told = [] if agent.session == "fresh" else _told(turns, agent)
         turns.append(sent)
