@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.batch.driving import BatchDriver, Tally
 from loopkit.text import plural
-from loopkit.views.amounts import duration, spent
+from loopkit.views.amounts import duration, money, spent
 
 MINUTE_S = 60
 WAITING = "waiting"
@@ -14,20 +14,19 @@ WAITING = "waiting"
 
 
 def status(driver: BatchDriver, elapsed_s: float) -> str:
-    """Where a batch stands: lines, outcomes, cost, rate."""
-    tally = driver.tally
-    done = _done(tally)
-    parts = [f"{done:,} of {plural(tally.lines, 'line', ',')}", *_outcomes(tally)]
+    """Where a running batch stands: lines, outcomes, cost, rate."""
+    tally, done = driver.tally, _done(driver.tally)
+    parts = _lines(tally)
     if driver.running:
         parts.append(f"{driver.running} running")
-    parts += _stopped(tally)
-    parts.append(spent(driver.account.used))
+    if (used := driver.account.used).cost_usd:
+        parts += money(used)
     here = done - tally.before - tally.refused
     if here > 0 and elapsed_s >= 1:
         rate = here / elapsed_s
         parts.append(_rate(rate))
         if left := tally.lines - done:
-            parts.append(f"about {duration(left / rate)} left")
+            parts.append(f"{duration(left / rate)} left")
     return " · ".join(parts)
 
 
@@ -35,7 +34,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
     """What became of a batch, and how to go on."""
     tally = driver.tally
     yield from tally.news()
-    yield status(driver, 0.0)
+    yield " · ".join((*_lines(tally), spent(driver.account.used)))
     if tally.elsewhere:
         lines = plural(tally.elsewhere, "line", ",")
         yield (
@@ -48,6 +47,12 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
         yield "go on: run the same command again"
     if driver.account.is_reached:
         yield "the limit of the batch is reached: raise `--max-cost`"
+
+
+def _lines(tally: Tally) -> list[str]:
+    """How many lines there are, and what became of them."""
+    count = f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"
+    return [count, *_outcomes(tally), *_stopped(tally)]
 
 
 def _done(tally: Tally) -> int:

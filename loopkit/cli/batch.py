@@ -23,7 +23,7 @@ from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.secrets import warn_of_secrets
 from loopkit.cli.watching import ERASE, Watcher, is_watched
-from loopkit.cli.wrapping import columns_of
+from loopkit.cli.wrapping import columns_of, shown
 from loopkit.drive.account import Account
 from loopkit.journal.folder import state_folder
 from loopkit.language.load import Loaded
@@ -135,15 +135,15 @@ def run_batch(
             watcher = _watcher(driver, output)
             interruption.watch(driver, None, watcher, "run the same command again")
             await driver.survey()
-            for news in driver.tally.news():
-                exit_codes.say(news)
+            for line in driver.tally.news():
+                exit_codes.say(shown(line, sys.stderr))
             try:
                 with watcher.running():
                     await driver.drive(parallel or PARALLEL)
             finally:
                 if output != "quiet":
                     for line in last_lines(driver):
-                        exit_codes.say(line)
+                        exit_codes.say(shown(line, sys.stderr))
             return interruption.code if interruption.signal else _code(driver)
 
     try:
