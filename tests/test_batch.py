@@ -389,6 +389,52 @@ def test_so_many_lines_are_run_at_a_time() -> None:
     assert max(map(int, Path("most").read_text().split())) <= 2
 
 
+WRITING = """
+loopkit: 1
+input: {n: int}
+agents: {writer: {command: [sh, -c, 'echo "note $0" > note.md', "{{ input.n }}"]}}
+states:
+  write: {agent: writer, prompt: Go., output: {name: note, file: note.md}, WORKSPACE next: judge}
+  judge:
+    validate: note
+    by: [{min_chars: 1}]
+    transitions: [{guard: valid, target: done}, {target: lost}]
+  done: {final: success, result: note}
+  lost: {final: failure}
+"""
+
+
+def test_lines_that_would_write_one_file_are_not_run_at_the_same_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine(text=WRITING.replace("WORKSPACE", ""))
+    numbers(range(3))
+    assert run(BATCH) == 2
+    err = capsys.readouterr().err
+    assert "lines that run at the same time would all write `note.md` (`write`)" in err
+    assert run([*BATCH, "--parallel", "1"]) == 0
+    notes = [told["result"]["note"] for told in results().values()]
+    assert notes == ["note 0\n", "note 1\n", "note 2\n"]
+
+
+def test_a_folder_for_each_line_keeps_their_files_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    own = "workspace: {path: 'work/{{ input.n }}'},"
+    machine(text=WRITING.replace("WORKSPACE", own))
+    numbers(range(3))
+    assert run(BATCH) == 0
+    assert "same" not in capsys.readouterr().err
+    assert Path("work/2/note.md").read_text() == "note 2\n"
+
+
+def test_programs_that_share_a_folder_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    numbers([2])
+    run(BATCH)
+    assert "share one folder in `write`: if programs write" in capsys.readouterr().err
+    run([*BATCH, "--parallel", "1"])
+    assert "share one folder" not in capsys.readouterr().err
+
+
 def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

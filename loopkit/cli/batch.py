@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from loopkit.app import App, Script
 from loopkit.batch.driving import BatchDriver, Tally
 from loopkit.batch.lines import Batch
 from loopkit.batch.results import NotWritten, Results, UnfitResults, open_results
+from loopkit.batch.shared_files import shared_files
 from loopkit.batch.summary import WAITING, last_lines, status
 from loopkit.cli import exit_codes
 from loopkit.cli.exit_codes import USAGE, Stop
@@ -26,12 +27,14 @@ from loopkit.cli.watching import ERASE, Watcher, is_watched
 from loopkit.cli.wrapping import columns_of, shown
 from loopkit.drive.account import Account
 from loopkit.journal.folder import state_folder
+from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.text import WIDTH
 
 LIVE_S = 0.5
 PLAIN_S = 10.0
 PARALLEL = 4
+OWN_FOLDER = "give each line a folder of its own with `workspace: {path: 'work/{{ input.NAME }}'}`"
 
 
 def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +117,7 @@ class BatchProgress(Watcher):
 def run_batch(
     loaded: Loaded,
     batch: Batch,
-    parallel: int | None,
+    parallel: int,
     max_cost: float | None,
     script: Script | None,
     output: str,
@@ -125,34 +128,53 @@ def run_batch(
         what = "is no ordinary file, and is read twice" if batch.inputs.exists() else "is not there"
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
     limits = {} if max_cost is None else {"cost_usd": max_cost}
-    account = Account(limits, "the batch")
     refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
     warn_of_secrets(loaded.machine, batch.shared)
+    if parallel > 1:
+        _refuse_shared_files(loaded.machine)
+    account = Account(limits, "the batch")
 
     async def drive(results: Results, interruption: Interruption) -> int:
         async with App.open(state_folder(), notify=notifier) as app:
             driver = BatchDriver(app, loaded, batch, results, account, script)
-            watcher = _watcher(driver, output)
-            interruption.watch(driver, None, watcher, "run the same command again")
-            await driver.survey()
-            for line in driver.tally.news():
-                exit_codes.say(shown(line, sys.stderr))
-            try:
-                with watcher.running():
-                    await driver.drive(parallel or PARALLEL)
-            finally:
-                if output != "quiet":
-                    for line in last_lines(driver):
-                        exit_codes.say(shown(line, sys.stderr))
-            return interruption.code if interruption.signal else _code(driver)
+            await _drive(driver, parallel, output, interruption)
+        return interruption.code if interruption.signal else _code(driver)
 
+    with (
+        _errors_reported(),
+        open_results(batch.results, batch.name) as results,
+        Interruption() as interruption,
+    ):
+        return asyncio.run(drive(results, interruption))
+
+
+async def _drive(
+    driver: BatchDriver, parallel: int, output: str, interruption: Interruption
+) -> None:
+    watcher = Watcher()
+    if output != "quiet":
+        watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
+    interruption.watch(driver, None, watcher, "run the same command again")
+    await driver.survey()
+    _say(driver.tally.news())
     try:
-        with (
-            exit_codes.report_errors(),
-            open_results(batch.results, batch.name) as results,
-            Interruption() as interruption,
-        ):
-            return asyncio.run(drive(results, interruption))
+        with watcher.running():
+            await driver.drive(parallel)
+    finally:
+        if output != "quiet":
+            _say(last_lines(driver))
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        exit_codes.say(shown(line, sys.stderr))
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    try:
+        with exit_codes.report_errors():
+            yield
     except UnfitResults as error:
         raise Stop(USAGE, f"error: {error}") from error
     except NotWritten as error:
@@ -164,10 +186,18 @@ def run_batch(
         raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error
 
 
-def _watcher(driver: BatchDriver, output: str) -> Watcher:
-    if output == "quiet":
-        return Watcher()
-    return BatchProgress(driver, is_live=output == "auto" and is_watched())
+def _refuse_shared_files(machine: Machine) -> None:
+    """Raise Stop where lines that run at the same time write one file; warn where they may."""
+    shared = list(shared_files(machine))
+    for state, file in shared:
+        if file:
+            told = f"error: lines that run at the same time would all write `{file}` (`{state}`)"
+            raise Stop(USAGE, f"{told}: {OWN_FOLDER}, or add `--parallel 1`")
+    if shared:
+        names = ", ".join(f"`{state}`" for state, _ in shared)
+        told = f"warning: lines that run at the same time share one folder in {names}"
+        told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
+        exit_codes.say(shown(told, sys.stderr))
 
 
 def _code(driver: BatchDriver) -> int:

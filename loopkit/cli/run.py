@@ -10,7 +10,13 @@ from loopkit.agents.assignment import refuse_misnamed
 from loopkit.app import App
 from loopkit.batch.lines import Batch
 from loopkit.cli import exit_codes
-from loopkit.cli.batch import batch_options, refuse_with_batch, refuse_without_batch, run_batch
+from loopkit.cli.batch import (
+    PARALLEL,
+    batch_options,
+    refuse_with_batch,
+    refuse_without_batch,
+    run_batch,
+)
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.inputs import given_inputs, input_options, read_inputs
@@ -83,7 +89,7 @@ def command(
             shared = given_inputs(parse_record(loaded.machine.input), input_file, sets, set_json)
             lines = Batch(loaded.machine, batch, results, shared, key)
             refuse_with_batch(record_file, output)
-            return run_batch(loaded, lines, parallel, max_cost, played, output, notify)
+            return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
         recording = recorder(record_file, machine, as_case)
         warn_of_secrets(loaded.machine, inputs)

@@ -135,3 +135,25 @@ def test_a_call_that_was_lost_with_its_process_stays_charged(hostile: HostileSer
     # It holds $0.034 of the $0.05, whatever it cost: no other call fits.
     assert run(one_by_one) == 3
     assert len(hostile.requests()) == 1
+
+
+def test_what_a_resumed_run_had_spent_counts_once(hostile: HostileServer) -> None:
+    text = Path("machine.yaml").read_text().replace("next: done", "next: judge")
+    judge = """
+  judge:
+    validate: note
+    by: [{matches: better}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: write, max: 1, feedback: Again.}
+      - {target: aside}
+  done:"""
+    Path("machine.yaml").write_text(text.replace("\n  done:", judge), encoding="utf-8")
+    Path("in.jsonl").write_text('{"n": 1}\n', encoding="utf-8")
+    hostile.reset()
+    hostile.say("A note.", "A better note.")
+    assert run([*BATCH, "--max-cost", "0.05"]) == 3
+    assert len(hostile.requests()) == 1
+    # The second call asks for more than the first: $0.03 and $0.2 fit, twice $0.03 and $0.2 don't.
+    assert run([*BATCH, "--max-cost", "0.25"]) == 0
+    assert spent() == pytest.approx(2 * USD_A_CALL)
