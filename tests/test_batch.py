@@ -374,19 +374,22 @@ def test_a_scenario_plays_each_line_from_its_beginning() -> None:
 
 
 def test_so_many_lines_are_run_at_a_time() -> None:
-    # Each call waits until as many are being made as may be, or for a second where there are more.
-    together = (
-        "echo in >> now; for i in 1 2 3 4 5 6 7 8 9 10; do [ $(wc -l < now) -ge 3 ] && break; "
-        "sleep 0.1; done; wc -l < now >> most; sleep 0.3; sed -i 1d now; cat"
+    # Each call waits for the two others, and says so where they do not come.
+    meeting = (
+        "echo call >> calls; for i in $(seq 300); do "
+        "[ $(wc -l < calls) -ge 3 ] && exec cat; sleep 0.1; done; echo alone"
     )
-    machine(text=MACHINE.replace("echo call >> calls; sleep PAUSE; cat", together))
+    machine(text=MACHINE.replace("echo call >> calls; sleep PAUSE; cat", meeting))
     numbers([2, 4, 6])
     assert run([*BATCH, "--parallel", "3"]) == 0
-    assert max(map(int, Path("most").read_text().split())) == 3
-    numbers(range(0, 10, 2))
-    Path("most").unlink()
-    assert run([*BATCH[:-1], "two.jsonl", "--parallel", "2"]) == 0
-    assert max(map(int, Path("most").read_text().split())) <= 2
+
+
+def test_no_more_lines_than_that_are_run_at_a_time() -> None:
+    crowd = "touch busy_$$; ls busy_* | wc -l >> crowds; sleep 0.2; rm busy_$$; cat"
+    machine(text=MACHINE.replace("echo call >> calls; sleep PAUSE; cat", crowd))
+    numbers(range(0, 12, 2))
+    assert run([*BATCH, "--parallel", "2"]) == 0
+    assert max(map(int, Path("crowds").read_text().split())) == 2
 
 
 WRITING = """
