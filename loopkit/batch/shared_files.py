@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from loopkit.language import Machine, State
 from loopkit.language.agents.command import CommandAgent
-from loopkit.language.states.output import Output
 from loopkit.language.template import parse
 
 
@@ -22,24 +21,23 @@ class SharedFile(NamedTuple):
 def shared_files(machine: Machine) -> Iterator[SharedFile]:
     """The states of which two at a time get in each other's way, or may do."""
     for name, state in machine.states.items():
-        if not _writes_files(machine, name, state) or _is_of_line(_folder(machine, name, state)):
+        if all(_is_of_line(folder) for folder in _folders(machine, name, state)):
             continue
         output = state.output_at(name)
-        file = output.file if isinstance(output, Output) and output.file else ""
+        file = output.file if output is not None and output.file else ""
         if not file or not _is_of_line(file):
             yield SharedFile(name, file)
 
 
-def _writes_files(machine: Machine, name: str, state: State) -> bool:
-    return state.call == "run" or isinstance(machine.agent_at(name), CommandAgent)
-
-
-def _folder(machine: Machine, name: str, state: State) -> str:
-    agent = machine.agent_at(name)
-    for place in (state.own_workspace, agent.workspace if agent else None, machine.workspace):
-        if place is not None:
-            return place.path
-    return "."
+def _folders(machine: Machine, name: str, state: State) -> Iterator[str]:
+    """The folders in which programs may write for a state."""
+    own = state.own_workspace or machine.workspace
+    if state.call == "run":
+        yield own.path if own else "."
+    for agent in machine.agents_at(name):
+        if isinstance(agent, CommandAgent):
+            place = state.own_workspace or agent.workspace or machine.workspace
+            yield place.path if place else "."
 
 
 def _is_of_line(path: str) -> bool:
