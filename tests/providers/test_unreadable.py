@@ -89,7 +89,7 @@ def test_a_run_that_is_resumed_asks_twice_again(hostile: HostileServer, durable:
     ("model", "answer", "tokens"),
     [
         (HostileServer.model, openai(choices="x"), 35),
-        ("groq/llama-3.3-70b-versatile", openai(), 35),
+        ("groq/llama-3.3-70b-versatile", openai(choices="x"), 35),
         ("mistral/mistral-small-latest", openai(choices="x"), 35),
         (CLAUDE, {"content": "x", "usage": {
             "input_tokens": 20, "output_tokens": 10, "cache_read_input_tokens": 5}}, 35),

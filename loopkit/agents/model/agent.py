@@ -9,6 +9,7 @@ import os
 
 from loopkit.agents.model import client
 from loopkit.agents.model.answer_caps import answer_caps
+from loopkit.agents.model.chat_answer import chat_answer
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.pricing import cost, input_bound, quote
 from loopkit.agents.model.received import Received, used_in
@@ -54,7 +55,11 @@ class ModelAgentPort:
         except Exception as error:
             has_schema = native_schema(asked, request) is not None
             failure = as_agent_error(error, received, asked.api_key_env, has_schema=has_schema)
-            raise _booked(asked, request, failure, received) from error
+            # It is paid, so it is not asked for again where only LiteLLM fails on it.
+            answer = chat_answer(received.record) if failure.unreadable else None
+            if answer is None:
+                raise _booked(asked, request, failure, received) from error
+            response = await client.read(answer, request.model)
         reply = read_reply(asked, request, response, quote(asked, request))
         if (schema := native_schema(asked, request)) is not None:
             return reply.replace(text=without_added_nulls(reply.text, schema))

@@ -13,6 +13,7 @@ import os
 import threading
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -44,6 +45,21 @@ async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
     litellm = await ready()
     with received_in(received):
         return await litellm.acompletion(**arguments, **FIXED)
+
+
+async def read(answer: Mapping[str, Any], model: str) -> Any:
+    """An answer in the form of OpenAI's chat as LiteLLM's response, which may know what it cost."""
+    litellm = await ready()
+    from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import (  # noqa: PLC0415 - as below
+        convert_to_model_response_object,
+    )
+
+    response = convert_to_model_response_object(dict(answer), litellm.ModelResponse())
+    # It raises where it has no price.
+    with suppress(Exception):
+        listed = litellm.completion_cost(response, model=model)
+        response._hidden_params["response_cost"] = listed  # noqa: SLF001 - where a call has it
+    return response
 
 
 async def ready() -> ModuleType:

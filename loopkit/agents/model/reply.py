@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopkit.agents.model.answer_caps import OUTPUT_CAPS
+from loopkit.agents.model.chat_answer import text_of_content
 from loopkit.agents.model.errors import error_of
 from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
 from loopkit.agents.model.received import MOST_TOKENS
@@ -31,7 +32,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
     choice = next(iter(getattr(response, "choices", None) or ()), None)
     message = getattr(choice, "message", None)
     finish = getattr(choice, "finish_reason", None)
-    text = _text(getattr(message, "content", None))
+    text = text_of_content(getattr(message, "content", None))
     used = _used(getattr(response, "usage", None), is_silent=not text)
     if used is None:
         tokens, usd = most.tokens, most.cost_usd
@@ -116,15 +117,6 @@ def _thought_alone(agent: ModelAgent, name: str, message: Any, text: str, used: 
     cap = next((option for option in OUTPUT_CAPS if option in agent.params), "max_tokens")
     remedy = f"raise `{cap}`, in `params:` or by `--param {name}.{cap}=N` when you resume"
     return f"{spent} went into reasoning, none into the answer; {remedy}"
-
-
-def _text(content: object) -> str:
-    """The text of a message, which may also come in parts."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _used(usage: Any, *, is_silent: bool) -> Used | None:

@@ -1,0 +1,77 @@
+"""An answer in the form of OpenAI's chat, without the parts that LiteLLM may fail on.
+
+LiteLLM refuses a whole answer for a part that nobody reads: a field of the provider's own that is
+missing, a role that it does not know, a text that comes in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.agents.model.received import MOST_TOKENS
+
+JSON_CALL = "json_tool_call"
+"""The tool that LiteLLM has a model call where its provider takes no JSON Schema."""
+
+
+def text_of_content(content: object) -> str:
+    """The text of a message, which may also come in parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def chat_answer(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What matters of an answer, in the same form; None where it is none that can be read."""
+    choices = record.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        return None
+    told = _told(message)
+    if told is None and choice.get("finish_reason") != "length":
+        return None
+    said = {
+        "role": "assistant",
+        "content": None,
+        **_texts(message, "reasoning_content", "reasoning"),
+    }
+    kept = {"index": 0, "message": {**said, **(told or {})}, **_texts(choice, "finish_reason")}
+    if isinstance(choice.get("error"), Mapping):
+        kept["error"] = choice["error"]
+    return {**_texts(record, "model"), "choices": [kept], "usage": _counts(record.get("usage"))}
+
+
+def _told(message: Mapping[str, Any]) -> dict[str, str] | None:
+    """The text or the refusal; None where a message has neither."""
+    match message:
+        case {"refusal": str() as refusal} if refusal:
+            return {"refusal": refusal}
+        case {"tool_calls": [{"function": {"name": name, "arguments": str() as text}}]} if (
+            name == JSON_CALL
+        ):
+            return {"content": text}
+    content = message.get("content")
+    text = text_of_content(content)
+    is_empty = content == "" and not message.get("tool_calls")
+    return {"content": text} if text or is_empty else None
+
+
+def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:
+    return {name: text for name in names if isinstance(text := record.get(name), str)}
+
+
+def _counts(usage: object) -> dict[str, Any]:
+    """The numbers of tokens that can be believed, those of the cache among them."""
+    if not isinstance(usage, Mapping):
+        return {}
+    details = _numbers(usage.get("prompt_tokens_details"))
+    return {**_numbers(usage), **({"prompt_tokens_details": details} if details else {})}
+
+
+def _numbers(record: object) -> dict[str, int]:
+    numbers = record.items() if isinstance(record, Mapping) else ()
+    return {name: n for name, n in numbers if type(n) is int and 0 <= n <= MOST_TOKENS}
