@@ -327,3 +327,28 @@ def test_a_call_in_doubt_is_settled_with_the_agent_that_was_asked(desk: Desk) ->
     run = desk.resume(aborted.state.run)
     assert run.outcome == "done"
     assert asked(run) == ["frontend", "frontend", "critic"]
+
+
+@pytest.mark.parametrize(("type_of_word", "fewest"), [("str", 0), ("coder|frontend-coder", 1)])
+def test_an_answer_may_choose_nobody_unless_its_words_all_have_an_agent(
+    desk: Desk, type_of_word: str, fewest: int
+) -> None:
+    machine = f"""
+loopkit: 1
+agents: {{coder: {{model: openai/gpt-5-mini}}, frontend: {{model: openai/gpt-5}}}}
+states:
+  ask: {{human: Who?, choices: [go], form: {{agent: {type_of_word}}}, next: build}}
+  build:
+    agent: {{from: ask.agent, of: {{coder: coder, frontend-coder: frontend}}}}
+    prompt: Build.
+    on_error: {{content: nobody}}
+    next: done
+  nobody: {{final: failure}}
+  done: {{final: success, result: build}}
+"""
+    assert told(desk, machine) == []
+    bounds = explore(Analysis.of_machine(load(desk.folder / "machine.yaml").machine))
+    assert bounds.calls.best.total == fewest
+    answers = {"ask": [{"choice": "go", "form": {"agent": "frontend-coder"}}]}
+    script = scenario(agents={"frontend": ["A."], "coder": []}, answers=answers)
+    assert desk.play(machine, script).result["build"] == "A."

@@ -177,7 +177,10 @@ def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
         "attempts": dict(state.attempts),
         "route": list(state.route),
         "findings": [[(f.id, f.status) for f in r.report.findings] for r in state.rounds],
-        "prompts": {s: [e.prompt for e in told] for (s, _), told in state.conversations.items()},
+        "prompts": {
+            " with ".join(whom): [e.prompt for e in told]
+            for whom, told in state.conversations.items()
+        },
         "exchanges": {key: len(task.exchanges) for key, task in state.tasks.items()},
         "replies": sum(isinstance(event, Replied) for event in events),
         "answered": _answered(events),
