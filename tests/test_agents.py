@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import cache
 from typing import Any
@@ -11,9 +12,11 @@ from jsonschema import Draft7Validator
 
 from loopkit import run
 from loopkit.agents.assignment import PORTS, assign_agents
+from loopkit.app import App
 from loopkit.engine.events import Intended
 from loopkit.language.agents import AGENT_KINDS, AGENT_NOUNS
 from loopkit.language.agents.agent import AgentBase
+from loopkit.language.agents.command import CommandAgent
 from loopkit.language.load import INCLUDING, load
 from loopkit.language.machine import Machine
 from loopkit.language.noun import INCLUDED_SCHEMA
@@ -45,6 +48,21 @@ def test_a_scenario_plays_an_agent_of_any_kind(noun: type[AgentBase], desk: Desk
     played = desk.play(machine(noun), scenario(agents={"writer": [{"reply": "Green tea."}]}))
     assert (played.outcome, played.result["draft"]) == ("done", "Green tea.")
     assert [event.role for event in played.of(Intended)] == ["author"]
+
+
+def test_each_run_of_an_app_has_the_players_of_its_own_scenario(desk: Desk) -> None:
+    path = desk.write("machine.yaml", machine(CommandAgent, command=["echo", "Black tea."]))
+
+    async def drafts() -> list[object]:
+        said: list[object] = []
+        async with App.open(None) as app:
+            for reply in ("Green tea.", "", "White tea."):
+                script = desk.script(scenario(agents={"writer": [reply]})) if reply else None
+                state = await app.drive(await app.start(load(path), {}, script))
+                said.append(state.finished and state.finished.result["draft"])
+        return said
+
+    assert asyncio.run(drafts()) == ["Green tea.", "Black tea.\n", "White tea."]
 
 
 @KINDS

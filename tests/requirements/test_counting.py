@@ -251,6 +251,13 @@ def test_a_panel_with_a_crashed_reviewer_never_passes(desk: Desk, combine: str) 
     assert [a.verdict for a in played.reports[0].answers] == ["pass", "error", "pass"]
 
 
+def test_a_round_with_a_reviewer_missing_resolves_nothing(desk: Desk) -> None:
+    """The one who found it passes now, but what the others see is not known."""
+    played = play(desk, one=[fails("A"), PASS], two=[PASS, CRASHED], three=[PASS, PASS])
+    assert [report.verdict for report in played.reports] == ["fail", "incomplete"]
+    assert played.reports[1].resolved == ()
+
+
 def test_a_panel_without_any_reviewer_is_no_approval(desk: Desk) -> None:
     state = "quorum: 1"
     played = play(desk, state=state, one=[CRASHED], two=[CRASHED], three=[CRASHED])
