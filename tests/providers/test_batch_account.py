@@ -154,6 +154,7 @@ def test_what_a_resumed_run_had_spent_counts_once(hostile: HostileServer) -> Non
     hostile.say("A note.", "A better note.")
     assert run([*BATCH, "--max-cost", "0.05"]) == 3
     assert len(hostile.requests()) == 1
-    # The second call asks for more than the first: $0.03 and $0.2 fit, twice $0.03 and $0.2 don't.
-    assert run([*BATCH, "--max-cost", "0.25"]) == 0
+    # The second call reserves $0.082: with what was spent that is $0.112, and $0.142 if it is
+    # counted twice.
+    assert run([*BATCH, "--max-cost", "0.13"]) == 0
     assert spent() == pytest.approx(2 * USD_A_CALL)
