@@ -287,6 +287,11 @@ def test_a_model_without_its_key_says_what_to_set(
         (["--model", "critic"], "is not of the form `agent=value`"),
         (["--model", "critik=openai/x"], "did you mean `critic`?"),
         (["--model", "critic=openai/x"], "asks `openai/x`, whose price is not known"),
+        (
+            ["--model", "critic=openai/gpt-5-mni"],
+            "asks `openai/gpt-5-mni`, whose price is not known; did you mean `openai/gpt-5-mini`? "
+            "If not, add `price:` to it, or `--price critic=USD`",
+        ),
         (["--model", "critic=litellm_proxy/x"], "add `price:` to it, or `--price critic=USD`"),
         (["--model", "critic=openai/x", "--price", "critic=much"], "is not a number"),
         (["--model", "critic=openai/x", "--price", "critic=-1"], "is not a price"),
@@ -373,7 +378,7 @@ def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[
     code, name = started(machine, "--script", SCENARIO, "--set", "issue=x")
     assert code == 3
     told = capsys.readouterr().err
-    assert "`agent_calls` reached: 2 of 2 used" in told
+    assert "the limit `agent_calls` leaves no room: 2 of 2 used" in told
     assert f"loopkit resume {name} --set limits.agent_calls=4" in told
     assert run(["resume", name, "--set", "limits.agent_calls=9"]) == 0
 

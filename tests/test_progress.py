@@ -139,6 +139,17 @@ def test_work_that_is_no_call_is_shown_once_it_takes_time(desk: Desk) -> None:
     assert "check · attempt 1 · works 4 s" in shown(progress, at + 4)
 
 
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [("retry", "it is made again"), ("ask", "a person decides"), ("fail", "it counts as failed")],
+)
+def test_what_becomes_of_a_call_in_doubt_is_said(policy: str, said: str, durable: Desk) -> None:
+    machine = LOOP.replace("backoff: 0.1s}}", f"backoff: 0.1s}}, on_in_doubt: {policy}}}")
+    played = durable.resume(durable.abort(machine, REVISED).state.run)
+    lost = f"a call is in doubt, because its process died: {said}"
+    assert f"{'':<17}{lost}" in told(played.stored)
+
+
 DOUBT = scenario(agents={"writer": ["first", "second"], "critic": {"facts": [PASS]}})
 
 
@@ -199,7 +210,8 @@ def test_a_call_that_failed_for_good_says_so_once(desk: Desk) -> None:
 def test_what_a_suspension_adds_to_a_failure_is_said(desk: Desk) -> None:
     long = {"fault": "rate_limit", "retry_after": "3h", "message": "429: too many"}
     said = told(desk.play(LOOP, scenario(agents={"writer": [[long]], "critic": []})).stored)
-    assert said[-2] == "                 failed (transient): 429: too many · again in 3 h"
+    # Nobody waits for so long: there is no next try while the run is suspended.
+    assert said[-2] == "                 failed (transient): 429: too many"
     assert said[-1] == "  draft          suspended (transient) · can be resumed in 3 h"
 
 

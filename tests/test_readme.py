@@ -143,7 +143,7 @@ def test_the_first_machine_of_the_readme_is_short_and_its_run_is_what_stands_bel
     assert run(shlex.split(command.splitlines()[-1])[1:]) == 0
     printed = capsys.readouterr()
     ends = [line for line in output.splitlines(keepends=True) if line not in printed.out]
-    assert output.index(printed.out) > output.index("→ done")
+    assert output.index(printed.out) > output.index("done (success)")
     assert _any_run("".join(ends)) == _any_run(printed.err)
 
 

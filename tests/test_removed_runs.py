@@ -12,6 +12,7 @@ import pytest
 from loopkit.app import App
 from loopkit.cli import invoke as run
 from loopkit.language.load import load
+from tests.support import Desk, scenario
 from tests.test_runs import BROKEN, SHORT_OF_WORDS, rows, started
 
 WORDS = ("A note", "exit 3", "exit 0", "A scripted reply")
@@ -82,3 +83,20 @@ def test_of_several_runs_none_is_removed_where_one_is_not_there() -> None:
     name = started(SHORT_OF_WORDS)
     assert run(["runs", "rm", name, "ghost"]) == 2
     assert [listed for listed, *_ in rows()] == [name]
+
+
+def test_what_a_removed_run_may_still_have_to_pay_is_said(
+    durable: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = """
+loopkit: 1
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  draft: {agent: writer, prompt: Write., next: done, on_error: {content: lost}}
+  done: {final: success}
+  lost: {final: failure}
+"""
+    name = durable.abort(machine, scenario(agents={"writer": ["text"]})).state.run
+    assert run(["runs", "rm", name]) == 0
+    said = f"run {name} is removed; it had asked `writer` and got no answer: that call may have"
+    assert said in capsys.readouterr().err

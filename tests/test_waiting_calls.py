@@ -125,7 +125,8 @@ def test_what_the_others_really_took_is_a_limit(desk: Desk) -> None:
     [suspended] = played.of(Suspended)
     assert suspended.reason == "limit"
     assert suspended.message == (
-        "`cost_usd` reached: 0.4002 of 1 used, and the next call can take up to 0.9"
+        "the limit `cost_usd` leaves no room: $0.4002 of $1.0000 used, "
+        "and the next call can take up to $0.9000"
     )
     assert len(played.of(Replied)) == 2
 
@@ -135,11 +136,12 @@ def test_one_that_can_never_fit_waits_for_nobody(desk: Desk) -> None:
     played = desk.play(text("cost_usd: 2"), said(second=[reserving(2.5)], third=[reserving(0.5)]))
     [suspended] = played.of(Suspended)
     assert suspended.message == (
-        "`cost_usd` reached: 0.0002 of 2 used, 0.9 held, and the next call can take up to 2.5"
+        "the limit `cost_usd` leaves no room: $0.0002 of $2.0000 used, up to $0.9000 held, "
+        "and the next call can take up to $2.5000"
     )
     assert [request.agent for request in played.requests] == ["author", "first", "third"]
     refused = desk.play(text("agent_calls: 2, cost_usd: 1"), said()).of(Suspended)
-    assert refused[0].message.startswith("`agent_calls` reached: 2 of 2 used")
+    assert refused[0].message.startswith("the limit `agent_calls` leaves no room: 2 of 2")
 
 
 def test_what_is_in_doubt_counts_as_used_and_nobody_waits_for_it(durable: Desk) -> None:
@@ -149,7 +151,8 @@ def test_what_is_in_doubt_counts_as_used_and_nobody_waits_for_it(durable: Desk) 
     played = durable.resume(stopped.state.run)
     [suspended] = played.of(Suspended)
     assert suspended.message == (
-        "`cost_usd` reached: 0.0002 of 1.5 used, 0.9 held, and the next call can take up to 0.9"
+        "the limit `cost_usd` leaves no room: $0.0002 of $1.5000 used, up to $0.9000 held, "
+        "and the next call can take up to $0.9000"
     )
     assert "--max-cost 3.00" in suspended.remedy
     ended = durable.resume(stopped.state.run, {"cost_usd": 1.9})

@@ -219,7 +219,7 @@ def _each_asked(agents: Mapping[str, _A]) -> Iterator[tuple[str, _A]]:
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
     for name, agent in real.items():
         for who, what, remedy in unpriced(name, agent, is_limited=True):
-            raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; add {remedy}")
+            raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
 
 
 def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:

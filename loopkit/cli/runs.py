@@ -97,13 +97,26 @@ def rm(run: tuple[str, ...]) -> int:
     """
 
     async def remove(app: App) -> None:
-        one_each = dict.fromkeys(run)
+        one_each = {one: await _left_open(app, one) for one in run}
         await app.journal.remove(*one_each)
-        for one in one_each:
-            exit_codes.say(f"run {one} is removed")
+        for one, left_open in one_each.items():
+            exit_codes.say(f"run {one} is removed{left_open}")
 
     with_app(remove)
     return exit_codes.OK
+
+
+async def _left_open(app: App, run: str) -> str:
+    """What nobody can learn any more once a run is removed: what became of its open calls."""
+    try:
+        state = await app.state_of(run)
+    except RunUnreadable:
+        return ""
+    calls = (*state.open_calls.values(), *state.doubts.values())
+    names = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role != "run"))
+    return (
+        f"; it had asked {names} and got no answer: that call may have been paid" if names else ""
+    )
 
 
 @command.command(epilog=examples("loopkit runs logs plan-1f09ab --follow"))

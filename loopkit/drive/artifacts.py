@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.drive.fields import body, extract
 from loopkit.engine.events import Artifact, Replied
-from loopkit.language import Agent, Output
+from loopkit.language import Agent, ModelAgent, Output
 from loopkit.language.datatypes import conform, fault_texts, parse_fields, salvaged
 from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.text.json_text import NoJson, extract_json
@@ -24,6 +25,8 @@ def make_artifact(
 ) -> Artifact:
     """The artifact that an agent's reply brings, with the fault that makes it none."""
     text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
+    if code == CUT_OFF:
+        fault += _own_cap(agent)
     plain = Artifact(
         name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
     )
@@ -55,6 +58,14 @@ def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, 
     if reply.cut_off and not wrote_file:
         return text, CUT_OFF, "the answer was cut off before its end"
     return text, "", ""
+
+
+def _own_cap(agent: Agent) -> str:
+    """The longest answer that the machine asks for, where everybody who may answer has the same."""
+    options = (asked.params if isinstance(asked, ModelAgent) else {} for asked in agent.in_turn)
+    caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
+    [cap] = caps if len(caps) == 1 else {None}
+    return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""
 
 
 def _with_data(plain: Artifact, agent: Agent) -> Artifact:

@@ -317,9 +317,8 @@ def _failed(
     task, is_last = active.state.tasks[work.task], index + 1 == len(work.callees)
     failures, unread = task.tries + 1, task.unread + error.unreadable
     wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
-    is_near, named = wait_s <= retry.max_backoff, error.retry_after_s
     has_try = has_try_left(retry, failures, unread) and (is_last or not error.unavailable)
-    is_awaited = (is_near and has_try) or (is_last and not is_near)
+    is_awaited, named = has_try and wait_s <= retry.max_backoff, error.retry_after_s
     failed = _cut_short(active, work, failure).replace(
         retry_at=now + wait_s if error.error_class == "transient" and is_awaited else None,
         resume_at=None if named is None else now + named,

@@ -45,14 +45,15 @@ class LimitReached(Exception):
         self.held = held
         self.owner = owner
         whose = f" of {owner}" if owner else ""
-        told = f"`{name}`{whose} reached: {_plain(spent - held)} of {_plain(limit)} used"
+        used, most = _amount(name, spent - held), _amount(name, limit)
+        told = f"the limit `{name}`{whose} leaves no room: {used} of {most} used"
         if held:
             # Of calls in flight, in doubt or uncounted: it leaves no room, but nobody spent it yet.
-            told += f", {_plain(held)} held"
+            told += f", up to {_amount(name, held)} held"
         if asked is None:
             told += ", and what the next call can cost is not known"
         elif asked and spent < limit:
-            told += f", and the next call can take up to {_plain(asked)}"
+            told += f", and the next call can take up to {_amount(name, asked)}"
         super().__init__(told)
 
     def of(self, owner: str) -> LimitReached:
@@ -150,5 +151,9 @@ def _enough(reached: LimitReached) -> str:
     return f"{max(ceil(needed * 100), 1) / 100:.2f}"
 
 
-def _plain(number: float) -> str:
-    return f"{number:.4f}".rstrip("0").rstrip(".")
+def _amount(name: str, number: float) -> str:
+    """So much of what a limit counts: `$0.0050`, `19,011`, `0.4 s`."""
+    if name == "cost_usd":
+        return f"${number:,.4f}"
+    plain = f"{number:,.4f}".rstrip("0").rstrip(".")
+    return f"{plain} s" if name == "time" else plain

@@ -60,6 +60,9 @@ class Line:
         return f"{self.before}{self.word}{self.after}".rstrip()
 
 
+DOUBTED = {"retry": "it is made again", "ask": "a person decides", "fail": "it counts as failed"}
+"""What becomes of a call in doubt."""
+
 VERDICT_TONES: dict[str, Tone] = {"pass": "good", "warn": "odd", "fail": "bad"}
 
 
@@ -127,11 +130,11 @@ def _failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:
 
 
 def _in_doubt(event: InDoubt, *_: object) -> Iterator[Line]:
-    yield _row("", f"a call is in doubt, because its process died ({event.policy})")
+    yield _row("", f"a call is in doubt, because its process died: {DOUBTED[event.policy]}")
 
 
 def _settled(event: Settled, *_: object) -> Iterator[Line]:
-    yield _row("", f"the call in doubt: {event.choice}")
+    yield _row("", f"the call in doubt: {DOUBTED[event.choice]}")
 
 
 def _emitted(event: Emitted, *_: object) -> Iterator[Line]:

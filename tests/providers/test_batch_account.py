@@ -104,7 +104,7 @@ def test_a_run_that_the_batch_has_no_money_for_is_suspended_and_not_sent_to_then
     ][:1]
     run(["runs", "show", refused])
     told = capsys.readouterr().out
-    assert "`cost_usd` of the batch reached: 0.03 of 0.05 used" in told
+    assert "the limit `cost_usd` of the batch leaves no room: $0.0300 of $0.0500 used" in told
     assert "run the batch again with a higher limit: --max-cost" in told
     assert run([*BATCH, "--max-cost", "1"]) == 0
 

@@ -141,7 +141,8 @@ def test_what_is_held_leaves_no_room_and_is_told_apart_at_the_limit(
     assert intended.reserved.tokens <= held
     (suspended,) = played.of(Suspended)
     assert suspended.message.startswith(
-        f"`tokens` reached: 0 of 100 used, {intended.reserved.tokens} held, and the next call can"
+        "the limit `tokens` leaves no room: 0 of 100 used, "
+        f"up to {intended.reserved.tokens} held, and the next call can"
     )
     assert len(hostile.requests()) == 1
 

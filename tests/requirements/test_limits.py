@@ -222,7 +222,7 @@ def test_time_ends_what_validators_run_and_is_the_limit_then(rule: str, durable:
     assert time.monotonic() - started_s < 20
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "limit"
-    assert "`time` reached: 0.4" in played.state.suspended.message
+    assert "the limit `time` leaves no room: 0.4" in played.state.suspended.message
     assert "--set limits.time=" in played.state.suspended.remedy
     assert played.reports == []
     assert 0.4 <= played.state.usage.time_s < 10
@@ -301,9 +301,9 @@ def test_without_then_a_limit_suspends_and_a_higher_one_goes_on(durable: Desk) -
     stopped = durable.play(machine.replace("LIMIT", "cost_usd: 0.9"), SPENDING)
     assert stopped.state.suspended is not None
     assert stopped.state.suspended.reason == "limit"
-    assert (
-        stopped.state.suspended.message
-        == "`cost_usd` reached: 0.8 of 0.9 used, and the next call can take up to 0.4"
+    assert stopped.state.suspended.message == (
+        "the limit `cost_usd` leaves no room: $0.8000 of $0.9000 used, "
+        "and the next call can take up to $0.4000"
     )
     same = durable.resume(stopped.state.run)
     assert (same.state.status, same.requests) == ("suspended", [])

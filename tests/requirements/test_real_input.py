@@ -122,7 +122,10 @@ def test_an_answer_that_was_cut_off_is_sent_back(desk: Desk) -> None:
         }
     )
     played = desk.play(PLAN_REVIEW, script, {"issue": ISSUE})
-    assert "- plan: the answer was cut off before its end" in played.prompts("architect")[1]
+    assert (
+        "- plan: the answer was cut off before its end (`max_tokens` is 8,000)"
+        in played.prompts("architect")[1]
+    )
     assert played.state.state == "approval"
 
 

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from loopkit.agents.model.answer_caps import answer_caps, longest_answer, output_cap, window_of
-from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.catalogue import known_model, near_model
 from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
 from loopkit.language import Agent, ModelAgent, Price
@@ -124,7 +124,7 @@ def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> boo
 def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
     """Why the most that a call of an agent costs can't be told, and what to add; none where it can.
 
-    Each as the parts of a sentence (who, what, what to add), one for each model.
+    Each as the parts of a sentence (who, what, what to do), one for each model.
     """
     for who, asked in agent.named_in_turn(name):
         option = f", or `--price {name}=USD`" if asked is agent else ""
@@ -135,19 +135,21 @@ def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str
 def _unpriced(agent: Agent, option: str, *, is_limited: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(agent, ModelAgent):
         if agent.call_usd is None:
-            yield "has no price", "`price_per_run:` (0 where it costs nothing)"
+            yield "has no price", "add `price_per_run:` (0 where it costs nothing)"
         return
     cap = "`max_tokens` to its `params:`"
     for model in agent.model:
         if is_priced(agent, model, is_limited=is_limited):
             continue
         if _dearest_rates(agent, model, None) is not None:
-            yield f"may answer at any length (`{model}`)", cap
+            yield f"may answer at any length (`{model}`)", f"add {cap}"
         else:
             is_endless = longest_answer(agent, model, is_limited=is_limited) is None
+            near = None if agent.base_url else near_model(model)
+            meant = f"did you mean `{near}`? If not, " if near else ""
             yield (
                 f"asks `{model}`, whose price is not known",
-                f"`price:` to it{option}, in USD for a million tokens "
+                f"{meant}add `price:` to it{option}, in USD for a million tokens "
                 f"(0 where it costs nothing){f', and {cap}' if is_endless else ''}",
             )
 

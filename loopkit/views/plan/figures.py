@@ -112,7 +112,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     is_limited = needs_caps(dict(plan.machine.limits))
     for name, agent in plan.machine.agents.items():
         for who, what, remedy in unpriced(name, agent, is_limited=is_limited):
-            yield f"The cost is not known: {who} {what}; add {remedy}."
+            yield f"The cost is not known: {who} {what}; {remedy}."
 
 
 def _limit(plan: Plan) -> str:
