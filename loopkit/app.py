@@ -121,8 +121,8 @@ class App:
         refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
         if is_broken(str(self.folder)):
             raise NotRunnable(
-                "the path of the project folder has bytes that are no UTF-8; rename it, "
-                "or name the state folder of another one in LOOPKIT_STATE"
+                "the path of the project folder is not valid UTF-8; rename the folder, "
+                "or set LOOPKIT_STATE to a state folder elsewhere"
             )
         await self._store(loaded.digest, loaded.resolved)
         if script is not None:

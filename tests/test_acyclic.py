@@ -95,8 +95,8 @@ def test_each_knot_gives_a_shortest_cycle_whatever_the_order(
 
 async def test_a_cycle_is_told_in_its_order_from_its_first_id() -> None:
     needs = {"c": ["a"], "b": ["c"], "a": ["b"], "d": ["a"]}
-    assert await told(nodes(needs)) == ["the nodes lead in a circle: a → b → c → a"]
-    assert await told(nodes({"a": ["a"]})) == ["the nodes lead in a circle: a → a"]
+    assert await told(nodes(needs)) == ["the nodes form a cycle: a → b → c → a"]
+    assert await told(nodes({"a": ["a"]})) == ["the nodes form a cycle: a → a"]
     assert await told(nodes({"a": ["b", "c"], "b": ["c"], "c": []})) == []
 
 
@@ -119,13 +119,13 @@ async def test_an_id_that_is_taken_is_found_where_it_stands_again() -> None:
     data = {"nodes": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "a", "needs": ["b"]}]}
     assert await told(data) == [
         "nodes[2].id: `a` is taken already, at nodes[0].id",
-        "the nodes lead in a circle: a → b → a",
+        "the nodes form a cycle: a → b → a",
     ]
 
 
 async def test_an_id_is_a_text_or_a_number_and_what_is_missing_is_none() -> None:
     data = {"nodes": [{"needs": ["1"]}, {"id": 1, "needs": [1.0]}, {"id": "1"}]}
-    assert await told(data) == ["the nodes lead in a circle: 1 → 1"]
+    assert await told(data) == ["the nodes form a cycle: 1 → 1"]
     paths = {"nodes": "nodes[]", "edges": "edges[]"}
     assert await told({"nodes": [["x"], "y"]}, paths) == [
         'nodes[0]: `["x"]` is not an id; a text or a number names a node'
@@ -142,7 +142,7 @@ async def test_an_id_is_a_text_or_a_number_and_what_is_missing_is_none() -> None
 )
 async def test_edges_may_stand_by_themselves(edges: list[object]) -> None:
     data = {"nodes": ["a", "b"], "edges": edges}
-    assert await told(data, PAIRS) == ["the nodes lead in a circle: a → b → a"]
+    assert await told(data, PAIRS) == ["the nodes form a cycle: a → b → a"]
 
 
 async def test_both_ends_of_an_edge_that_stands_by_itself_have_to_be_nodes() -> None:
@@ -165,7 +165,7 @@ async def test_items_of_lists_in_lists_are_nodes_of_one_graph() -> None:
     paths = {"nodes": "phases[].tasks[].id", "edges": "phases[].tasks[].after[]"}
     tasks = [[{"id": 1, "after": [2]}], [{"id": 2, "after": [1]}]]
     data = {"phases": [{"tasks": some} for some in tasks]}
-    assert await told(data, paths) == ["the nodes lead in a circle: 1 → 2 → 1"]
+    assert await told(data, paths) == ["the nodes form a cycle: 1 → 2 → 1"]
 
 
 async def test_data_that_is_none_is_a_finding() -> None:

@@ -471,7 +471,7 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(60)
     assert process.returncode == 130
-    assert "go on: run the same command again" in err
+    assert "to continue, run the same command again" in err
     assert calls() == 2
     assert run(BATCH) == 0
     assert (calls(), len(results())) == (9, 9)

@@ -161,7 +161,7 @@ def test_a_machine_in_a_folder_whose_name_is_no_utf_8_can_be_checked_and_run(
     assert "plug-ins start at a folder whose name is not UTF-8" in capsys.readouterr().out
     monkeypatch.setenv("LOOPKIT_STATE", str(folder.absolute() / ".loopkit"))
     assert run(["run", str(folder / "machine.yaml")]) == 2
-    assert "name the state folder of another one in LOOPKIT_STATE" in capsys.readouterr().err
+    assert "set LOOPKIT_STATE to a state folder elsewhere" in capsys.readouterr().err
 
 
 def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(

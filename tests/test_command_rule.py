@@ -261,15 +261,15 @@ async def test_tests_that_all_passed_pass() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it is no XML: no element found"),
-        ("3 passed", "it is no XML: syntax error"),
-        (junit(GOOD)[:-5], "it is no XML: "),
-        (junit(GOOD) + "x", "it is no XML: junk after document element"),
+        ("", "it is not XML: no element found"),
+        ("3 passed", "it is not XML: syntax error"),
+        (junit(GOOD)[:-5], "it is not XML: "),
+        (junit(GOOD) + "x", "it is not XML: junk after document element"),
         ("<html/>", "it is not a test report: its root is <html>"),
         (junit(), "it has no test case, so nothing was tested"),
         (junit(GOOD, attributes=' failures="2"'), "it counts 2 failures and shows none"),
         (junit("<a>" * 100 + "</a>" * 100), "nested more than 64 levels deep"),
-        (junit(GOOD).replace("good", "go\0od"), "it is no XML: "),
+        (junit(GOOD).replace("good", "go\0od"), "it is not XML: "),
         (f"<!-- x --><!DOCTYPE a [<!ENTITY b 'c'>]>{junit(GOOD)[21:]}", "a document type"),
     ],
 )
@@ -346,15 +346,15 @@ async def test_a_level_that_is_left_out_is_that_of_the_rule() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON: it is nested more than 64 levels deep"),
-        ('{"runs": [NaN]}', "it is no JSON: NaN is not a JSON number"),
+        ("", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON: it is nested more than 64 levels deep"),
+        ('{"runs": [NaN]}', "it is not JSON: NaN is not a JSON number"),
         ("[]", "it has no `runs`"),
         ('{"runs": []}', "it has no `runs`"),
         ('{"runs": [{"results": null}]}', "a run of it has no `results`"),
         (sarif(invocations=[{"executionSuccessful": False}]), "its tool says that it did not"),
-        (sarif({"level": "horrible"}), "none that SARIF knows"),
-        (sarif({"level": ["error"]}), "none that SARIF knows"),
+        (sarif({"level": "horrible"}), "not a SARIF level"),
+        (sarif({"level": ["error"]}), "not a SARIF level"),
     ],
 )
 async def test_what_is_no_sarif_is_an_error(text: str, why: str) -> None:

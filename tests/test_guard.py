@@ -204,22 +204,22 @@ def test_a_guard_agrees_with_python_on_the_same_expression(
         ("choice in [approve]", "approve", "a list holds values, not names", '"approve"'),
         ("x in (1, 2)", "(", "`in` needs a list after it", 'in ["a", "b"]'),
         ("x in 3", "3", "`in` needs a list after it", 'in ["a", "b"]'),
-        ("[1] == x", "[", "a list stands only after `in`", ""),
-        ("(a, b)", "(a,", "this is no list", "[…]"),
+        ("[1] == x", "[", "a list is allowed only after `in`", ""),
+        ("(a, b)", "(a,", "this is not a list", "[…]"),
         ("{{ valid }}", "{{", "guards have no `{{`", "without the braces"),
         ("a; b", ";", "guards have no `;`", "comparisons"),
         ("“a” == x", "“", "guards have no `“`", 'write `"`'),
         ("a == 'b", "'b", "this quote is never closed", "end the text with '"),
         ("(valid", "(", "this `(` is never closed", "add `)`"),
         ("x in [1", "[", "this `[` is never closed", "add `]`"),
-        ("valid)", ")", "`)` cannot stand here", "`and` or `or`"),
-        ("valid flag", "flag", "`flag` cannot stand here", "`and` or `or`"),
+        ("valid)", ")", "`)` is not allowed here", "`and` or `or`"),
+        ("valid flag", "flag", "`flag` is not allowed here", "`and` or `or`"),
         ("valid and", "and", "a value is missing after `and`", "complete"),
         ("valid == not flag", "not", "`not` cannot follow a comparison", "( )"),
         ("1_000 < a", "1_000", "`1_000` is not a number", "0.5"),
         ("0x1F < a", "0x1F", "`0x1F` is not a number", "0.5"),
         (".5 < a", ".", "nothing can start with `.`", "0.5"),
-        ("a .b", ".", "nothing can start with `.`", "without blanks"),
+        ("a .b", ".", "nothing can start with `.`", "without spaces"),
         ("1e999 < a", "1e999", "the number is too large", "smaller"),
         ("9223372036854775808 < a", "9223372036854775808", "the number is too large", "smaller"),
         (r'"a\qb" == x', r"\q", r"a text has no `\q`", r"write `\\`"),
@@ -480,7 +480,7 @@ def test_named_guards_in_a_circle_are_refused_with_the_way_round(
     with pytest.raises(GuardError) as caught:
         g.expand(g.parse("valid and a"), named(**guards))
     found = caught.value.problem
-    assert found.message == f"named guards use each other in a circle: {circle}"
+    assert found.message == f"named guards use each other in a cycle: {circle}"
     assert (found.column, found.length, found.code) == (11, 1, "named-guard")
 
 

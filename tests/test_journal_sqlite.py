@@ -572,13 +572,13 @@ def unusable_message(folder: Path) -> str:
 def test_a_file_where_the_folder_belongs_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    assert "a file stands where a folder belongs" in unusable_message(file)
-    assert "a file stands where a folder belongs" in unusable_message(file / "state")
+    assert "there is a file where a folder is needed" in unusable_message(file)
+    assert "there is a file where a folder is needed" in unusable_message(file / "state")
 
 
 def test_a_folder_where_the_database_belongs_is_reported(folder: Path) -> None:
     (folder / "journal.db").mkdir(parents=True)
-    assert "a folder stands where a file belongs" in unusable_message(folder)
+    assert "there is a folder where a file is needed" in unusable_message(folder)
 
 
 def test_a_path_that_cannot_be_one_is_reported() -> None:
@@ -588,7 +588,7 @@ def test_a_path_that_cannot_be_one_is_reported() -> None:
 def test_a_file_that_is_no_database_is_reported_and_left_alone(folder: Path) -> None:
     folder.mkdir()
     (folder / "journal.db").write_text("Dear diary, " * 1000)
-    assert "the file is no SQLite database" in unusable_message(folder)
+    assert "the file is not a SQLite database" in unusable_message(folder)
     assert (folder / "journal.db").read_text() == "Dear diary, " * 1000
 
 

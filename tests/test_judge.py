@@ -240,7 +240,7 @@ def test_whatever_leaves_a_doubt_is_misread_with_the_reason(text, reason):
         (report("fail", finding("No tests", "warning"), finding("x", "warning")), "No tests; x"),
         (report("fail", "No tests", "No docs"), "No tests; No docs"),
         (f"It lacks tests.\n```json\n{report('fail')}\n```\n", "It lacks tests."),
-        (report("fail"), "The reviewer rejects it and does not say why."),
+        (report("fail"), "The reviewer rejects it without a reason."),
     ],
 )  # fmt: skip
 def test_a_fail_without_an_error_can_be_kept_in_the_judges_own_words(text, words):

@@ -161,7 +161,7 @@ def tried(random: Random) -> str:
     try:
         completed, faults = conform(value, known)
     except NotJudged:
-        return "leads back to itself"
+        return "refers to itself"
     if faults:
         return "does not fit"
     try:

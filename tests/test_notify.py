@@ -99,7 +99,7 @@ def test_a_notifier_that_fails_costs_the_run_nothing(
 ) -> None:
     assert started(MACHINE, notifier=notifier) == 5
     err = capsys.readouterr().err
-    assert "nobody was notified: " in err
+    assert "the notifier failed: " in err
     assert why in err
     assert run(["runs", "ls"]) == 0
     assert "waiting" in capsys.readouterr().out
@@ -121,7 +121,7 @@ def test_a_run_from_python_is_told_as_well() -> None:
     result = loopkit.run("m.yaml")
     assert (result.status, told()[0]["status"]) == ("waiting", "waiting")
     Path("m.yaml").write_text(MACHINE.replace("NOTIFIER", "[sh, -c, exit 1]"), encoding="utf-8")
-    with pytest.warns(RuntimeWarning, match="nobody was notified"):
+    with pytest.warns(RuntimeWarning, match="the notifier failed"):
         assert loopkit.run("m.yaml").status == "waiting"
 
 

@@ -163,7 +163,7 @@ async def test_what_is_no_list_of_findings_is_no_verdict(
 async def test_a_module_that_cannot_be_read_is_no_verdict(tmp_path: Path) -> None:
     assert "SyntaxError: " in await reason(tmp_path, "return [")
     assert "no attribute 'chek'" in await reason(tmp_path, "return []", python="rules:chek")
-    assert "it is no function, but module" in await reason(tmp_path, "pass", python="rules:os")
+    assert "it is not a function, but module" in await reason(tmp_path, "pass", python="rules:os")
     offered = await reason(tmp_path, "return []", python="nobody_offers_this")
     assert "no installed package offers it" in offered
 

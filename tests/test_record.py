@@ -261,7 +261,7 @@ class TestTheCommandLine:
     def test_records_beside_the_result(self, project: Desk, loopkit: Shell) -> None:
         done = loopkit(*RUN, "--record", "new.scenario.yaml")
         assert (done.exit_code, done.stdout) == (0, "It is\n  done: #1\n")
-        assert "its replay comes to the same events" in done.stderr
+        assert "its replay produces the same events" in done.stderr
         text = (project.folder / "new.scenario.yaml").read_text()
         assert "machine: loops/machine.yaml\n" in text
         assert "- |\n          It is\n            done: #1\n" in text
@@ -294,7 +294,7 @@ class TestTheCommandLine:
         project.write("loops/script.yaml", scenario(agents={"writer": ["text"]}))
         done = loopkit(*RUN, "--record", "all.scenario.yaml")
         assert done.exit_code == 5
-        assert "its replay comes to the same events" in done.stderr
+        assert "its replay produces the same events" in done.stderr
 
     @pytest.mark.parametrize(
         ("name", "content", "options", "told"),

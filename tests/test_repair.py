@@ -581,7 +581,7 @@ def test_a_machine_in_which_the_run_could_get_stuck_is_refused(desk: Desk) -> No
     [(place, message)] = refusal(desk, run, machine)
     assert place == "states.route.transitions"
     assert message.startswith("`route` would have no transition left")
-    assert "a run comes there by draft → route" in message
+    assert "a run gets there by draft → route" in message
     assert desk.repair(run.state.run, CHOSEN.replace("Write.", "Go.")).outcome == "failed"
 
 

@@ -196,7 +196,7 @@ def test_a_question_without_an_open_choice_is_told_of_where_a_run_comes_to_it() 
     found = problems(states.replace("max: 1", "max: 0").replace("max: 2", "max: 0"))
     [shut] = [problem for problem in found if problem.severity == "error"]
     assert shut.code == "no-open-choice"
-    assert "a run comes there by draft → ask" in shut.message
+    assert "a run gets there by draft → ask" in shut.message
 
 
 # -- rows that no run produces -----------------------------------------------------------------

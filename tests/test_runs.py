@@ -98,7 +98,7 @@ def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> No
     assert f"is being driven by process {process.pid}" in refused.stderr
     shown = ran_loopkit("runs", "show", gone[0]).stdout
     assert shown.startswith(f"{gone[0]}: interrupted at one\n")
-    assert f"\ngo on: loopkit resume {gone[0]}\n" in shown
+    assert f"\nresume with: loopkit resume {gone[0]}\n" in shown
 
 
 def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:

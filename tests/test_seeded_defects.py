@@ -58,7 +58,7 @@ SEEDS = {
         "{guard: revisions > max_revisions, target: failed}\n      - {revise: plan, max: 3}\n"
         "      - {target: failed}\n  code",
         "dead-transition",
-        "its guard never holds here",
+        "its guard is never true here",
     ),
     "a misspelt guard": Seed(
         "{guard: valid, target: code}",
@@ -96,7 +96,7 @@ SEEDS = {
         "{revise: code, max: 3, resets: [plan]}",
         "{revise: code, max: 3}",
         "never-binds",
-        "all revise edges together grant 9 at most",
+        "all revise edges together allow at most 9",
         line="total_revisions",
     ),
 }

@@ -93,7 +93,7 @@ def ended(terminal: Terminal, number: int) -> int:
 def assert_resumable(terminal: Terminal) -> None:
     """That the screen is in order and the journal knows where the run stands."""
     left = left_on(terminal)
-    assert left[-2] == f"aborted; go on: loopkit resume {only_run()}"
+    assert left[-2] == f"aborted; resume with: loopkit resume {only_run()}"
     assert re.findall(r"\x1b\[\?7[lh]", terminal.output)[-1] == "\x1b[?7h"
     assert run(["runs", "show", only_run()]) == 0
 
@@ -171,7 +171,7 @@ def test_a_signal_right_before_a_program_is_waited_for_is_noticed_at_once() -> N
     program = ("-c", NOTICED_LATE.replace("WHERE", "'select'"))
     # Where the status is drawn the loop wakes up for that, ten times a second.
     terminal = Terminal(["run", "machine.yaml", "--output", "plain"], program)
-    terminal.wait_for("finishing the step")
+    terminal.wait_for("is finished first")
     terminal.signal(signal.SIGINT)
     assert terminal.end() == 130
     assert run(["runs", "show", only_run()]) == 0

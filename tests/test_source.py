@@ -675,7 +675,7 @@ SLIPS = [
     ("a: {b: [1] c: 2}", "missing-separator", (1, 12), "quotes"),
     ("a: | text", "block-text", (1, 4), "next line"),
     ("guard: >= 5", "block-text", (1, 8), "quote"),
-    ("a: |\n     \n  x", "block-text", (3, 3), "delete the blanks"),
+    ("a: |\n     \n  x", "block-text", (3, 3), "delete the spaces"),
     ("a: 1\n  b: 2", "indentation", (2, 3), "same column"),
     ("a:\n    x: 1\n  y: 2", "indentation", (3, 3), "same column"),
     ("  a: 1\nb: 2", "indentation", (2, 1), "same column"),

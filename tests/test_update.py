@@ -182,7 +182,7 @@ def test_what_was_kept_is_told_with_the_way_to_change_it(project: Desk, loopkit:
     change(project, MORE)
     done = loopkit("test", "--update", "-k", "end")
     assert (
-        "in the end: `path` and `outcome` left as written; to change: --update-case 'in the end'"
+        "in the end: `path` and `outcome` left unchanged; to update it: --update-case 'in the end'"
         in done.stderr
     )
     assert "never touched" not in done.stderr
@@ -271,7 +271,7 @@ def test_what_stands_beside_an_alias_is_updated_all_the_same(project: Desk, loop
         ("writer:   [long enough]", "writer: [no, long enough]"),
     )
     done = loopkit("test", "--update")
-    assert "not updated: never touched: it is brought in by an alias" in done.stderr
+    assert "not updated: never touched: it comes from an alias" in done.stderr
     assert "revisions: *r, calls: {writer: 2}}" in cases(project)
     assert done.exit_code == 0, done.stdout
 

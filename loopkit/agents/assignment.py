@@ -122,7 +122,7 @@ def _models(agents: Mapping[str, Agent]) -> dict[str, ModelAgent]:
 def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:
     if name in machine.agents:
         return f"`{option} {name}=…`: `{name}` is a program (`command:`), not a model"
-    hint = did_you_mean(name, known) or "the machine has no agents behind models"
+    hint = did_you_mean(name, known) or "none of the machine's agents is a model"
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
 
 

@@ -44,7 +44,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
     if tally.stopped[WAITING]:
         yield "see who waits: loopkit runs ls"
     if tally.lines > _done(tally):
-        yield "go on: run the same command again"
+        yield "to continue, run the same command again"
     if driver.account.is_reached:
         yield "the limit of the batch is reached: raise `--max-cost`"
 

@@ -33,12 +33,12 @@ def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
     remedy = "add `on_error: {content: STATE}`"
     path = ("states", name)
     if not subject.graph.judging_follows(name):
-        message = f"an empty or unusable answer of `{name}` would go on as if it were right"
+        message = f"an empty or unusable answer of `{name}` would be treated like a good one"
         message += _unjudged(subject, name, artifact)
         yield subject.source.problem(path, CODE, message, help=remedy, key=True)
     elif read := sorted(_own_names_read(subject, name)):
         fields = " and ".join(f"`{field}`" for field in read)
-        message = f"the guards read {fields}, and an answer that breaks its schema has no fields"
+        message = f"the guards read {fields}, and an answer that violates its schema has no fields"
         yield subject.source.problem(path, CODE, message, help=remedy, key=True)
 
 
@@ -51,7 +51,7 @@ def _unjudged(subject: Subject, name: str, artifact: str | None) -> str:
         lambda state: subject.machine.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
-    return f": nothing judges `{artifact}` on the way {state_paths.arrows(way)}" if way else ""
+    return f": nothing judges `{artifact}` on the path {state_paths.arrows(way)}" if way else ""
 
 
 def _own_names_read(subject: Subject, name: str) -> set[str]:

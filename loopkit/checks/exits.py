@@ -47,9 +47,9 @@ def _stuck(subject: Subject, name: str, table: Table) -> Iterator[Problem]:
 
 def _how_stuck(table: Table, row: Row) -> str:
     if not table.is_stuck(row):
-        return "may be stuck: its guards leave more cases open than can be counted out"
+        return "may be stuck: its guards leave more cases open than can be enumerated"
     reason = _told(table, _reduced(table, row))
-    return f"is stuck: no transition is left{f' when {reason}' if reason else ''}"
+    return f"is stuck: no transition is open{f' when {reason}' if reason else ''}"
 
 
 def _reduced(table: Table, row: Row) -> Row:
@@ -132,7 +132,7 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     asked = replace(table, also=(*table.also, exit_.guarded))
     rows = [row for row in map(table.completed, asked.rows()) if exit_.holds(row) is not False]
     if not rows:
-        return "its guard never holds here", "correct the guard, or delete the transition"
+        return "its guard is never true here", "correct the guard, or delete the transition"
     if all(exit_.is_allowed(row) is False for row in rows):
         return 'only a report with the verdict "fail" is sent back', "write `target:`, or delete it"
-    return "those before it leave no case for it", MOVE_UP
+    return "the ones before it cover every case", MOVE_UP

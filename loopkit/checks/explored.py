@@ -56,7 +56,7 @@ def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]
 
 def _undecided(problem: Problem) -> Problem:
     """A warning instead of the error: the machine has too many configurations to look at each."""
-    message = problem.message.replace("` is stuck: no transition is left", "` may be stuck")
+    message = problem.message.replace("` is stuck: no transition is open", "` may be stuck")
     remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
     return replace(
         problem, message=f"could not be decided: {message}", severity="warning", help=remedy
@@ -68,7 +68,7 @@ def _more_stuck(subject: Subject, bounds: Bounds, told: Sequence[Problem]) -> It
     states = {problem.path.split(".")[1] for problem in told if problem.code in CONFIRMED}
     for found in bounds.stuck:
         if found.state not in states and found.is_reached:
-            message = f"`{found.state}` is stuck: no transition is left ({how_reached(found)})"
+            message = f"`{found.state}` is stuck: no transition is open ({how_reached(found)})"
             remedy = "add `- {target: STATE}` as the last one"
             path = ("states", found.state, "transitions")
             yield subject.source.problem(path, STUCK, message, help=remedy, key=True)
@@ -79,7 +79,7 @@ def how_reached(found: Stuck) -> str:
     spent = {_counter(name): number for name, number in found.counters.items() if number}
     with_ = {**found.inputs, **spent}
     held = ", ".join(f"{name} = {_value(value)}" for name, value in with_.items())
-    return f"a run comes there by {_way(found.way, found.state)}" + (
+    return f"a run gets there by {_way(found.way, found.state)}" + (
         f", with {held}" if held else ""
     )
 
@@ -107,7 +107,7 @@ def _dead(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
             yield subject.source.problem(
                 edge.path,
                 DEAD,
-                "no run takes this transition: it is closed, or another goes first, whenever "
+                "no run takes this transition: it is closed, or another one comes first, whenever "
                 f"a run is in `{edge.source}`",
                 help="correct the guard or the order, or delete the transition",
                 severity="warning",
@@ -122,7 +122,7 @@ def _unused(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
                 path,
                 "never-binds",
                 "no run uses it up"
-                + (f": {most} revisions are the most" if most is not None else ""),
+                + (f": a run makes at most {most} revisions" if most is not None else ""),
                 help="lower it, or delete it",
                 severity="warning",
             )

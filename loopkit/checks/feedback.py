@@ -50,7 +50,9 @@ def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
     for author in subject.graph.artifacts.get(judged, ()):
         way = _way_around(subject, edge, author)
         if way is not None:
-            message = f"the feedback is for `{author}`, which does not work on every way from there"
+            message = (
+                f"the feedback is for `{author}`, which does not work on every path from there"
+            )
             remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
             yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
             return

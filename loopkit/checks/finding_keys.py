@@ -61,7 +61,7 @@ def _needed(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
     """What a state needs a key of this rule's findings for; empty where it needs none."""
     state = subject.judges[name]
     if state.merge is not None and isinstance(placed.rule, JudgeRule):
-        return f"`merge` of `{name}` puts findings with one key together, and these have none"
+        return f"`merge` of `{name}` joins findings with the same key, but these have none"
     if state.settle_after is not None and may_block(placed.rule, levels_at(subject.machine, state)):
-        return f"`settle_after` of `{name}` can tell what is new by the words of findings only"
+        return f"`settle_after` of `{name}` could recognize these findings only by their words"
     return ""

@@ -50,10 +50,9 @@ def _unjudged(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
         subject.graph, edge.target, lambda name: subject.machine.states[name].succeeds, follows
     )
     if way is not None:
-        message = f"`{artifact}` may be infeasible here, and ends as a success unjudged"
-        remedy = (
-            f"on the way {state_paths.arrows((edge.source, *way))}; let `infeasible` lead elsewhere"
-        )
+        message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
+        path = state_paths.arrows((edge.source, *way))
+        remedy = f"on the path {path}; let `infeasible` lead elsewhere"
         yield subject.source.problem(
             target_path(edge), "infeasible-success", message, help=remedy, severity="warning"
         )

@@ -41,9 +41,9 @@ def _found_before(subject: Subject, name: str, index: int, rule: Rule) -> Proble
     return subject.source.problem(
         ("states", name, "by", index),
         "judged-before",
-        f"the rule `{rule.kind}` finds nothing here: a state before lets no `{artifact}` pass that "
-        "breaks it",
-        help="delete it here, or there if what breaks it is to be sent back from here",
+        f"the rule `{rule.kind}` finds nothing here: an earlier state lets no `{artifact}` pass "
+        "that breaks it",
+        help="delete it here, or there if this state should send the artifact back",
         severity="note",
     )
 

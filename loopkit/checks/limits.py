@@ -30,8 +30,10 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
         subject.graph, then, lambda name: bool(_billed(subject, name)), lambda _: True
     )
     if way is not None:
-        behind = f" (on the way {state_paths.arrows(way)})" if len(way) > 1 else ""
-        message = f"behind a limit nothing may cost, but `{way[-1]}` {_billed(subject, way[-1])}"
+        behind = f" (on the path {state_paths.arrows(way)})" if len(way) > 1 else ""
+        message = (
+            f"after a limit no agent may be called, but `{way[-1]}` {_billed(subject, way[-1])}"
+        )
         remedy = "name a state from which only human, render, run and final states can be reached"
         path = ("limits", "then")
         yield subject.source.problem(path, "billed-after-limit", message + behind, help=remedy)

@@ -48,7 +48,9 @@ def _of_counters(
         if not sharing or not all(own) or resetting & {*own}:
             continue
         if all(_at(caps[key], case) >= _sum(caps, own, case) for case in cases):
-            message = f"the budget `{name}` is never used up: the caps of its edges end before"
+            message = (
+                f"the budget `{name}` is never used up: the caps of its edges are reached first"
+            )
             yield ("limits", "budgets", name), message
     yield from _of_total(subject, back, cases, resetting)
     if "revisions" in limits.model_fields_set and not any(_is_default(subject, e) for e in back):
@@ -65,12 +67,12 @@ def _of_total(
         _at(caps[TOTAL], case) >= _spendable(caps, back, case) for case in cases
     ):
         most = max(_spendable(caps, back, case) for case in cases)
-        message = f"the total is never used up: all revise edges together grant {most} at most"
+        message = f"the total is never used up: all revise edges together allow at most {most}"
         yield ("limits", "total_revisions"), message
         return
     for path, bound in _narrower(subject, back):
         if all(_at(bound, case) > _at(caps[TOTAL], case) for case in cases):
-            yield path, "it is above `limits.total_revisions`, which ends revising before"
+            yield path, "it is above `limits.total_revisions`, which is reached first"
 
 
 def _narrower(subject: Subject, back: Sequence[Edge]) -> Iterator[tuple[DocPath, Bound]]:

@@ -79,7 +79,9 @@ def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]
     except PatternError as error:
         before = pattern[: error.position or 0]
         message = f"this is not a regular expression: {error.reason}"
-        remedy = "a character that means itself takes a backslash: `\\(`, `\\[`, `\\*`"
+        remedy = (
+            "to match such a character literally, put a backslash before it: `\\(`, `\\[`, `\\*`"
+        )
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         yield subject.source.problem_inside(
             path, "bad-pattern", message, help=remedy, line=line, column=column
@@ -110,6 +112,6 @@ def check_counts(subject: Subject) -> Iterator[Problem]:
         least, most = placed.rule.count.min, placed.rule.count.max
         if most is not None and least > most:
             message = f"no count is at least {least} and at most {most}"
-            remedy = "swap them" if most else "what must not match is written `not_matches:`"
+            remedy = "swap them" if most else "use `not_matches:` for what must not match"
             path = (*placed.path, "count")
             yield subject.source.problem(path, "empty-range", message, help=remedy)

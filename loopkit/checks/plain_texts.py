@@ -24,7 +24,7 @@ def check_plain_texts(subject: Subject) -> Iterator[Problem]:
                     path,
                     "not-a-template",
                     "this is not a template; it is sent as written",
-                    help="move what changes into the prompt",
+                    help="move the variable part into the prompt",
                     line=number,
                     column=line.index("{{") + 1,
                     length=2,

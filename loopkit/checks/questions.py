@@ -43,15 +43,15 @@ def _choices(subject: Subject, name: str, state: HumanState) -> Iterator[Problem
 def _absence(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:
     path: DocPath = ("states", name, "otherwise")
     if state.timeout is not None and state.otherwise is None:
-        message = "after the timeout nobody answers"
+        message = "no choice is set for when the timeout ends"
         choice = next(iter(_forward_choices(subject, name, state)), "CHOICE")
-        remedy = f"say which choice counts then: `otherwise: {choice}`"
+        remedy = f"set the choice that counts then: `otherwise: {choice}`"
         path = ("states", name, "timeout")
         yield subject.source.problem(path, "missing-otherwise", message, help=remedy, key=True)
     if state.otherwise is None:
         return
     if state.timeout is None:
-        message = "without a timeout the question waits for ever, so this never counts"
+        message = "without a timeout the question waits forever, so this never applies"
         remedy = "add `timeout: 24h`"
         yield subject.source.problem(path, "missing-timeout", message, help=remedy, key=True)
     if state.otherwise not in state.choices:
@@ -73,7 +73,9 @@ def _absent_answer(
         yield subject.source.problem(path, "unanswerable-form", message, help=remedy)
     back = _revises(subject, name, state.otherwise or "")
     if back is not None:
-        message = f"`{state.otherwise}` may lead back to `{back.target}` with nobody to say why"
+        message = (
+            f"`{state.otherwise}` may lead back to `{back.target}` with nobody to give feedback"
+        )
         choices = _forward_choices(subject, name, state)
         remedy = "name a choice that only leads forward"
         listed = ", ".join(f"`{choice}`" for choice in choices)

@@ -32,7 +32,7 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
         return ""
     return (
         f"`{found.state}` would have no transition left{told_stuck(found)}; "
-        f"choose another number, or go on with `- {{target: STATE}}` as the last transition of "
+        f"choose another number, or add `- {{target: STATE}}` as the last transition of "
         f"`{found.state}` (`--machine FILE`)"
     )
 

@@ -45,7 +45,7 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
             if isinstance(name, str) and name not in subject.machine.validators:
                 yield _unknown(subject, path, "validator", name, subject.machine.validators)
             elif name in names and judging.by.index(name) < index:
-                message = f"`{name}` is asked already"
+                message = f"`{name}` is already listed"
                 yield subject.no_effect(path, message)
 
 
@@ -81,7 +81,7 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
             remedy = did_you_mean(final.of, subject.judges)
             yield subject.source.problem(path, "unknown-target", message, help=remedy)
         elif final.of is not None and final.pick != "best":
-            message = "`of` says whose reports tell which was best, but the last one is picked"
+            message = "`of` is only used with `pick: best`, but the last version is picked"
             yield subject.no_effect(path, message, "add `pick: best`")
 
 

@@ -69,8 +69,8 @@ def _untold(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[P
 
 def _without_parts(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
     if read == ReportMap():
-        message = "`map` says nothing that is not so without it"
-        remedy = "name what is called otherwise in the report, such as `findings: issues`"
+        message = "`map` maps nothing, so it has no effect"
+        remedy = "name the parts that have other names in the report, such as `findings: issues`"
         yield subject.source.problem(path, "empty", message, help=remedy, key=True)
 
 

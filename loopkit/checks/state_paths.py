@@ -18,8 +18,8 @@ def arrows(way: Iterable[str]) -> str:
 
 
 def on_path(way: StatePath) -> str:
-    """`on the way draft → validate`, for the end of a sentence."""
-    return f"on the way {arrows(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
+    """`on the path draft → validate`, for the end of a sentence."""
+    return f"on the path {arrows(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
 
 
 def shortest_path(

@@ -80,8 +80,8 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
         return f"it is missing {state_paths.on_path(way)}"
     if field and name in subject.graph.artifacts:
         return (
-            "an answer that breaks its schema has no fields; they are sure behind `guard: valid`,"
-            " or where `on_error: {content: STATE}` catches such answers"
+            "an answer that violates its schema has no fields; use them after `guard: valid`,"
+            " or catch such answers with `on_error: {content: STATE}`"
         )
     return ""
 
@@ -96,7 +96,7 @@ def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
         return f"here only {', '.join(names)} and {last} are known"
     state = subject.machine.states.get(name)
     if name in subject.graph.artifacts or (state is not None and state.waits):
-        return f"it comes into being later: no path leads from `{name}` to here"
+        return f"it is created later: no path leads from `{name}` to here"
     if name in REPORT_NAMES:
         return "nothing has been judged on any path to here"
     return _of_input(subject, name)

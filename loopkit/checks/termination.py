@@ -49,7 +49,7 @@ def _forward(subject: Subject, state: str) -> list[Edge]:
 
 def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
     cycle = [*trail[trail.index(edge.target) :], edge.target]
-    message = f"the forward edges go in a circle: {state_paths.arrows(cycle)}"
+    message = f"the forward transitions form a cycle: {state_paths.arrows(cycle)}"
     if edge.event == "done":
         remedy = f"going back is counted: write `revise: {edge.target}` instead"
     else:
@@ -64,7 +64,7 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
             continue
         path = target_path(edge)
         if subject.machine.states[edge.target].ends:
-            message = f"`{edge.target}` is a final state: nothing is revised there"
+            message = f"`{edge.target}` is a final state: nothing can be revised there"
             yield subject.source.problem(path, "revise-ahead", message, help="write `target:`")
         elif not _leads_to(subject, edge.target, edge.source):
             message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
@@ -87,7 +87,7 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
             continue
         path = (*edge.path, "resets")
         if subject.machine.limits.total_revisions is None:
-            message = "counters that are reset need a total that never is, or no run need end"
+            message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
             yield subject.source.problem(
                 path, "resets-without-total", message, help=remedy, key=True

@@ -41,7 +41,7 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
             message = f"no call of `{asked}` fits into {where}: the smallest may take {takes}"
             remedy = f"raise it to `{enough} {_plain(least)}` or more"
             if name != "agent_calls":
-                remedy += ", or let the agent answer shorter or cost less"
+                remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
             if option is not None:
                 yield Problem(CODE, message, help=remedy, severity="warning")
                 continue

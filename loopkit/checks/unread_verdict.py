@@ -28,9 +28,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
     read = {name for use in guards.uses(subject) for name in _names(subject, use.text)}
     for name in subject.judges:
         if not _decides(subject, name) and not any(is_of(fact, name) for fact in read):
-            message = (
-                f"nothing reads the verdict of `{name}`: whatever it is, the run goes on alike"
-            )
+            message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
             remedy = (
                 "add a transition with `guard: valid`, or one that revises; or delete the state"
             )

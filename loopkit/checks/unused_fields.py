@@ -80,7 +80,7 @@ class _Said:
             return
         for name in fields:
             if name not in self._names:
-                message = f"nothing names the {word} `{name}`"
+                message = f"nothing uses the {word} `{name}`"
                 yield self._subject.source.problem(
                     (*path, name), "unused", message, severity="note", key=True
                 )

@@ -59,19 +59,19 @@ def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) ->
             yield from _of_findings(subject, place, pattern)
         elif not pattern.groups:
             what = "word of the verdict" if place[-1] == "pattern" else "number"
-            message = f"nothing in this pattern says where the {what} stands"
-            remedy = "put brackets around it, as in `^Result: (PASS|FAIL)$`"
+            message = f"no group of this pattern captures the {what}"
+            remedy = "put parentheses around it, as in `^Result: (PASS|FAIL)$`"
             yield subject.source.problem(place, "missing-group", message, help=remedy)
 
 
 def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iterator[Problem]:
     for name in pattern.groupindex:
         if name not in GROUPS:
-            message = f"a finding has no part `{name}`"
+            message = f"a finding has no field `{name}`"
             remedy = did_you_mean(name, GROUPS)
             yield subject.source.problem(path, "unknown-group", message, help=remedy)
     if "message" not in pattern.groupindex:
-        message = "nothing in this pattern says where the message of a finding stands"
+        message = "no group of this pattern captures the message of a finding"
         remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"
         yield subject.source.problem(path, "missing-group", message, help=remedy)
 

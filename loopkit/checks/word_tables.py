@@ -21,7 +21,7 @@ def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, str]) -> Iter
     for word in words:
         if not fold(word):
             yield subject.source.problem(
-                (*path, word), "bad-word", "this word is blank", key=True,
+                (*path, word), "bad-word", "this word is empty", key=True,
                 help="write the word that the report has there",
             )  # fmt: skip
         elif (before := known.setdefault(fold(word), word)) != word:

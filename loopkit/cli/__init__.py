@@ -22,7 +22,7 @@ COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits or is suspended."),
     "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),
     "answer": ("loopkit.cli.answer", "Answer the question that a run is waiting on."),
-    "cancel": ("loopkit.cli.cancel", "Cancel a run for good."),
+    "cancel": ("loopkit.cli.cancel", "Cancel a run permanently."),
     "runs": ("loopkit.cli.runs", "List, show, record and remove runs."),
     "check": ("loopkit.cli.check", "Check machine files for problems."),
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),

@@ -154,7 +154,7 @@ async def _drive(
     watcher = Watcher()
     if output != "quiet":
         watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
-    interruption.watch(driver, None, watcher, "run the same command again")
+    interruption.watch(driver, None, watcher, "to continue, run the same command again")
     await driver.survey()
     _say(driver.tally.news())
     try:
@@ -180,7 +180,7 @@ def _errors_reported() -> Iterator[None]:
     except NotWritten as error:
         raise Stop(exit_codes.ERROR, f"error: {error}") from error
     except BrokenPipeError as error:
-        told = "error: stdout was closed; run the same command again to go on"
+        told = "error: stdout was closed; run the same command again to continue"
         raise Stop(exit_codes.ERROR, told) from error
     except OSError as error:
         raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error

@@ -13,6 +13,6 @@ from loopkit.cli.stored_runs import run_argument, with_app
 @run_argument()
 @click.option("--reason", default="", help="The reason, stored with the run.")
 def command(run: str, reason: str) -> int:
-    """End RUN for good; what it made stays."""
+    """Cancel RUN permanently. Its events and artifacts are kept."""
     say(with_app(lambda app: app.cancel(run, reason)))
     return OK

@@ -84,7 +84,7 @@ async def _drive(
         active = await start(app)
         if active.claim.seq:
             watcher.begin(await app.events(active.state.run))
-        interruption.watch(active, person, watcher, resume_line(active.state.run))
+        interruption.watch(active, person, watcher, f"resume with: {resume_line(active.state.run)}")
         with watcher.running():
             await app.drive(active)
         code = _ended(active.state, await app.hints_for(active.state), output, interruption)
@@ -152,4 +152,4 @@ def _print_end(state: RunState, hints: Sequence[str]) -> None:
         for hint in hints:
             exit_codes.say(hint)
     elif state.status == "running":
-        exit_codes.say(f"stopped; go on: {resume_line(state.run)}")
+        exit_codes.say(f"stopped; resume with: {resume_line(state.run)}")

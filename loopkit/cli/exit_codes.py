@@ -98,5 +98,8 @@ def report_bug(error: Exception) -> None:
     import traceback
 
     say(f"internal error: {type(error).__name__}: {error}")
-    say("This is a bug in loopkit. What was stored is safe; `loopkit resume` may go on from there.")
+    say(
+        "This is a bug in loopkit. Everything stored is safe; `loopkit resume` may be able to "
+        "continue from there."
+    )
     click.echo("".join(traceback.format_exception(error)[-4:]).rstrip(), err=True)

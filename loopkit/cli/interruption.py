@@ -94,6 +94,6 @@ class Interruption:
             self._loop.call_soon_threadsafe(self._active.stop)
 
     def _leave(self) -> None:
-        go_on = f"; go on: {self._go_on}" if self._go_on else ""
+        go_on = f"; {self._go_on}" if self._go_on else ""
         self._watcher.say_at_the_end(f"aborted{go_on}")
         os._exit(self.code)

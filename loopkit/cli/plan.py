@@ -41,9 +41,11 @@ from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
     "assumed",
     multiple=True,
     metavar="STATE.FACT=P",
-    help="How likely a fact is: from 0 to 1.",
+    help="The probability of a fact, from 0 to 1.",
 )
-@click.option("--from-runs", is_flag=True, help="What the runs in the journal took, in the mean.")
+@click.option(
+    "--from-runs", is_flag=True, help="Show averages of the finished runs in the journal."
+)
 def command(
     machine: Path,
     input_file: str | None,

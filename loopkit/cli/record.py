@@ -99,7 +99,7 @@ def print_recording(made: Recording) -> None:
     if made.is_repaired:
         exit_codes.say(f"{where}; the machine as it is now goes the same way")
     elif made.difference is None:
-        exit_codes.say(f"{where}; its replay comes to the same events")
+        exit_codes.say(f"{where}; its replay produces the same events")
     else:
         exit_codes.say(f"{where}; its replay differs in {made.difference}")
 

@@ -66,7 +66,7 @@ def ls(machine: str | None, limit: int) -> int:
 @command.command(epilog=examples("loopkit runs show plan-1f09ab"))
 @run_argument()
 def show(run: str) -> int:
-    """Show where RUN stands, why, and what to do next."""
+    """Show the status of RUN, the reason, and what to do next."""
 
     async def read(app: App) -> list[str]:
         state, rows = await app.state_of(run), await app.journal.runs(run=run)

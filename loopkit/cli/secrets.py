@@ -22,8 +22,8 @@ def warn_of_secrets(machine: Machine, inputs: Mapping[str, Any]) -> None:
             )
     if ordinary := ordinary_values(os.environ, machine.key_names):
         say(
-            f"warning: {', '.join(ordinary)}: letters alone, or fewer than 8 characters, could "
-            "stand in any text, so this is not taken out of what is stored and shown"
+            f"warning: {', '.join(ordinary)}: a value of only letters, or of fewer than 8 "
+            "characters, could be part of any text, so it stays in what is stored and shown"
         )
 
 

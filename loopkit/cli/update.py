@@ -94,4 +94,4 @@ def _kept(made: Update, case: str, keys: Iterable[str]) -> str:
     expect = made.suite.case(case).expect
     if expect is None or expect.is_empty:
         return f"expects nothing; to fill in {told}"
-    return f"{told} left as written; to change"
+    return f"{told} left unchanged; to update it"

@@ -54,12 +54,12 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "write `<<: *anchor` or `<<: [*first, *second]`, with anchors of mappings",
     ),
     "odd-blank": (
-        "a blank here is not a space (U+{code_point}), so YAML reads it as text",
-        "replace it by a space, or quote the text",
+        "this character looks like a space but is not one (U+{code_point}): YAML reads it as text",
+        "replace it with a space, or quote the text",
     ),
     "unusable-number": (
         "`{raw}` {reason}",
-        "write a number that JSON can carry, or put it in quotes if it is text",
+        "write a number that JSON can represent, or quote it if it is text",
     ),
     "forbidden-character": ("an escape in this text stands for {character}", "remove the escape"),
 }

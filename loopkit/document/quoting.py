@@ -28,7 +28,7 @@ def blank(failure: Failure) -> Problem | None:
         return odd_blank(failure.span(failure.at), found)
     start, line = failure.source.line_around(failure.at)
     if line[: failure.at - start].strip():
-        message, remedy = "a tab outside quotes", "replace it by a space, or quote the text"
+        message, remedy = "a tab outside quotes", "replace it with a space, or quote the text"
     else:
         message, remedy = "a tab in the indentation", "indent with spaces"
     return Problem("tab", message, failure.span(failure.at), help=remedy)
@@ -61,7 +61,7 @@ def unknown_escape(failure: Failure) -> Problem | None:
         return None
     return Problem(
         "unknown-escape",
-        f"`{failure.source.text[at : at + 2]}` is not an escape of double-quoted text",
+        f"`{failure.source.text[at : at + 2]}` is not an escape in double-quoted text",
         failure.span(at, at + 2),
         help="use single quotes, in which a backslash is a backslash, or write `\\\\`",
     )
@@ -87,7 +87,7 @@ def after_quote(failure: Failure) -> Problem | None:
         return None
     return Problem(
         "text-after-quote",
-        "the text goes on behind its closing quote",
+        "the text continues after its closing quote",
         failure.line_span(failure.at),
         help="put the whole text in the other kind of quotes;"
         " inside single quotes, a single quote is written twice",
@@ -137,7 +137,7 @@ def block_text(failure: Failure) -> Problem | None:
     if "block scalar" in f"{failure.context} {failure.reason}" and failure.char(start) in "|>":
         return Problem(
             "block-text",
-            f"`{failure.char(start)}` announces text on the lines below; nothing else can"
+            f"`{failure.char(start)}` starts a text on the lines below; nothing else can"
             " follow it here",
             failure.line_span(start),
             help="start the text on the next line; if it belongs to the text, quote the text",
@@ -147,7 +147,7 @@ def block_text(failure: Failure) -> Problem | None:
         return None
     return Problem(
         "block-text",
-        "this text is indented less than the blank line above it",
+        "this text is indented less than the empty line above it",
         failure.line_span(failure.at),
-        help="delete the blanks on that line",
+        help="delete the spaces on that line",
     )

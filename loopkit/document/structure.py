@@ -88,7 +88,7 @@ def _unseparated(failure: Failure, found: str, opener: str) -> Problem:
         message, remedy = f"`{found}` cannot close `{opener}`", f"write `{closer}`"
     else:
         message = f"a comma or `{closer}` is missing before this"
-        remedy = "text that has blanks, quotes or brackets in it is safest in quotes"
+        remedy = "it is safest to quote a text with spaces, quotes or brackets"
     return Problem("missing-separator", message, failure.span(failure.at), help=remedy)
 
 
@@ -173,7 +173,9 @@ def indentation(failure: Failure) -> Problem | None:
     if not failure.reason.startswith("expected <block end>") or failure.opened is None:
         return None
     if failure.source.position(failure.at)[1] != failure.source.position(failure.opened)[1]:
-        message = "this line is indented neither like the lines before it nor like their parent"
+        message = (
+            "the indentation of this line matches neither the lines before it nor their parent"
+        )
     elif failure.char(failure.at) == "-":
         message = "a list item among keys"
     else:

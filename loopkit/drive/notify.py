@@ -33,12 +33,12 @@ async def notify(active: ActiveRun) -> str:
             timeout_s=LONGEST_S,
         )
     except (CommandNotStarted, CommandTimeout, OSError) as error:
-        return f"nobody was notified: {error}"
+        return f"the notifier failed: {error}"
     if ended.exit_code == 0:
         return ""
     said = one_line(ended.stderr)
     cause = f"`{active.notify[0]}` ended with exit code {ended.exit_code}"
-    return f"nobody was notified: {cause}" + (f": {said}" if said else "")
+    return f"the notifier failed: {cause}" + (f": {said}" if said else "")
 
 
 def outcome_of(state: RunState) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _open_question(state: RunState, named: str | None) -> Waiting:
     """
     question = state.question
     if question is None or state.status != "waiting":
-        raise NotRunnable(f"run `{state.run}` waits for nobody; it is {state.status}")
+        raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
     if named not in (None, question.question):
         told = f"question `{named}` is no longer open; `{question.question}` is"
         raise AnswerRefused(told)

@@ -29,7 +29,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         return step
     state = engine.program.machine.states[question.state]
     if not isinstance(state, HumanState):
-        raise AnswerRefused(f"`{question.state}` asks nobody")
+        raise AnswerRefused(f"`{question.state}` asks no question")
     try:
         return engine.step(run, complete_work(engine, run, state, answer), now)
     except TemplateError as error:

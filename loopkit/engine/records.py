@@ -59,7 +59,7 @@ def _plain_text(value: object) -> str:
     # Texts with fields are texts to everybody but a template.
     if isinstance(value, str):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is no JSON data")
+    raise TypeError(f"{type(value).__name__} is not JSON data")
 
 
 encode: Callable[[Record], bytes] = msgspec.json.Encoder(enc_hook=_plain_text).encode

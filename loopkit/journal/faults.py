@@ -14,7 +14,7 @@ _FORBIDDEN = "it cannot be written", "check who owns it and its permissions"
 # By the beginning of SQLite's name for the error; the first that fits counts.
 _OF_SQLITE = {
     "SQLITE_FULL": _FULL,
-    "SQLITE_NOTADB": ("the file is no SQLite database", "move it away to start a new one"),
+    "SQLITE_NOTADB": ("the file is not a SQLite database", "move it away to start a new one"),
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_READONLY": _FORBIDDEN,
     "SQLITE_PERM": _FORBIDDEN,
@@ -37,12 +37,18 @@ _OF_SYSTEM = {
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: _FORBIDDEN,
-    errno.EEXIST: ("a file stands where a folder belongs", "move it away, or choose another place"),
-    errno.ENOTDIR: (
-        "a file stands where a folder belongs",
+    errno.EEXIST: (
+        "there is a file where a folder is needed",
         "move it away, or choose another place",
     ),
-    errno.EISDIR: ("a folder stands where a file belongs", "move it away, or choose another place"),
+    errno.ENOTDIR: (
+        "there is a file where a folder is needed",
+        "move it away, or choose another place",
+    ),
+    errno.EISDIR: (
+        "there is a folder where a file is needed",
+        "move it away, or choose another place",
+    ),
     errno.EMFILE: ("too many files are open", "raise `ulimit -n`, or run less at once"),
     errno.ENOLCK: ("the file system has no locks", "keep the journal on a local disk"),
     errno.ENOTSUP: ("the file system has no locks", "keep the journal on a local disk"),

@@ -260,7 +260,7 @@ def _open(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
     except (sqlite3.Error, OSError) as error:
         raise unusable(error, place) from error
     except ValueError as error:
-        raise JournalUnusable(f"{place!r} can be no folder: {error}") from error
+        raise JournalUnusable(f"{place!r} cannot be a folder: {error}") from error
 
 
 def _open_to_read(

@@ -19,7 +19,7 @@ TARGET = {
 UNTIL = {
     "guard": "a loop ends where a transition leads on: put `{{guard: {value}, target: STATE}}` "
     "before the one that revises",
-    "transitions": "a loop is a state with a way on and a way back: "
+    "transitions": "a loop is a state with one transition forward and one back: "
     "`transitions: [{{guard: {value}, target: STATE}}, {{revise: STATE, max: 3}}]`",
 }
 REVISE = {

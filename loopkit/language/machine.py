@@ -97,12 +97,12 @@ class Machine(Noun):
                 "bad-severities",
                 f"the severities are not {len(self.severities)} different levels",
                 ("severities",),
-                help=f"name each once, worst first; `{NO_FINDING}` stands for what is no finding",
+                help=f"name each once, worst first; `{NO_FINDING}` is for no finding",
             )
         if self.severities != (ERROR, WARNING) and self.blocking is None:
             raise fault(
                 "no-blocking",
-                "nothing says from which severity on a finding blocks",
+                "nothing says which severities block",
                 ("severities",),
                 help=f"add `blocking: {self.severities[0]}`, or a milder one",
             )

@@ -18,7 +18,7 @@ from loopkit.language.states import STATE_KINDS
 from loopkit.language.validators import RULE_KINDS
 
 AT_KEY = ("extra_forbidden", "missing", "unknown-rule")
-EXTRACTS = "a field is taken by `section`, `match`, `all` or `count`"
+EXTRACTS = "a field is extracted with `section`, `match`, `all` or `count`"
 WORK_KEYS = tuple(kind for kind in STATE_KINDS if kind != "choice")
 KINDS = {
     "string_type": "text",
@@ -138,7 +138,7 @@ def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, 
     near = closest(str(fault.get("input")), re.findall("'([^']+)'", expected))
     help_text = f"did you mean `{near}`?" if near else ""
     if path in (("loopkit",), ("scenario",)):
-        help_text = "this loopkit reads version 1 of the language"
+        help_text = "this version of loopkit reads version 1 of the language"
     wanted = expected.replace("'", "`")
     return f"expected {wanted}", help_text, "unknown-value"
 

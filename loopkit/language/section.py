@@ -26,7 +26,7 @@ class Section(Noun):
         if self.strip and not self.or_title:
             raise fault(
                 "no-effect",
-                "`strip` shortens the title, which does not count here",
+                "`strip` shortens the title, which is not used here",
                 ("strip",),
                 help="add `or_title: true`, or remove `strip`",
             )

@@ -44,7 +44,7 @@ class Transition(Noun):
                         "forward-only",
                         f"`{key}` belongs to `revise`",
                         (key,),
-                        help="delete it; a forward transition is taken at most once on each way",
+                        help="delete it; a forward transition is taken at most once on each path",
                     )
         return self
 

@@ -32,7 +32,7 @@ _POSIX_LOCALE = ("ALL", "COLLATE", "CTYPE", "MESSAGES", "MONETARY", "NUMERIC", "
 _GNU_LOCALE = ("ADDRESS", "IDENTIFICATION", "MEASUREMENT", "NAME", "PAPER", "TELEPHONE")
 _INHERITED = _PLACES | _PERSON | {f"LC_{category}" for category in _POSIX_LOCALE + _GNU_LOCALE}
 
-_HALF_A_PAIR = "half a surrogate pair, which is no character"
+_HALF_A_PAIR = "half a surrogate pair, which is not a character"
 
 _REASONS = {
     errno.ENOENT: (

@@ -56,7 +56,7 @@ def _function(name: str) -> Any:
             raise NoVerdict(f"no installed package offers it in the group {ENTRY_POINTS}")
         function = offered[name].load()
     if not callable(function):
-        raise NoVerdict(f"it is no function, but {_kind(function)}")
+        raise NoVerdict(f"it is not a function, but {_kind(function)}")
     return function
 
 

@@ -112,7 +112,7 @@ class Played(Unwritten):
                 "not-in-this-version",
                 f"`{key}`: agents have no tools to call in this version",
                 (key,),
-                help="play what the agent says after its calls",
+                help="add the agent's replies after these calls",
             )
         return value
 

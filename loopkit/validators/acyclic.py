@@ -151,4 +151,4 @@ def _cycles(graph: Graph) -> Iterator[Fault]:
         told = " → ".join(value_text(value) for value in (*ids[:MAX_TOLD], ids[0]))
         if len(ids) > MAX_TOLD:
             told += f", through {len(ids) - MAX_TOLD:,} more behind the first {MAX_TOLD}"
-        yield Fault(f"the nodes lead in a circle: {told}", f"circle {told}", value=ids)
+        yield Fault(f"the nodes form a cycle: {told}", f"circle {told}", value=ids)

@@ -45,7 +45,7 @@ def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterat
         yield f"suspended ({state.suspended.reason}): {state.suspended.message}"
         yield from hints
     elif status == "interrupted":
-        yield f"go on: {resume_line(state.run)}"
+        yield f"resume with: {resume_line(state.run)}"
     yield from _results(state)
 
 

@@ -415,7 +415,7 @@ class TestACallThatIsNotMade:
     async def test_what_is_no_address_is_fatal(self, call: Call, address: str, model: str) -> None:
         error = await failure(call(address, model))
         assert (error.error_class, error.charged) == ("fatal", False)
-        assert error.message == "`base_url:` is no address: write http://… or https://…"
+        assert error.message == "`base_url:` is not a URL: write http://… or https://…"
 
     @pytest.mark.parametrize("model", [HostileServer.model, CLAUDE])
     @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_the_catalogue_is_the_one_that_the_run_started_with(durable: Desk) -> No
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        (changed(0, needs=["b"]), "the nodes lead in a circle: a → b → a"),
+        (changed(0, needs=["b"]), "the nodes form a cycle: a → b → a"),
         (changed(1, needs=["a", "aa"]), "nodes[1].needs[1]: there is no node `aa`"),
         (changed(1, id="a", needs=[]), "nodes[1].id: `a` is taken already, at nodes[0].id"),
     ],

@@ -116,7 +116,7 @@ def test_a_fail_that_says_nothing_is_one_sentence_for_the_author_and_all_of_it_f
     """S1.20: noise is no feedback; who decides sees what was answered."""
     rejected = said(overall_assessment="FAIL", issues_found=[], **NOISE)
     played = play(desk, rejected, rejected, rule=ASSESSED)
-    assert told(played) == "- The reviewer rejects it and does not say why."
+    assert told(played) == "- The reviewer rejects it without a reason."
     loaded = load(desk.folder / "machine.yaml")
     shown = review(Engine(Program(loaded.machine, loaded.digest)), played.state)
     assert "J. Doe" in shown

@@ -205,7 +205,7 @@ def test_the_worst_number_of_calls_is_told_before_anything_is_spent(tmp_path: Pa
     told = run(tmp_path, "plan", "machine.yaml")
     assert told.returncode == 0, told.stderr
     # Seven attempts, of which each may be tried five times, and seven judgements.
-    assert "The way that takes the most calls (42):" in told.stdout
+    assert "The path with the most calls (42):" in told.stdout
     assert not (tmp_path / ".loopkit").exists()
 
 

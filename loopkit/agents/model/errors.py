@@ -124,7 +124,7 @@ def _policy(seen: FailureCause) -> AgentError | None:
 
 def _no_address(seen: FailureCause) -> AgentError | None:
     if seen.names("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError"):
-        return AgentError("fatal", "`base_url:` is no address: write http://… or https://…")
+        return AgentError("fatal", "`base_url:` is not a URL: write http://… or https://…")
     if not seen.has_come_back and (wrong := _WRONG_ADDRESS.search(seen.texts)):
         return AgentError("fatal", f"`base_url:` can't be used: {wrong[0]}")
     is_tls = "ConnectError" in seen.kinds and "SSLError" in seen.kinds

@@ -135,7 +135,7 @@ def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str
 def _unpriced(agent: Agent, option: str, *, is_limited: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(agent, ModelAgent):
         if agent.call_usd is None:
-            yield "has no price", "add `price_per_run:` (0 where it costs nothing)"
+            yield "has no price", "add `price_per_run:` (0 if it is free)"
         return
     cap = "`max_tokens` to its `params:`"
     for model in agent.model:
@@ -150,7 +150,7 @@ def _unpriced(agent: Agent, option: str, *, is_limited: bool) -> Iterator[tuple[
             yield (
                 f"asks `{model}`, whose price is not known",
                 f"{meant}add `price:` to it{option}, in USD for a million tokens "
-                f"(0 where it costs nothing){f', and {cap}' if is_endless else ''}",
+                f"(0 if it is free){f', and {cap}' if is_endless else ''}",
             )
 
 

@@ -61,7 +61,7 @@ def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, obj
         raise AnswerRefused(f"the form could not be checked against its type: {error}") from error
     if faults:
         told = "; ".join(fault_texts(faults))
-        raise AnswerRefused(f"the form is not complete or not right: {told}")
+        raise AnswerRefused(f"the form is incomplete or invalid: {told}")
     return form if isinstance(form, dict) else {}
 
 

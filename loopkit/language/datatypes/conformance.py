@@ -81,7 +81,7 @@ def _unstorable(value: object, location: str) -> Iterator[tuple[str, str]]:
             yield location, "it has half a surrogate pair in it, which is not a character"
         case Mapping():
             if any(is_broken(key) for key in value if isinstance(key, str)):
-                yield location, "a name in it has half a surrogate pair, which is no character"
+                yield location, "a name in it has half a surrogate pair, which is not a character"
             for key, inner in value.items():
                 yield from _unstorable(inner, f"{location}.{key}".lstrip("."))
         case list():

@@ -69,7 +69,7 @@ def parse_record(notation: Mapping[str, Any]) -> DataType:
     """The type at a root that is a mapping whatever it is, as under `input:`."""
     datatype = parse_fields(notation)
     if datatype.fields is None:
-        raise NotationError("this JSON Schema is of no mapping: `type: object` has to stand there")
+        raise NotationError("this JSON Schema does not describe a mapping: it needs `type: object`")
     return datatype
 
 

@@ -67,7 +67,7 @@ class _Measure:
         names = [name.id for name in trail]
         if node.id in names:
             circle = " -> ".join([*names[names.index(node.id) :], node.id])
-            raise _refused(trail[0], f"named guards use each other in a circle: {circle}", _UNNAME)
+            raise _refused(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
         if node.id not in self._known:
             inner = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
             # A name for a name makes no part, but it is a step on the way.

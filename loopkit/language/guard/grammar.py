@@ -203,7 +203,7 @@ class _Parser:
     def _parenthesised(self, opening: Token) -> ast.expr:
         inner = self._nested(self._alternatives)
         if self._next.text == "," and self._next.kind == "mark":
-            raise refusal(opening.start, self._next.end, "this is no list", "write `[…]`")
+            raise refusal(opening.start, self._next.end, "this is not a list", "write `[…]`")
         if not self._take(")"):
             raise self._unclosed(opening, ")")
         return inner
@@ -256,11 +256,11 @@ class _Parser:
             message = f"a value is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
         if token.text == "[":
-            return refusal(token.start, token.end, "a list stands only after `in`", "")
+            return refusal(token.start, token.end, "a list is allowed only after `in`", "")
         if token.text == "not":
             message, remedy = "`not` cannot follow a comparison", "put it and its operand in `( )`"
             return refusal(token.start, token.end, message, remedy)
-        message = f"a name or a value should stand here, not `{token.text}`"
+        message = f"expected a name or a value here, not `{token.text}`"
         return refusal(token.start, token.end, message, "put text in quotes")
 
     def _misplaced(self) -> GuardError:
@@ -275,8 +275,8 @@ class _Parser:
             return no_arithmetic(token.start, token.end)
         if token.text in ("[", "("):
             remedy = "guards have no calls and no subscripts"
-            return refusal(token.start, token.end, f"`{token.text}` cannot stand here", remedy)
-        message = f"`{token.text}` cannot stand here"
+            return refusal(token.start, token.end, f"`{token.text}` is not allowed here", remedy)
+        message = f"`{token.text}` is not allowed here"
         remedy = "join conditions with `and` or `or`; put text in quotes"
         return refusal(token.start, token.end, message, remedy)
 

@@ -128,7 +128,7 @@ def _refuse_slip(text: str, at: int) -> None:
     elif mark in _NO_ARITHMETIC:
         raise no_arithmetic(at, slip.end())
     elif mark == "{{":
-        remedy = "a guard is no template: write the name without the braces"
+        remedy = "a guard is not a template: write the name without the braces"
     else:
         remedy = "a guard is made of names, values, comparisons, `and`, `or` and `not`"
     raise refusal(at, slip.end(), f"guards have no `{mark}`", remedy)
@@ -148,7 +148,7 @@ def _foreign(text: str, at: int) -> GuardError:
         shown = text[at:end]
         return refusal(at, end, f"`{shown}` is not a number", "write it like 3, 0.5 or 2e6")
     if char == ".":
-        remedy = "write a dotted name without blanks (`input.size`), a number with its 0 (`0.5`)"
+        remedy = "write a dotted name without spaces (`input.size`), a number with its 0 (`0.5`)"
         return refusal(at, at + 1, "nothing can start with `.`", remedy)
     shown = char if char.isprintable() else f"U+{ord(char):04X}"
     return refusal(at, at + 1, f"guards have no `{shown}`", "put text in quotes")

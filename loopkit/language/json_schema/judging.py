@@ -74,8 +74,8 @@ def judging_of(value: object, schema: object, each_s: float) -> Iterator[None]:
         yield
     except RecursionError as error:
         raise NotJudged(
-            "the schema leads back to itself without an end, or too often; "
-            "let each `$ref` to something around it stand below `properties` or `items`"
+            "the schema refers to itself endlessly, or too often; "
+            "put each `$ref` to an enclosing part below `properties` or `items`"
         ) from error
     finally:
         _UNDER_WAY.reset(token)

@@ -66,7 +66,7 @@ def resolver_of(schema: Mapping[str, Any]) -> Resolver:
         uri = root.id() or ""
         return _metaschemas().with_resource(uri, root).crawl().resolver(uri)
     except (ValueError, TypeError, AttributeError) as error:
-        raise NotJudged("an `$id` of the schema is no address") from error
+        raise NotJudged("an `$id` of the schema is not a URI") from error
 
 
 def metaschema_resolver() -> Resolver:

@@ -60,7 +60,7 @@ Extract = Annotated[
     Discriminator(
         _extract_kind,
         custom_error_type="unknown-extract",
-        custom_error_message="this is no way to take a field out of a text",
+        custom_error_message="this does not say how to extract a field from a text",
     ),
 ]
 

@@ -183,6 +183,6 @@ class WorkingState(StateBase):
             )
         if self.transitions is None and self.next is None:
             raise fault(
-                "no-way-out", "the state has no way out", help="add `next:` or `transitions:`"
+                "no-way-out", "the state has no transition", help="add `next:` or `transitions:`"
             )
         return self

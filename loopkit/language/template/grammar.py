@@ -174,7 +174,7 @@ def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
 
 def _too_deep(text: str, line: int) -> TemplateError:
     message = f"the template is nested more than {MAX_DEPTH} deep, or {MAX_LOOPS} loops deep"
-    return located(Refusal(message, "take it apart with `{% set %}`"), text, line)
+    return located(Refusal(message, "split it with `{% set %}`"), text, line)
 
 
 _Wrong = tuple[Refusal, str]

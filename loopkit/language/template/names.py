@@ -295,7 +295,7 @@ class Survey:
 
     def _missing(self, path: Path, node: nodes.Node) -> None:
         shown = ".".join(path)
-        remedy = f'write `{{% if {shown} %}}` round it, or `{shown} | default("")`'
+        remedy = f'put `{{% if {shown} %}}` around it, or `{shown} | default("")`'
         self._problem("may-be-missing", f"`{shown}` may be missing here", remedy, node, path)
 
     def _field(self, holder: Shape, path: Path, node: nodes.Node) -> Shape | None:

@@ -54,7 +54,7 @@ else:
         Discriminator(
             _tag,
             custom_error_type="unknown-rule",
-            custom_error_message="this is no rule",
+            custom_error_message="this is not a rule",
         ),
     ]
 

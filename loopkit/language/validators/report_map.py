@@ -16,7 +16,7 @@ def _part(path: str) -> str:
     if not re.fullmatch(PART_PATTERN, path):
         raise fault(
             "bad-path",
-            f"`{path}` is no path to a part of a report" if path else "this path is empty",
+            f"`{path}` is not a path to a part of a report" if path else "this path is empty",
             help="write the names of its fields with dots between: `result.verdict`",
         )
     return path

@@ -53,7 +53,7 @@ def make_case(
 
 def refuse_unrecordable(state: RunState) -> None:
     """Raise NotRecordable where a run is not at an end that a case can come to."""
-    go_on = f"go on with `loopkit resume {state.run}`, and record it then"
+    go_on = f"continue it with `loopkit resume {state.run}`, and then record it"
     if state.status == "cancelled":
         raise NotRecordable(f"run `{state.run}` was cancelled, which no case plays")
     if state.status == "suspended" and state.suspended is not None:

@@ -62,7 +62,7 @@ def target(path: Path, machine: Path, name: str | None = None) -> Target:
         message = f"`{path}`: a recording is called `NAME{SUFFIX}`, so that it is found as a test"
         raise NotRecordable(message)
     if not machine.is_file():
-        raise NotRecordable(f"`{machine}` is no machine file that a recording could name")
+        raise NotRecordable(f"`{machine}` is not a machine file that a recording can use")
     if name is not None:
         _refuse_name(name)
     try:

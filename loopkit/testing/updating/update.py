@@ -48,7 +48,7 @@ class Update:
         text, document = self.text, self.suite.source.document
         after = read(text, document.file).plain()
         if _without_expectations(after) != _without_expectations(document.plain()):
-            raise NotWritten(f"`{self.suite.path}` would say something else than expectations")
+            raise NotWritten(f"`{self.suite.path}` would change in more than its expectations")
         raw = self.suite.path.read_bytes()
         mark = "\ufeff" if raw.startswith(b"\xef\xbb\xbf") else ""
         replace_file(self.suite.path, mark + text)

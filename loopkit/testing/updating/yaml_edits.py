@@ -47,7 +47,7 @@ class YamlEditor:
             raise NotWritten("it is not in the file")
         _, uses = self._document.places(written)
         if uses:
-            raise NotWritten("it is brought in by an alias or a merge key")
+            raise NotWritten("it comes from an alias or a merge key")
         listed = isinstance(node.value, tuple) and isinstance(value, list)
         if listed and node.style == "block" and value:
             yield from self._block_list(node, value)

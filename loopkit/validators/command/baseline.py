@@ -25,8 +25,8 @@ def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> 
     known = setting.baselines.get(setting.place)
     if known is None:
         raise CannotJudge(
-            f"`{rule.command[0]}` was not run before the first work, so nobody knows what it "
-            "found then; start the run anew"
+            f"`{rule.command[0]}` was not run before the first work, so there is no "
+            "baseline to compare with; start a new run"
         )
     advisory = setting.severities.advisory
     return [

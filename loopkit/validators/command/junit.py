@@ -43,7 +43,7 @@ def read_junit(text: str, reading: Reading) -> list[Fault]:
     try:
         parser.Parse(text.removeprefix("\ufeff").encode(errors="replace"), True)
     except expat.ExpatError as error:
-        raise Unreadable(f"it is no XML: {error}") from error
+        raise Unreadable(f"it is not XML: {error}") from error
     return cases.complete()
 
 

@@ -26,10 +26,10 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
     """
     log = parse_json(text)
     if isinstance(log, NoJson):
-        raise Unreadable(f"it is no JSON: {log.reason}")
+        raise Unreadable(f"it is not JSON: {log.reason}")
     runs = _record(log).get("runs")
     if not isinstance(runs, list) or not runs:
-        raise Unreadable("it is no SARIF: it has no `runs`")
+        raise Unreadable("it is not SARIF: it has no `runs`")
     return refuse_too_many(found for run in runs for found in _of_run(_record(run), reading))
 
 
@@ -95,7 +95,7 @@ def _is_suppressed(result: Record) -> bool:
 def _severity(level: object, levels: Severities) -> str:
     known = {"error": levels.ungraded, "warning": levels.advisory, "note": levels.levels[-1]}
     if not isinstance(level, str) or level not in known:
-        raise Unreadable("it is no SARIF: the level of a result is none that SARIF knows")
+        raise Unreadable("it is not SARIF: the level of a result is not a SARIF level")
     return known[level]
 
 

@@ -24,7 +24,7 @@ from loopkit.validators.judges.report_findings import read_faults
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, key_of, meaning, part
 
-SAYS_NOTHING = "The reviewer rejects it and does not say why."
+SAYS_NOTHING = "The reviewer rejects it without a reason."
 
 MAX_FAULTS = 5
 """Places at which a report breaks its schema that its judge is told at once."""

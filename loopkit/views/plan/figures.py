@@ -102,8 +102,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         "call that is open."
     )
     yield (
-        "May cost: all of these calls at the dearest, each with the model's whole window in and "
-        f"the longest answer out. {_limit(plan)}"
+        "May cost: all of these calls at the highest price, each with the model's whole window as "
+        f"input and the longest answer as output. {_limit(plan)}"
     )
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."

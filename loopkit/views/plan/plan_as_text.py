@@ -38,7 +38,7 @@ def _head(plan: Plan) -> Iterator[str]:
     machine, bounds = plan.machine, plan.bounds
     yield from wrapped(f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": "))
     if bounds.configurations is None:
-        yield "too many configurations to look at each; each run ends; what is not exact says so"
+        yield "too many configurations to explore all; every run ends; inexact figures say so"
     else:
         yield (
             f"{plural(len(machine.states), 'state')}, {bounds.configurations:,} configurations, "
@@ -71,7 +71,7 @@ def _worst_way(bounds: Bounds) -> Iterator[str]:
     if not worst.way or not worst.known:
         return
     is_known = "" if worst.is_exact else " that is known"
-    yield f"The way{is_known} that takes the most calls ({count(worst.known)}):"
+    yield f"The path{is_known} with the most calls ({count(worst.known)}):"
     yield from (f"  {line}" for line in _steps(bounds.calls.worst))
 
 
