@@ -60,7 +60,8 @@ def assign_agents(
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
-            ports[name] = ScriptedAgent(name, scenario.agents[name], sleep)
+            is_model, part = isinstance(agent, ModelAgent), scenario.agents[name]
+            ports[name] = ScriptedAgent(name, part, sleep, is_model=is_model)
         elif name in functions:
             ports[name] = FunctionAgentPort(name, agent, functions[name])
         else:

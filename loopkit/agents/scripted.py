@@ -81,10 +81,13 @@ class ScriptedAgent:
         name: str,
         part: Attempts | Mapping[str, Attempts],
         sleep: Sleep = asyncio.sleep,
+        *,
+        is_model: bool = True,
     ) -> None:
         self._name = name
         self._part = part
         self._sleep = sleep
+        self._is_model = is_model
 
     async def ready(self) -> None:
         return None
@@ -104,6 +107,12 @@ class ScriptedAgent:
             raise Unprepared(f"a call of `{self._name}` has no answer, and no limit refused it")
         if played.fault == CRASH:
             raise Crashed(f"the scenario plays that the process dies while `{self._name}` is asked")
+        if played.fault == CAPPED and not self._is_model:
+            raise Unprepared(
+                f"the scenario plays `fault: {CAPPED}` for agent `{self._name}`, which is a "
+                "program and gets no `max_tokens`; an answer that ends in the middle is "
+                "`fault: cut_off`"
+            )
         if played.fault is not None and played.fault in FAULTS:
             raise _failure(played, played.fault)
         write_files(request.folder, played.files)
