@@ -322,6 +322,18 @@ def test_results_that_cannot_be_written_are_not_lost() -> None:
     assert calls() == made
 
 
+def test_what_fails_for_one_line_stops_the_others_after_their_steps() -> None:
+    machine(most=3, pause="0.5")
+    numbers([2, 1])
+    full = os.open("/dev/full", os.O_WRONLY)
+    with Path("err").open("w+b") as err:
+        process = Process(["-m", "loopkit", *BATCH[:-2]], [0, full, err.fileno()])
+        assert process.wait(60) == 4
+    os.close(full)
+    # One for the line whose result could not be written, and two of the four of the other.
+    assert calls() <= 3
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -472,7 +484,8 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
     _, err = process.communicate(60)
     assert process.returncode == 130
     assert "to continue, run the same command again" in err
-    assert calls() == 2
+    # Nothing is judged any more, and no other line is begun.
+    assert (calls(), results()) == (2, {})
     assert run(BATCH) == 0
     assert (calls(), len(results())) == (9, 9)
 

@@ -96,8 +96,9 @@ def test_a_run_that_the_batch_has_no_money_for_is_suspended_and_not_sent_to_then
     hostile: HostileServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(hostile, limits="cost_usd: 1, then: aside")
-    assert run([*BATCH, "--max-cost", "0.05"]) == 3
-    assert "1 of 10 lines · 1 done · " in capsys.readouterr().err
+    assert run([*BATCH[:-1], "1", "--max-cost", "0.05"]) == 3
+    # No other line is begun.
+    assert "1 of 10 lines · 1 done · 1 suspended (limit) · " in capsys.readouterr().err
     run(["runs", "ls", "--limit", "100"])
     [refused] = [
         row.split()[0] for row in capsys.readouterr().out.splitlines() if "suspended" in row
