@@ -137,7 +137,7 @@ def test_lines_that_are_added_are_run_alone() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"n": "x"}', "input `n`: 'x' is not of type 'integer'"),
+        ('{"n": "x"}', "input `n` takes a whole number; `x` is not"),
         ("{}", "input `n` is missing"),
         ('{"n": 1, "tune": ""}', "unknown input `tune`; did you mean `tone`?"),
         ("[1]", "it is not a JSON object; write the inputs of the run as one"),

@@ -230,7 +230,10 @@ def test_a_missing_input_is_told_before_anything_is_spent(
     [
         (["--set", "isue=x"], "unknown input `isue`; did you mean `issue`?"),
         (["--set", "issue=x", "--set", "max_revisions=nine"], "input `max_revisions`"),
-        (["--set", "issue=x", "--set", "max_revisions=9"], "9 is greater than the maximum of 5"),
+        (
+            ["--set", "issue=x", "--set", "max_revisions=9"],
+            "takes a whole number, at least 0, at most 5; `9` is",
+        ),
         (["--set", "issue=@nowhere.md"], "`nowhere.md` can't be read"),
         (["--set", "issue"], "not of the form `name=value`"),
         (["--set-json", "issue={"], "is not JSON"),
@@ -566,8 +569,8 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
         ],
     )
     assert code == 0, screen
-    assert "'radio' is not one of ['print', 'web']" in screen
-    assert "9 is greater than the maximum of 5" in screen
+    assert "`channel` takes `print` or `web`; `radio` is not" in screen
+    assert "`rating` takes a whole number, at least 1, at most 5; `9` is not" in screen
     assert "`nowhere.md` can't be read" in screen
     assert "My text." in screen
 
@@ -582,6 +585,17 @@ def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
     assert "--edit FILE   (your version of text)" in shown
     assert run(["answer", name, "yes", "--form", "channel"]) == 2
     assert "`--form channel` is not of the form" in capsys.readouterr().err
+    given = ["channel=radio", "rating=nine", "tone=dry"]
+    assert run(["answer", name, "yes", *(f"--form={one}" for one in given)]) == 2
+    told = capsys.readouterr().err
+    for fault in (
+        "unknown form field `tone`",
+        "form field `channel` takes `print` or `web`; `radio` is not",
+        "form field `rating` takes a whole number, at least 1, at most 5; `nine` is not",
+    ):
+        assert fault in told
+    assert run(["answer", name, "yes"]) == 2
+    assert "form field `channel` is missing; form field `rating` is" in capsys.readouterr().err
     assert run(["answer", name, "yes", "--form", "channel=web", "--form", "rating=5"]) == 0
 
 

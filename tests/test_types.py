@@ -269,7 +269,7 @@ def test_a_nested_boolean_that_is_not_required_is_a_boolean_in_guards_and_on_the
     assert invoke(given) == 0
     assert finished(capsys)["outcome"] == "done"
     assert invoke([*given, "--set", "doc.deep.ok=perhaps"]) == 2
-    assert "input `doc.deep.ok`: 'perhaps' is not of type 'boolean'" in capsys.readouterr().err
+    assert "input `doc.deep.ok` takes true or false; `perhaps` is not" in capsys.readouterr().err
 
 
 def test_a_completed_value_conforms_as_it_is() -> None:

@@ -61,6 +61,31 @@ def test_in_a_pipe_nothing_is_wrapped_or_coloured(capsys: pytest.CaptureFixture[
     assert max(map(len, printed.splitlines())) > 100
 
 
+def test_a_plan_is_wrapped_by_the_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(ROOT / "machines/plan_review.yaml")]) == 0
+    [note] = [row for row in capsys.readouterr().out.splitlines() if row.startswith("Agent runs")]
+    assert note.endswith("one for each call that is open.")
+
+
+CASES = """
+scenario: 1
+machine: machine.yaml
+cases:
+  a case whose name is so long that it does not fit on one line of a terminal: {expect: {outcome: done}}
+  another: {expect: {path: [done]}}
+"""
+
+
+def test_cases_fit_a_terminal_and_have_colours() -> None:
+    machine = "loopkit: 1\nstates: {say: {render: Tea., next: done}, done: {final: success}}\n"
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    Path("a.scenario.yaml").write_text(CASES, encoding="utf-8")
+    screen = at_terminal("test", "a.scenario.yaml")
+    assert max(map(len, COLOUR.sub("", screen).splitlines())) <= 80
+    assert "\x1b[32mok\x1b[0m (0." in screen
+    assert "\x1b[31mFAILED\x1b[0m (0." in screen
+
+
 def test_a_plan_fits_a_terminal() -> None:
     commits = "commits=" + "Fix export of empty tables. " * 9
     screen = at_terminal("plan", str(ROOT / "machines/release_notes.yaml"), "--set", commits)
@@ -110,6 +135,7 @@ def test_the_review_of_a_waiting_run_fits_a_terminal_and_has_colours() -> None:
         assert max(map(len, rows)) <= 60
         assert '  "title": "Tea",' in rows
         assert "Verdict of check: \x1b[31mfail\x1b[0m" in screen
+        assert "  1: \x1b[31mfail\x1b[0m" in screen
         begun = next(n for n, row in enumerate(rows) if row.startswith("  - The title names"))
         assert rows[begun + 1].startswith("    ")
     assert 'input facts: {"kind": "tea"}' in shown.output

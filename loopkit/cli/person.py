@@ -21,7 +21,7 @@ from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import DataType, described, parse_record
+from loopkit.language.datatypes import DataType, described, misfit, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
 from loopkit.views.review import review
@@ -129,12 +129,19 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     for name, field in (form.fields or {}).items():
         while said := ask(f"{name}{_hint(field)}: ") or field.required:
             value = "" if said is True else _typed(str(said), field)
-            faults = schema_faults(value, field.schema) if value != "" else [("", "it is needed")]
+            faults = schema_faults(value, field.schema) if value != "" else [("", "is needed")]
             if not faults:
                 answers[name] = value
                 break
-            click.echo(f"  {printable(faults[0][1])}", err=True)
+            click.echo(f"  `{name}` {printable(_fault(value, field, faults[0]))}", err=True)
     return answers
+
+
+def _fault(value: object, field: DataType, fault: tuple[str, str]) -> str:
+    """What is wrong with a field, in the words that say what it takes where there are any."""
+    if value == "":
+        return fault[1]
+    return misfit(value, field) or f"does not fit: {fault[1]}"
 
 
 def _typed(said: str, field: DataType) -> object:

@@ -82,7 +82,7 @@ def _tell_of_runs(machine: str) -> None:
     if past is None:
         exit_codes.say(f"no finished runs of `{machine}` in the journal")
     else:
-        click.echo("\n" + "\n".join(past_text(past, machine)))
+        echo_wrapped(["", *past_text(past, machine)])
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:

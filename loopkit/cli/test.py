@@ -17,6 +17,7 @@ from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.cli.files import write
 from loopkit.cli.suggest import print_suggestions, refuse_with, suggest_option
 from loopkit.cli.update import Updating, update_options
+from loopkit.cli.wrapping import echo_wrapped
 from loopkit.document.problems import ProblemsFound
 from loopkit.testing import (
     SUFFIX,
@@ -119,7 +120,7 @@ def _tested(files: Iterable[Path], is_selected: Selection, tally: Tally | None) 
             suite = load_suite(file, machines)
         except ProblemsFound as found:
             tested.broken[str(file)] = exit_codes.render_problems(found.problems)
-            click.echo(f"{file}: can't be used\n\n{tested.broken[str(file)]}\n")
+            echo_wrapped([f"{file}: can't be used\n\n{tested.broken[str(file)]}\n"])
             continue
         for result in _play_cases(suite, is_selected, tally):
             tested.results.append(result)
@@ -138,9 +139,9 @@ def _play_cases(suite: Suite, is_selected: Selection, tally: Tally | None) -> It
 
 def _tell(result: CaseResult) -> None:
     word = "ok" if result.passed else "FAILED"
-    click.echo(f"{result.suite}: {result.case}: {word} ({result.seconds:.2f} s)")
+    echo_wrapped([f"{result.suite}: {result.case}: {word} ({result.seconds:.2f} s)"])
     if not result.passed:
-        click.echo(f"\n{result.text}\n")
+        echo_wrapped([f"\n{result.text}\n"])
 
 
 def _summary(tested: Tested) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language import Machine
-from loopkit.language.datatypes import DataType, conform, parse_record
+from loopkit.language.datatypes import DataType, conform, misfit, parse_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +72,30 @@ def _without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
 
 
 def input_faults(
-    faults: Sequence[tuple[str, str]], given: Mapping[str, Any], datatype: DataType
+    faults: Sequence[tuple[str, str]],
+    given: Mapping[str, Any],
+    datatype: DataType,
+    noun: str = "input",
 ) -> Iterator[InputFault]:
     """The faults that `conform` found, in words, and what is missing or unknown."""
     fields = datatype.fields or {}
     for name, field in fields.items():
         if field.required and name not in given:
-            yield InputFault(f"input `{name}` is missing", missing=name)
+            yield InputFault(f"{noun} `{name}` is missing", missing=name)
     for name in given:
         if datatype.field(name) is None:
             hint = did_you_mean(name, fields)
-            yield InputFault(f"unknown input `{name}`" + (f"; {hint}" if hint else ""))
+            yield InputFault(f"unknown {noun} `{name}`" + (f"; {hint}" if hint else ""))
     for where, what in faults:
         if where:
-            yield InputFault(f"input `{where}`: {what}")
+            plain = _plain(where, given, datatype)
+            yield InputFault(f"{noun} `{where}` {plain}" if plain else f"{noun} `{where}`: {what}")
+
+
+def _plain(where: str, given: object, datatype: DataType) -> str:
+    """What the single value at a dotted place should be; nothing where it is none of those."""
+    steps = where.split(".")
+    for step in steps:
+        given = given.get(step) if isinstance(given, Mapping) else None
+    known = datatype.at(steps)
+    return misfit(given, known) if known is not None else ""

@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from textwrap import wrap
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
@@ -43,18 +42,6 @@ def one_line(text: str, width: int = 100) -> str:
     """The text on one line, shortened to `width` characters."""
     line = " ".join(printable(text).split())
     return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def wrapped(text: str, indent: str = "") -> list[str]:
-    """The text as lines of at most 80 characters, broken between words."""
-    return wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def indented(text: str, by: str) -> str:

@@ -10,6 +10,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language import HumanState
 from loopkit.language.datatypes import DataType, conform, facts_of, fault_texts, parse_record
+from loopkit.language.inputs import input_faults
 from loopkit.language.json_schema import NotJudged
 
 
@@ -60,8 +61,8 @@ def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, obj
     except NotJudged as error:
         raise AnswerRefused(f"the form could not be checked against its type: {error}") from error
     if faults:
-        told = "; ".join(fault_texts(faults))
-        raise AnswerRefused(f"the form is incomplete or invalid: {told}")
+        told = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
+        raise AnswerRefused("; ".join(told or fault_texts(faults)))
     return form if isinstance(form, dict) else {}
 
 

@@ -13,6 +13,7 @@ from loopkit.language.datatypes.datatype import (
     NotationError,
     described,
     facts_of,
+    misfit,
     single_values,
 )
 from loopkit.language.datatypes.notation import (
@@ -40,6 +41,7 @@ __all__ = [
     "file_places",
     "inner_types",
     "is_json_schema",
+    "misfit",
     "parse_fields",
     "parse_record",
     "parse_type",

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from loopkit.text import one_line
+
 SCALARS = {"str": "string", "int": "integer", "num": "number", "bool": "boolean"}
 """The words for single values, and what JSON Schema calls them."""
 PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -85,6 +87,21 @@ def described(datatype: DataType) -> str:
     if about := datatype.schema.get("description"):
         words.append(str(about))
     return ", ".join(words)
+
+
+WORDS = {"int": "a whole number", "num": "a number", "bool": "true or false", "str": "a text"}
+
+
+def misfit(value: object, datatype: DataType) -> str:
+    """Why a value is no single value of a type, for a person; nothing for what may be one."""
+    if not default_fault(value, datatype):
+        return ""
+    low, high = datatype.minimum, datatype.maximum
+    words = [" or ".join(f"`{one}`" for one in datatype.values) or WORDS[datatype.scalar or "str"]]
+    words += [f"at least {low:g}"] if low is not None else []
+    words += [f"at most {high:g}"] if high is not None else []
+    given = value if isinstance(value, str) else json.dumps(value, default=str)
+    return f"takes {', '.join(words)}; `{one_line(given)}` is not"
 
 
 def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, DataType]]:

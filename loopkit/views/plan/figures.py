@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from loopkit.agents.model.answer_caps import needs_caps
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
-from loopkit.text import columns, wrapped
+from loopkit.text import columns
 from loopkit.views.amounts import LEAST_USD
 from loopkit.views.plan.planned import Plan
 
@@ -18,8 +18,7 @@ def calls_and_cost(plan: Plan) -> Iterator[str]:
     """The fewest and the most calls and what they may cost, each by state and by agent."""
     yield from columns(list(_rows(plan)), "<>>>")
     yield ""
-    for note in _notes(plan):
-        yield from wrapped(note)
+    yield from _notes(plan)
 
 
 def typical_cost(plan: Plan) -> Iterator[str]:
@@ -37,13 +36,13 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     rows.append(["  calls", *(count(typical.calls) for typical in shown)])
     yield from columns(rows, "<" + ">" * len(shown))
     shorter = "".join(f"; {cap:,} of `{name}`" for name, cap in plan.shorter_answers.items())
-    yield from wrapped(
+    yield (
         "Estimated for the shortest way to a success, with no retry and no cache: answers of "
         f"{plan.answer_tokens:,} tokens (`--answer-tokens`{shorter}), findings of a quarter of "
         "that, prompts as far as they are known, four characters to a token."
     )
     for name, share in plan.from_cache.items():
-        yield from wrapped(
+        yield (
             f"What `{name}` is sent again counts in full; out of the provider's cache it costs "
             f"{share:.0%} of that."
         )

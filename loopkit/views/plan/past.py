@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loopkit.engine.events import Event, Failed, Intended, Replied, Usage
 from loopkit.engine.state import RunState
-from loopkit.text import plural, wrapped
+from loopkit.text import plural
 from loopkit.views.plan.figures import usd
 
 PastRun = tuple[RunState, Sequence[Event]]
@@ -71,4 +71,4 @@ def past_text(past: Past, machine: str) -> Iterator[str]:
             yield f"  at {name}: {usd(amount)}"
     for outcome, number in sorted(past.outcomes.items(), key=lambda item: -item[1]):
         yield f"  {outcome}: {number / count:.1%}"
-    yield from wrapped("As they ran then; runs that a scenario played are left out.")
+    yield "As they ran then; runs that a scenario played are left out."

@@ -9,7 +9,7 @@ from fractions import Fraction
 from loopkit.language import Agent, Limits, ModelAgent
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
-from loopkit.text import columns, indented, one_line, plural, printable, wrapped
+from loopkit.text import columns, indented, one_line, plural, printable
 from loopkit.views.plan.figures import calls_and_cost, count, typical_cost, usd
 from loopkit.views.plan.planned import Asking, Plan
 
@@ -36,7 +36,7 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
 
 def _head(plan: Plan) -> Iterator[str]:
     machine, bounds = plan.machine, plan.bounds
-    yield from wrapped(f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": "))
+    yield f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": ")
     if bounds.configurations is None:
         yield "too many configurations to explore all; every run ends; inexact figures say so"
     else:
