@@ -552,6 +552,19 @@ states:
 """
 
 
+def test_an_answer_posted_while_another_terminal_asks_is_the_one_that_counts() -> None:
+    machine = FORM.replace("    edit: text\n", "")
+    Path("machine.yaml").write_text(re.sub("    form: .*\n", "", machine), encoding="utf-8")
+    asking = Terminal(["run", "machine.yaml"])
+    asking.wait_for("Your choice: ")
+    posted = ran_loopkit("answer", only_run(), "yes")
+    assert "it takes the answer" in posted.stderr
+    asking.type("no\n")
+    assert asking.end() == 0
+    assert "an answer was refused: the question was answered" in asking.output
+    assert "done (success)" in re.sub(r"\x1b\[[0-9;]*m", "", asking.output)
+
+
 def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None:
     Path("machine.yaml").write_text(FORM, encoding="utf-8")
     Path("mine.md").write_text("My text.", encoding="utf-8")

@@ -71,7 +71,7 @@ CASES = """
 scenario: 1
 machine: machine.yaml
 cases:
-  a case whose name is so long that it does not fit on one line of a terminal: {expect: {outcome: done}}
+  a case whose name is so long that it does not fit on one row of it: {expect: {outcome: done}}
   another: {expect: {path: [done]}}
 """
 

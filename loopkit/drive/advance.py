@@ -13,6 +13,7 @@ from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.inbox import consume, let_go, store
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.posting import ANSWER
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states import work_of
@@ -115,6 +116,11 @@ async def take_answer(active: ActiveRun) -> bool:
     if answer is None:
         # The time may have run out while the person was being asked.
         return _expired(active, question)
+    if any(message.kind == ANSWER for message in await active.claim.inbox()):
+        # Whoever posted that one was told that it is taken.
+        reason = "the question was answered by `loopkit answer` meanwhile"
+        active.stage(Refused(message_id=question.question, reason=reason))
+        return True
     await _answer(active, answer)
     return True
 
