@@ -191,6 +191,13 @@ def test_an_answer_as_the_call_of_a_tool_is_read(hostile: HostileServer, desk: D
     assert played.result["line"] == {"a": 1}
 
 
+def test_what_is_told_to_another_tool_is_no_answer(hostile: HostileServer, desk: Desk) -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}]
+    told = answer({"finish_reason": "tool_calls"}, message={"content": None, "tool_calls": calls})
+    played = play(desk, hostile, told, told)
+    assert (played.of(Replied), len(hostile.requests())) == ([], 2)
+
+
 @pytest.mark.parametrize(
     "unread",
     [
