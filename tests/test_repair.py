@@ -635,9 +635,6 @@ def test_a_baseline_can_not_be_taken_any_more(desk: Desk) -> None:
     [(place, message)] = refusal(desk, run, machine)
     assert place == "validators.tests"
     assert "the run has begun" in message
-    [(place, message)] = refusal(desk, run, machine)
-    assert place == "validators.tests"
-    assert "the run has begun" in message
 
 
 def test_a_repaired_run_is_recorded_with_its_judges_at_their_new_places(desk: Desk) -> None:

@@ -281,8 +281,8 @@ def test_a_name_with_a_quote_is_told_as_a_shell_takes_it(project: Desk, loopkit:
         project, ("  'in the end':", '  "it\'s the end":'), ("outcome:  done", "outcome: dropped")
     )
     done = loopkit("test", "--update")
-    (line,) = [line for line in done.stderr.splitlines() if "left as written" in line]
-    assert shlex.split(line.partition("to change: ")[2]) == ["--update-case", "it's the end"]
+    (line,) = [line for line in done.stderr.splitlines() if "left unchanged" in line]
+    assert shlex.split(line.partition("to update it: ")[2]) == ["--update-case", "it's the end"]
 
 
 def test_what_is_wrong_with_a_file_is_told_before_a_case_that_is_not_found(
