@@ -97,7 +97,7 @@ class Machine(Noun):
                 "bad-severities",
                 f"the severities are not {len(self.severities)} different levels",
                 ("severities",),
-                help=f"name each once, worst first; `{NO_FINDING}` is for no finding",
+                help=f"name each once, worst first; `{NO_FINDING}` means that it is not a finding",
             )
         if self.severities != (ERROR, WARNING) and self.blocking is None:
             raise fault(
