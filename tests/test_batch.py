@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.terminal import Terminal
 from tests.warm import Process, ran_loopkit
 
 MACHINE = """
@@ -88,6 +90,17 @@ def results() -> dict[int, dict[str, Any]]:
 
 def calls() -> int:
     return len(Path("calls").read_text().splitlines()) if Path("calls").exists() else 0
+
+
+def test_at_a_terminal_the_status_is_written_over_and_not_erased_first() -> None:
+    """An erased screen goes to the history of some terminals, one for each tick."""
+    machine(pause="3")
+    numbers([2])
+    terminal = Terminal(BATCH)
+    terminal.wait_for("0 of 1 line")
+    terminal.end()
+    assert re.search(r"\r0 of 1 line[^\r]*\x1b\[J\r", terminal.output)
+    assert "\x1b[J0 of" not in terminal.output
 
 
 def test_each_line_becomes_a_run_and_its_result_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from loopkit.cli import exit_codes
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.secrets import warn_of_secrets
-from loopkit.cli.watching import ERASE, Watcher, is_watched
+from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.cli.wrapping import columns_of, shown
 from loopkit.drive.account import Account
 from loopkit.journal.folder import state_folder
@@ -110,7 +110,7 @@ class BatchProgress(Watcher):
 
     def _draw(self, line: str) -> None:
         if self._is_live:
-            sys.stderr.write(f"{ERASE}{line}\r" if line else ERASE)
+            sys.stderr.write(f"\r{line}{REST}\r" if line else ERASE)
             sys.stderr.flush()
 
 

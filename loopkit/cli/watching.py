@@ -16,7 +16,10 @@ from loopkit.views.console import lines
 from loopkit.views.progress import Progress, progress_of
 
 STDERR = 2
-ERASE = "\r\x1b[J"
+REST = "\x1b[J"
+"""What is behind the cursor away. Right at the beginning of a screen, it would be one more in
+the history of some terminals."""
+ERASE = f"\r{REST}"
 """To the beginning of the line, and everything behind it away: all rows of a line that a narrower
 window has broken."""
 OUTPUTS = ("auto", "plain", "jsonl", "quiet")
