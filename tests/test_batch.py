@@ -156,7 +156,7 @@ def test_lines_that_are_added_are_run_alone() -> None:
         ("[1]", "it is not a JSON object; write the inputs of the run as one"),
         ("{n: 1}", "it is not JSON: "),
         ('{"n": 1, "n": 2}', "it is not JSON: "),
-        ('{"n": 2, "tone": "\\ud800"}', "it has half of a surrogate pair"),
+        ('{"n": 2, "tone": "\\ud800"}', "it has half a surrogate pair"),
     ],
 )
 def test_a_line_that_does_not_fit_is_told_and_the_others_are_run(
@@ -241,7 +241,7 @@ def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> No
     ("key", "reason"),
     [
         ("n", "line 2: line 1 has the same n, `2`"),
-        ("m", "line 1: its `m` is not a text or a whole number by which it can be known"),
+        ("m", "line 1: its `m` is not a text or a whole number, so it cannot identify the line"),
     ],
 )
 def test_a_key_names_one_line(key: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -370,7 +370,7 @@ def test_options_that_do_not_fit_are_refused(
 def test_options_of_a_batch_need_one(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     machine()
     assert run(["run", "machine.yaml", "--set", "n=2", *option]) == 2
-    assert f"`{option[0]}` belongs to a batch: add `--batch FILE`" in capsys.readouterr().err
+    assert f"`{option[0]}` is only for batches: add `--batch FILE`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "/dev/stdin", "."])

@@ -98,5 +98,5 @@ states:
 """
     name = durable.abort(machine, scenario(agents={"writer": ["text"]})).state.run
     assert run(["runs", "rm", name]) == 0
-    said = f"run {name} is removed; it had asked `writer` and got no answer: that call may have"
+    said = f"run {name} is removed; it had asked `writer` without an answer, and that call may have"
     assert said in capsys.readouterr().err

@@ -119,7 +119,7 @@ def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise _Unfit("it is not a JSON object; write the inputs of the run as one")
     if is_broken(json.dumps(data, ensure_ascii=False)):
-        raise _Unfit("it has half of a surrogate pair, which no text may have")
+        raise _Unfit("it has half a surrogate pair, which is not a character")
     return data
 
 
@@ -128,5 +128,7 @@ def _value_at(complete: Mapping[str, Any], path: str) -> str:
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise _Unfit(f"its `{path}` is not a text or a whole number by which it can be known")
+        raise _Unfit(
+            f"its `{path}` is not a text or a whole number, so it cannot identify the line"
+        )
     return str(value)

@@ -77,7 +77,7 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
         yield Results(sys.stdout.buffer, {})
         return
     if path.exists() and not path.is_file():
-        raise UnfitResults(f"`{path}` is no ordinary file; leave out `-o` for standard output")
+        raise UnfitResults(f"`{path}` is not a regular file; leave out `-o` for standard output")
     # Opened to append, so that nothing that is there is ever written over.
     with path.open("a+b") as stream:
         try:
@@ -99,7 +99,7 @@ def _known(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
             break
         result = _result(path, number, raw)
         if not result.run.startswith(f"{batch}-"):
-            raise _unfit(path, number, "is of another batch")
+            raise _unfit(path, number, "is the result of another batch")
         known[result.run] = result
     return known
 

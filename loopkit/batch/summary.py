@@ -42,7 +42,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
             "to run them again, name another file with `-o`"
         )
     if tally.stopped[WAITING]:
-        yield "see who waits: loopkit runs ls"
+        yield "see which runs wait: loopkit runs ls"
     if tally.lines > _done(tally):
         yield "to continue, run the same command again"
     if driver.account.is_reached:

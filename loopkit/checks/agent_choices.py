@@ -17,8 +17,14 @@ MEANINGS = {
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
 Same = Callable[[Agent], object]
 ALIKE: tuple[tuple[Same, str], ...] = (
-    (lambda agent: agent.schema_ is not None, "some of these agents answer with data, others not"),
-    (lambda agent: agent.infeasible is None, "some of these agents have `infeasible`, others not"),
+    (
+        lambda agent: agent.schema_ is not None,
+        "some of these agents answer with data, others do not",
+    ),
+    (
+        lambda agent: agent.infeasible is None,
+        "some of these agents have `infeasible`, others do not",
+    ),
 )
 """What agents have in common between which a state chooses."""
 
@@ -29,7 +35,7 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
         path: DocPath = ("states", name, "agent")
         template = _word(choice)
         if template is None:
-            message = f"`{choice.from_}` is no path to a word"
+            message = f"`{choice.from_}` is not the path of a word"
             yield subject.source.problem((*path, "from"), "agent-choice", message, help=SOURCES)
             continue
         faults = list(check(template, subject.entering[name]))
@@ -77,5 +83,5 @@ def _agents(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
     agents = subject.machine.agents_at(name)
     for of, message in ALIKE:
         if len({of(agent) for agent in agents}) > 1:
-            remedy = "make them alike, or make two states of it"
+            remedy = "make them alike, or use two states"
             yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)

@@ -22,7 +22,7 @@ def check_agent_files(subject: Subject) -> Iterator[Problem]:
         for key, known_as in (("system", "system"), ("tools", "agent")):
             own = agent.own_names
             if known_as in own and getattr(agent, key) and not _tells(agent, known_as):
-                message = f"the program is never told this: no template of it names `{known_as}`"
+                message = f"the program never gets this: none of its templates names `{known_as}`"
                 yield subject.no_effect(("agents", name, key), message, WAYS[key])
 
 

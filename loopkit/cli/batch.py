@@ -42,15 +42,15 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option(
             "-o", "results", type=click.Path(path_type=Path), metavar="FILE",
-            help="With --batch: where results go, one JSON object a line. Default: stdout.",
+            help="With --batch: the file for results, one JSON object per line. Default: stdout.",
         ),
         click.option(
             "--key", default="", metavar="PATH",
-            help="With --batch: the input by which lines are known. Default: their numbers.",
+            help="With --batch: the input that identifies a line. Default: its number.",
         ),
         click.option(
             "--parallel", type=click.IntRange(1, 1000), metavar="N",
-            help=f"With --batch: how many lines are run at a time. Default: {PARALLEL}.",
+            help=f"With --batch: how many lines to run at the same time. Default: {PARALLEL}.",
         ),
         click.option(
             "--batch", type=click.Path(path_type=Path), metavar="FILE",
@@ -68,7 +68,7 @@ def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -
         remedy = "add `--batch FILE`"
         if stray == "-o":
             remedy += ", or redirect stdout, where the result goes"
-        raise Stop(USAGE, f"error: `{stray}` belongs to a batch: {remedy}")
+        raise Stop(USAGE, f"error: `{stray}` is only for batches: {remedy}")
 
 
 def refuse_with_batch(record_file: Path | None, output: str) -> None:
@@ -125,7 +125,11 @@ def run_batch(
 ) -> int:
     """Run what is left of a batch; the exit code."""
     if not batch.inputs.is_file():
-        what = "is no ordinary file, and is read twice" if batch.inputs.exists() else "is not there"
+        what = (
+            "is not a regular file, but has to be read twice"
+            if batch.inputs.exists()
+            else "is not there"
+        )
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
     limits = {} if max_cost is None else {"cost_usd": max_cost}
     refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)

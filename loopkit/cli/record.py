@@ -97,7 +97,7 @@ def print_recording(made: Recording) -> None:
         exit_codes.say(f"not played: {note}")
     where = f"recorded as case `{made.case}` of {made.path}"
     if made.is_repaired:
-        exit_codes.say(f"{where}; the machine as it is now goes the same way")
+        exit_codes.say(f"{where}; the machine as it is now takes the same path")
     elif made.difference is None:
         exit_codes.say(f"{where}; its replay produces the same events")
     else:

@@ -115,7 +115,9 @@ async def _left_open(app: App, run: str) -> str:
     calls = (*state.open_calls.values(), *state.doubts.values())
     names = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role != "run"))
     return (
-        f"; it had asked {names} and got no answer: that call may have been paid" if names else ""
+        f"; it had asked {names} without an answer, and that call may have been paid for"
+        if names
+        else ""
     )
 
 

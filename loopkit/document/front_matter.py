@@ -34,7 +34,7 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
     last = _MARK.search(text, first.end())
     if last is None:
         place = Span(file, 1, 1, 1, first.end() + 1)
-        remedy = "close it with a line `---`, behind which the text starts"
+        remedy = "close it with a line `---`, after which the text starts"
         raise ProblemsFound(
             [Problem("front-matter", "the front matter has no end", place, "", remedy)]
         )

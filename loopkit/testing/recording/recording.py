@@ -92,8 +92,8 @@ def _record_repaired(
             return Recording(target.path, name, None, tuple(notes), is_repaired=True)
         told = told or one_line(result.failures[0].problem.message, 200)
     raise NotRecordable(
-        f"run `{state.run}` was repaired, and with the machine as it is now, what was said in it "
-        f"leads another way: {told}; start a new run with this machine, and record that"
+        f"run `{state.run}` was repaired, and with the machine as it is now, its replies "
+        f"lead to another path: {told}; start a new run with this machine, and record that"
     )
 
 
