@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,7 +16,7 @@ import pytest
 
 import loopkit
 from loopkit.cli import invoke as run
-from tests.warm import ran_loopkit
+from tests.warm import Process, ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -167,3 +170,46 @@ def test_nobody_is_told_of_a_run_that_somebody_interrupts() -> None:
     stopped = ran_loopkit("run", "m.yaml")
     assert "stopped by a signal" in stopped.stderr
     assert not Path("told").exists()
+
+
+HANGS = "[sh, -c, 'echo > began; sleep 60']"
+
+
+@pytest.fixture
+def hanging() -> Iterator[Process]:
+    """A run that waits for a person, whose notifier has begun and does not end."""
+    Path("m.yaml").write_text(MACHINE.replace("NOTIFIER", HANGS), encoding="utf-8")
+    process = Process(["-m", "loopkit", "run", "m.yaml"])
+    deadline = time.monotonic() + 30
+    while not Path("began").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield process
+    process.send_signal(signal.SIGKILL)
+    process.wait(20)
+
+
+def test_a_run_whose_notifier_hangs_can_be_answered(
+    hanging: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["runs", "ls"]) == 0
+    assert "waiting" in (listed := capsys.readouterr().out)
+    assert run(["answer", listed.splitlines()[1].split()[0], "good", "--notify", "true"]) == 0
+    assert hanging.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_a_notifier_that_hangs_and_nothing_else(
+    number: int, hanging: Process
+) -> None:
+    hanging.send_signal(number)
+    _, err = hanging.communicate(timeout=20)
+    assert hanging.returncode == 5
+    assert err.endswith("the notifier is ended; the run is not affected\n")
+    assert "the step in hand" not in err
+
+
+@pytest.mark.long
+def test_a_notifier_has_half_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    assert started(MACHINE, notifier=HANGS) == 5
+    assert "the notifier failed: `sh` took longer than 30 s\n" in capsys.readouterr().err

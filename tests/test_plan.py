@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -302,3 +303,31 @@ def test_planning_loads_no_client_of_models() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0
+
+
+ONE_OF_EACH = """
+loopkit: 1
+limits: {tokens: 9}
+agents: {writer: {model: openai/ours, price: 1, params: {max_tokens: 1}, retry: {attempts: 1}}}
+states:
+  draft: {agent: writer, prompt: Write., next: check}
+  check:
+    validate: draft
+    by: [{min_chars: 10}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: attempt <= 1, revise: draft, max: 4}
+      - {target: failed}
+  done: {final: success, result: draft}
+  failed: {final: failure}
+"""
+
+
+def test_one_of_a_kind_is_told_without_a_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("machine.yaml").write_text(ONE_OF_EACH, encoding="utf-8")
+    told = joined(planned(capsys, "--answer-tokens", "1"))
+    assert "answers of 1 token (`--answer-tokens`)" in told
+    assert run(["check", "machine.yaml"]) == 0
+    told += capsys.readouterr().out
+    assert "no run uses it up: a run makes at most 1 revision" in told
+    assert re.findall(r"\b1 [a-z]+s\b", told) == []

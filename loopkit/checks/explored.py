@@ -9,6 +9,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.bounds import Bounds, Endless, Stuck, Taken, explore
+from loopkit.text import plural
 
 STUCK, SHUT = "stuck", "no-open-choice"
 CONFIRMED = frozenset({STUCK, SHUT})
@@ -122,7 +123,7 @@ def _unused(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
                 path,
                 "never-binds",
                 "no run uses it up"
-                + (f": a run makes at most {most} revisions" if most is not None else ""),
+                + (f": a run makes at most {plural(most, 'revision')}" if most is not None else ""),
                 help="lower it, or delete it",
                 severity="warning",
             )

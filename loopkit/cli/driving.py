@@ -88,9 +88,27 @@ async def _drive(
         with watcher.running():
             await app.drive(active)
         code = _ended(active.state, await app.hints_for(active.state), output, interruption)
-        if fault := await notify(active):
+        if fault := await _notify(active, interruption):
             exit_codes.say(fault)
         return code
+
+
+class _Notifying:
+    """A notifier at work, which a signal ends: the run does not depend on it."""
+
+    def __init__(self, work: asyncio.Task[str]) -> None:
+        self.stopping = False
+        self._work = work
+
+    def stop(self) -> None:
+        self._work.cancel()
+
+
+async def _notify(active: ActiveRun, interruption: Interruption) -> str:
+    work = asyncio.create_task(notify(active))
+    interruption.end_at_once(_Notifying(work), "the notifier is ended; the run is not affected")
+    await asyncio.wait([work])
+    return "" if work.cancelled() else work.result()
 
 
 def _ended(state: RunState, hints: Sequence[str], output: str, interruption: Interruption) -> int:

@@ -14,14 +14,17 @@ from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal
 from loopkit.cli.watching import Watcher
 from loopkit.outside.groups import GROUPS
 
+FIRST = "the step in hand is finished first; a second {second} aborts its call"
+"""What the first signal is answered with while a run is driven."""
+
 
 class Stoppable(Protocol):
-    """A run or a batch of them."""
+    """A run, a batch of them, or what is left to do after one."""
 
     stopping: bool
 
     def stop(self) -> None:
-        """Finish the step in hand and store it, then stop."""
+        """Stop as soon as nothing is lost by it: at a run once the step in hand is stored."""
         ...
 
 
@@ -36,6 +39,7 @@ class Interruption:
     def __init__(self) -> None:
         self._active: Stoppable | None = None
         self._go_on = ""
+        self._told = ""
         self._person: PersonAtTerminal | None = None
         self._watcher = Watcher()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -68,11 +72,15 @@ class Interruption:
         `go_on` says how to go on after a second signal.
         """
         self._active, self._person, self._watcher = active, person, watcher
-        self._go_on = go_on
+        self._go_on, self._told = go_on, FIRST
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.woken, self.woken.recv, WAKING_BYTES)
         if self.signal is not None:
             active.stop()
+
+    def end_at_once(self, last: Stoppable, told: str) -> None:
+        """Let the first signal from now on end what is left to do, the run being where it stops."""
+        self._active, self._go_on, self._told = last, "", told
 
     @property
     def code(self) -> int:
@@ -88,9 +96,7 @@ class Interruption:
             if self._person is not None and self._person.is_asking:
                 raise KeyboardInterrupt
             second = "SIGTERM" if number == signal.SIGTERM else "Ctrl-C"
-            self._watcher.say_in_signal(
-                f"the step in hand is finished first; a second {second} aborts its call"
-            )
+            self._watcher.say_in_signal(self._told.format(second=second))
             self._loop.call_soon_threadsafe(self._active.stop)
 
     def _leave(self) -> None:

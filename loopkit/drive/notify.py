@@ -32,7 +32,9 @@ async def notify(active: ActiveRun) -> str:
             stdin=text,
             timeout_s=LONGEST_S,
         )
-    except (CommandNotStarted, CommandTimeout, OSError) as error:
+    except CommandTimeout:
+        return f"the notifier failed: `{active.notify[0]}` took longer than {LONGEST_S:g} s"
+    except (CommandNotStarted, OSError) as error:
         return f"the notifier failed: {error}"
     if ended.exit_code == 0:
         return ""

@@ -20,6 +20,8 @@ from loopkit.document.problems import closest
 
 _TALKING = ("chat", "completion", "responses")
 TABLE = "model_prices_and_context_window_backup.json"
+_LIKE = 0.8
+"""How like the name of a listed model one is that was mistyped; many models have names alike."""
 REJECT_SCHEMAS = frozenset({"deepseek"})
 """Providers whose API refuses a JSON Schema, whatever the table says."""
 
@@ -62,12 +64,10 @@ def near_model(model: str) -> str | None:
     if not any(sells(model, provider) for provider in sold.values()):
         meant = f"{closest(prefix, sorted(set(sold.values())))}/{name}"
         return meant if known_model(meant) is not None else None
-    listed = (
-        key if key.startswith(f"{prefix}/") else f"{prefix}/{key}"
-        for key, provider in sold.items()
-        if sells(model, provider)
-    )
-    return closest(model, listed)
+    listed = (key.removeprefix(f"{prefix}/") for key, by in sold.items() if sells(model, by))
+    # Without the prefix, which any two have in common.
+    near = closest(name, listed, _LIKE)
+    return None if near is None else f"{prefix}/{near}"
 
 
 def _takes_schema(entry: Mapping[str, Any]) -> bool:

@@ -93,7 +93,7 @@ def _is_capped(request: Request, used: Used | None) -> bool:
 
 
 def _cut_off(request: Request) -> str:
-    told = f"{CUT_OFF} {request.cap:,} tokens, the longest that "
+    told = f"{CUT_OFF} {plural(request.cap or 0, 'token', ',')}, the longest that "
     if request.caps is not None and request.cap == request.caps.usual:
         return told + "is asked for where a limit is set and `params:` has no `max_tokens`"
     return told + "the limits of the run left room for"

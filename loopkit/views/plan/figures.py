@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from loopkit.agents.model.answer_caps import needs_caps
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
-from loopkit.text import columns
+from loopkit.text import columns, plural
 from loopkit.views.amounts import LEAST_USD
 from loopkit.views.plan.planned import Plan
 
@@ -38,8 +38,8 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     shorter = "".join(f"; {cap:,} of `{name}`" for name, cap in plan.shorter_answers.items())
     yield (
         "Estimated for the shortest way to a success, with no retry and no cache: answers of "
-        f"{plan.answer_tokens:,} tokens (`--answer-tokens`{shorter}), findings of a quarter of "
-        "that, prompts as far as they are known, four characters to a token."
+        f"{plural(plan.answer_tokens, 'token', ',')} (`--answer-tokens`{shorter}), findings of a "
+        "quarter of that, prompts as far as they are known, four bytes to a token."
     )
     for name, share in plan.from_cache.items():
         yield (
@@ -107,7 +107,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
     for model, cap in plan.answer_caps.items():
-        yield f"`{model}` is asked for {cap:,} tokens at most, because the run has a limit."
+        tokens = plural(cap, "token", ",")
+        yield f"`{model}` is asked for {tokens} at most, because the run has a limit."
     is_limited = needs_caps(dict(plan.machine.limits))
     for name, agent in plan.machine.agents.items():
         for who, what, remedy in unpriced(name, agent, is_limited=is_limited):
