@@ -30,6 +30,7 @@ from loopkit.language.inputs import InvalidInput, complete_input, partial_input
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.repair import Mend
+from loopkit.repair.files import changed_note
 from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
@@ -183,7 +184,8 @@ def resume(
 
     `limits` sets new limits. With a `machine` the run continues with that definition instead of
     the stored one. `models` maps agents to other models, `prices` to the price of a million
-    tokens, and `params` to options by dotted name; None removes an option. Raises ProblemsFound
+    tokens, and `params` to options by dotted name; None removes an option. Without a `machine`, a
+    RuntimeWarning says if the file has changed since the run read it. Raises ProblemsFound
     if the machine is unsound or does not fit what the run has done, NotRunnable if the run has
     already finished, and JournalError.
     """
@@ -191,6 +193,9 @@ def resume(
     mend = Mend(loaded, models or {}, prices or {}, params or {})
 
     async def go_on(app: App) -> ActiveRun:
+        if loaded is None and (changed := await app.changed_file(run)) is not None:
+            note = f"{changed_note(changed)}; to continue with the file, give it as `machine`"
+            warnings.warn(note, RuntimeWarning, stacklevel=2)
         return await app.resume(run, limits, mend)
 
     return _run_to_end(_drive(go_on, state, agents))

@@ -384,5 +384,6 @@ class App:
             redact=players.redact,
             listeners=self.listeners,
             notify=self._notify or players.notify,
+            asked_before=state.question.question if state.question else "",
             state=state,
         )

@@ -69,6 +69,13 @@ def test_a_run_that_waits_and_one_that_ends_are_told(capsys: pytest.CaptureFixtu
     assert "notified" not in capsys.readouterr().err
 
 
+def test_a_run_that_still_waits_with_the_same_question_is_told_once() -> None:
+    assert started(MACHINE) == 5
+    (waits,) = told()
+    assert run(["resume", waits["run"]]) == 5
+    assert len(told()) == 1
+
+
 def test_a_run_that_fails_is_told_with_its_error() -> None:
     assert started(BROKEN) == 4
     (failed,) = told()

@@ -85,6 +85,12 @@ def test_a_resume_says_that_the_file_has_changed_and_how_to_use_it(
     assert f"loopkit resume {suspended} --machine plan.yaml" in told
 
 
+def test_python_warns_of_it_too(suspended: str) -> None:
+    edit("Write.", "Write more.")
+    with pytest.warns(RuntimeWarning, match=r"plan\.yaml has changed .* give it as `machine`"):
+        assert resume_in_python(suspended).outcome
+
+
 @pytest.mark.parametrize("text", ["# A comment, and nothing else.\n", ""])
 def test_a_file_that_says_the_same_is_no_news(
     suspended: str, text: str, capsys: pytest.CaptureFixture[str]

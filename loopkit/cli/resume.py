@@ -19,6 +19,7 @@ from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.language import Limits
 from loopkit.repair import Mend
+from loopkit.repair.files import changed_note
 from loopkit.text.command_lines import resume_line
 
 RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
@@ -82,8 +83,8 @@ def command(
     async def start(app: App) -> ActiveRun:
         if machine is None and (changed := await app.changed_file(run)) is not None:
             exit_codes.say(
-                f"note: {changed} has changed since this run read it, and the run keeps what it "
-                f"has; to continue with the file: {resume_line(run, '--machine', str(changed))}"
+                f"note: {changed_note(changed)}; to continue with the file: "
+                f"{resume_line(run, '--machine', str(changed))}"
             )
         return await app.resume(run, limits, mend)
 

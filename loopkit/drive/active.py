@@ -75,6 +75,8 @@ class ActiveRun:
     redact: Redact = str
     """Takes the environment's secrets out of what agents and commands say."""
     listeners: Sequence[Listener] = ()
+    asked_before: str = ""
+    """The question with which the run was taken over; empty where it did not wait."""
     notify: Sequence[str] = ()
     """The program to be started when the run stops; empty for none."""
     state: RunState = field(default_factory=RunState)

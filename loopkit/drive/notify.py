@@ -18,9 +18,10 @@ LONGEST_S = 30.0
 async def notify(active: ActiveRun) -> str:
     """Start the run's notifier if the run has stopped; why that failed, empty where it did not.
 
-    Whatever becomes of it, the run is what it was.
+    A run that waits with the question with which it was taken over has stopped before. Whatever
+    becomes of the notifier, the run is what it was.
     """
-    if not (active.notify and _has_stopped(active.state)):
+    if not (active.notify and _has_stopped(active.state)) or _waited_before(active):
         return ""
     text = json.dumps(outcome_of(active.state), ensure_ascii=False)
     try:
@@ -58,6 +59,11 @@ def outcome_of(state: RunState) -> dict[str, Any]:
         "error": state.suspended.message if state.suspended else "",
         "usage": state.usage.plain(),
     }
+
+
+def _waited_before(active: ActiveRun) -> bool:
+    question = active.state.question
+    return question is not None and question.question == active.asked_before
 
 
 def _has_stopped(state: RunState) -> bool:

@@ -32,3 +32,8 @@ def changed_file(resolved: str, path: Path | None) -> Path | None:
         # It may have been changed for the run alone, which is no matter of the file.
         return None
     return path if differences(load_resolved(resolved), loaded.machine) else None
+
+
+def changed_note(file: Path) -> str:
+    """What is said of a run whose machine file has changed."""
+    return f"{file} has changed since this run read it, and the run keeps what it has"

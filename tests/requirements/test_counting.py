@@ -10,6 +10,7 @@ from tests.support import (
     PASS,
     Desk,
     Played,
+    QuickClock,
     fails,
     listed,
     scenario,
@@ -249,6 +250,14 @@ def test_a_panel_with_a_crashed_reviewer_never_passes(desk: Desk, combine: str) 
     assert played.outcome == "unjudged"
     assert played.reports[0].verdict == "incomplete"
     assert [a.verdict for a in played.reports[0].answers] == ["pass", "error", "pass"]
+
+
+def test_a_wait_between_the_tries_of_a_reviewer_is_no_work(desk: Desk) -> None:
+    clock = desk.clock = QuickClock()
+    played = play(desk, one=[[{"fault": "server_error"}, PASS]], two=[PASS], three=[PASS])
+    assert played.outcome == "accepted"
+    assert sum(clock.slept) > 0.5
+    assert played.state.usage.time_s < 0.5
 
 
 def test_a_round_with_a_reviewer_missing_resolves_nothing(desk: Desk) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
@@ -27,28 +28,26 @@ from loopkit.validators.setting import Setting
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     """Judge the artifact; a report that no transition names goes to the error edge."""
     artifact = active.state.artifacts[state.validate_]
-    started = active.clock.monotonic()
-    judged_before = active.state.usage.time_s
-    ran: list[Ran] = []
-
-    def spent() -> float:
-        """Seconds that no judge's call accounts for."""
-        asked = active.state.usage.time_s - judged_before
-        return max(0.0, active.clock.monotonic() - started - asked)
-
+    rules_work = _RulesWork()
     earlier = active.state.rounds_before(name, artifact)
     try:
-        panel = await _panel(active, name, state, artifact, earlier, ran)
+        panel = await _panel(active, name, state, artifact, earlier, rules_work)
     except LimitReached as reached:
-        reached.commands, reached.time_s = tuple(ran), spent()
+        reached.commands, reached.time_s = tuple(rules_work.ran), rules_work.time_s
         raise
     report = ledger.complete(active.program, active.state, name, artifact, panel, earlier)
-    return _worked(active, name, report, ran, time_s=spent())
+    return _worked(active, name, report, rules_work)
 
 
-def _worked(
-    active: ActiveRun, name: str, report: Report, ran: Sequence[Ran], time_s: float
-) -> Worked:
+@dataclass
+class _RulesWork:
+    """What the rules of a round did, beside their verdicts; the calls of judges are events."""
+
+    ran: list[Ran] = field(default_factory=list)
+    time_s: float = 0.0
+
+
+def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
     facts = ledger.facts_of(report)
     if active.program.graph.scores(name):
         facts["score"] = report.score
@@ -64,10 +63,10 @@ def _worked(
         outcome=outcome,
         facts=facts,
         report=report,
-        time_s=time_s,
+        time_s=rules_work.time_s,
         error="" if outcome == "done" else f"{report.verdict}: {report.reason}",
         resume_at=latest_resume(report.answers),
-        commands=tuple(ran),
+        commands=tuple(rules_work.ran),
     )
 
 
@@ -77,7 +76,7 @@ async def _panel(
     state: ValidateState,
     artifact: Artifact,
     earlier: Earlier,
-    ran: list[Ran],
+    rules_work: _RulesWork,
 ) -> ledger.Panel:
     """The answers of the rules, and of the judges where nothing blocks and none is missing."""
     rules = active.program.rules_asked[name]
@@ -88,8 +87,12 @@ async def _panel(
     if artifact.fault:
         return ledger.Panel((_content_fault(artifact, rules.levels.worst),), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    judging = _judge_by_rules(active, name, state, rules, subject, earlier, ran)
-    answers = await limit_time(active, judging)
+    judging = _judge_by_rules(active, name, state, rules, subject, earlier, rules_work.ran)
+    started = active.clock.monotonic()
+    try:
+        answers = await limit_time(active, judging)
+    finally:
+        rules_work.time_s = active.clock.monotonic() - started
     if not rules.judges:
         return ledger.Panel(tuple(answers), ())
     # A report without the verdict of a rule is none, whatever a judge was paid to say.
