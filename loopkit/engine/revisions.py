@@ -30,6 +30,14 @@ def revision_of(
     return revision, revision + max(left, 0)
 
 
+def most_of(program: Program, run: RunState, counter: str) -> int:
+    """The most that a counter can come to: of an edge, what its other counters leave it."""
+    edge = program.graph.by_id.get(counter)
+    spent, used = run.counters.get(counter, 0), run.counters
+    counters = edge.counters if edge else (counter,)
+    return spent + max(0, min(cap_of(program, run, one) - used.get(one, 0) for one in counters))
+
+
 def can_come_again(program: Program, run: RunState, state: str) -> bool:
     """Whether a revise edge with room may lead from a state, or from what follows, back to it."""
     ahead = program.graph.reachable(state, back=False)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from loopkit.engine.events import Artifact, Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.revisions import most_of
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import described, parse_record
-from loopkit.machine.graph import cap_value
 from loopkit.text import indented, item, or_empty, printable
 from loopkit.views.history import (
     change_lines,
@@ -107,10 +107,11 @@ def _way(engine: Engine, run: RunState) -> Iterator[str]:
     if edge is not None:
         condition = f", because `{edge.guard}`" if edge.guard else ""
         yield f"Came here from {edge.source}{condition}"
+    program, spent = engine.program, run.counters
     used = [
-        f"{_counted(engine, counter)} {run.counters[counter]} of {cap_value(cap, run.input)}"
-        for counter, cap in engine.program.graph.caps.items()
-        if run.counters.get(counter, 0)
+        f"{_counted(engine, counter)} {spent[counter]} of {most_of(program, run, counter)}"
+        for counter in program.graph.caps
+        if spent.get(counter, 0)
     ]
     if used:
         yield "Revisions: " + ", ".join(used)
