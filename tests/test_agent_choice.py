@@ -8,13 +8,13 @@ import pytest
 
 from loopkit import run
 from loopkit.cli import invoke
-from loopkit.document.problems import Problem
+from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.events import Intended, Worked
 from loopkit.language.inputs import InvalidInput, complete_input
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Analysis, explore
-from loopkit.testing import Machines
+from loopkit.testing import Machines, load_suite
 from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.diagram import drawing, mermaid
 from loopkit.views.plan import plan_of
@@ -352,3 +352,16 @@ states:
     answers = {"ask": [{"choice": "go", "form": {"agent": "frontend-coder"}}]}
     script = scenario(agents={"frontend": ["A."], "coder": []}, answers=answers)
     assert desk.play(machine, script).result["build"] == "A."
+
+
+def test_a_case_with_a_word_without_an_agent_is_refused_as_a_run_is(desk: Desk) -> None:
+    desk.write("machine.yaml", BY_INPUT.replace("coder|frontend-coder", "str"))
+    case = "cases: {one: {input: {task: {agent: WORD, text: x}}}}"
+    text = f"scenario: 1\nmachine: machine.yaml\n{case}\n"
+    path = desk.write("machine.scenario.yaml", text.replace("WORD", "tester"))
+    with pytest.raises(ProblemsFound, match="`build` has no agent for `tester`") as refused:
+        load_suite(path)
+    [problem] = refused.value.problems
+    assert (problem.code, problem.path) == ("wrong-input", "cases.one.input")
+    desk.write("machine.scenario.yaml", text.replace("WORD", "coder"))
+    assert load_suite(path).names == ("one",)

@@ -35,7 +35,7 @@ def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]
     if faults:
         told = list(input_faults(faults, given, datatype))
         raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
-    if strange := list(_without_agent(machine, filled)):
+    if strange := list(without_agent(machine, filled)):
         raise InvalidInput(strange)
     return filled if isinstance(filled, dict) else {}
 
@@ -46,13 +46,13 @@ def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
     filled, faults = conform(given, datatype)
     # What is told of no single input is that others are missing, or that one is unknown.
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
-    given_words = (fault for fault in _without_agent(machine, filled) if not fault.missing)
+    given_words = (fault for fault in without_agent(machine, filled) if not fault.missing)
     if wrong := [*(fault for fault in told if not fault.missing), *given_words]:
         raise InvalidInput(wrong)
     return filled if isinstance(filled, dict) else {}
 
 
-def _without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
+def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
     """The inputs that should choose an agent, and have no word for one."""
     for state, choice in machine.choices.items():
         if not choice.is_of_input:
