@@ -582,7 +582,7 @@ def test_a_folder_where_the_database_belongs_is_reported(folder: Path) -> None:
 
 
 def test_a_path_that_cannot_be_one_is_reported() -> None:
-    assert "can be no folder" in unusable_message(Path("a\0b"))
+    assert "cannot be a folder" in unusable_message(Path("a\0b"))
 
 
 def test_a_file_that_is_no_database_is_reported_and_left_alone(folder: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_dialect_that_a_part_names_does_not_leave_our_keywords(draft: str) -> 
         ({"$ref": "#/minimum", "minimum": 3}, ("$ref",), "leads to no schema"),
         ({"$ref": "#/x", "x": {"type": "text"}}, ("$ref",), "'text' is not valid"),
         ({"$dynamicRef": "#b"}, ("$dynamicRef",), "leads nowhere"),
-        ({"$id": "http://["}, (), "is no address"),
+        ({"$id": "http://["}, (), "is not a URI"),
         ({"items": {"type": "text"}}, ("items", "type"), "'text' is not valid"),
         ({"items": {"pattern": "a("}}, ("items", "pattern"), "a regular expression"),
         ({"patternProperties": {"a(": {}}}, ("patternProperties", "a("), "a regular expression"),

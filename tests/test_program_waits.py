@@ -184,7 +184,7 @@ def test_the_patterns_in_the_documentation_read_what_these_programs_say(
 ) -> None:
     page = (ROOT / "docs/language.md").read_text(encoding="utf-8")
     examples = [part.partition("```")[0] for part in page.split("```yaml\n")]
-    [example] = [example for example in examples if "[claude, --print" in example]
+    [example] = [example for example in examples if "[claude, --print, --verbose" in example]
     agents = load_text(example, "machine.yaml", ROOT).machine.agents
     stdout, stderr = (said, "") if program == "claude" else ("", said)
     ending = ending_of(

@@ -228,7 +228,7 @@ def test_an_input_that_looks_like_a_secret_is_warned_of_before_the_run(tmp_path:
 def test_secrets_that_could_be_any_word_are_warned_of_once_a_run(tmp_path: Path) -> None:
     told = started(tmp_path, "import postgres", DB_PASSWORD="postgres", API_KEY="none")
     assert told.stdout == "import postgres\n"
-    assert told.stderr.count("warning: API_KEY, DB_PASSWORD: letters alone") == 1
+    assert told.stderr.count("warning: API_KEY, DB_PASSWORD: a value of only letters") == 1
     assert "postgres" not in told.stderr
     assert "warning" not in started(tmp_path, "import postgres", DB_PASSWORD=SECRET).stderr
 

@@ -151,7 +151,7 @@ def test_an_answer_is_made_shorter_where_the_limit_leaves_no_more(
 def test_below_the_shortest_answer_the_limit_is_reached(hostile: HostileServer, desk: Desk) -> None:
     [suspended] = asked(desk, hostile, f"cost_usd: {usd(LONG, 1_024)}").of(Suspended)
     assert suspended.reason == "limit"
-    assert "the next call can take up to 0.0262" in suspended.message
+    assert "the next call can take up to $0.0262" in suspended.message
     assert hostile.requests() == []
     hostile.say("A line")
     fits = asked(desk, hostile, f"tokens: {1_024 + 13 + 16}")
