@@ -122,8 +122,8 @@ def test_each_gets_its_own_system_prompt_and_model(desk: Desk) -> None:
     assert next(event.model for event in run.of(Intended)) == "openai/gpt-5"
 
 
-def test_a_word_of_an_artifact_chooses_anew_whenever_that_is_written(desk: Desk) -> None:
-    """S1.8: what another agent wrote says who works on it."""
+def of_two_plans(desk: Desk) -> Played:
+    """A run in which the first plan chooses the coder, and the second one the frontend."""
     script = scenario(
         agents={
             "planner": [planned("coder"), planned("frontend-coder")],
@@ -131,7 +131,12 @@ def test_a_word_of_an_artifact_chooses_anew_whenever_that_is_written(desk: Desk)
             "frontend": [styled()],
         }
     )
-    run = desk.play(OPEN, script)
+    return desk.play(OPEN, script)
+
+
+def test_a_word_of_an_artifact_chooses_anew_whenever_that_is_written(desk: Desk) -> None:
+    """S1.8: what another agent wrote says who works on it."""
+    run = of_two_plans(desk)
     assert (run.outcome, asked(run)) == ("done", ["planner", "coder", "planner", "frontend"])
     assert run.result["code"] == {"css": "p {}", "files": 2, "easy": "yes"}
 
@@ -298,14 +303,7 @@ def test_what_holds_for_every_run_holds_where_an_agent_is_chosen(desk: Desk, tex
 
 
 def test_a_recorded_run_plays_the_same(desk: Desk) -> None:
-    script = scenario(
-        agents={
-            "planner": [planned("coder"), planned("frontend-coder")],
-            "coder": [made(0)],
-            "frontend": [styled()],
-        }
-    )
-    run = desk.play(OPEN, script)
+    run = of_two_plans(desk)
     assert_same(taped(desk, run), run)
 
 

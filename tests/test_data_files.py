@@ -10,6 +10,8 @@ from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load, load_resolved
+from loopkit.language.states.validate import ValidateState
+from loopkit.language.validators.plugin import PythonRule
 from tests.support import Desk
 
 GLOSSARY = "tea: Tee\npot: {de: Kanne, file: other.yaml}\n"
@@ -169,8 +171,9 @@ def test_data_that_looks_like_a_schema_is_data(desk: Desk) -> None:
     text = plugged.read_text(encoding="utf-8").replace("by: [", f"by: [{rule}, ")
     plugged.write_text(text, encoding="utf-8")
     assert problems_of(plugged) == []
-    (first, _) = load(plugged).machine.states["check"].by  # type: ignore[union-attr]
-    assert first.with_["schema"] == {"$ref": "nowhere.json", "words": {"file": "a.yaml"}}  # type: ignore[union-attr]
+    first = load(plugged).machine.states_of(ValidateState)["check"].by[0]
+    assert isinstance(first, PythonRule)
+    assert first.with_["schema"] == {"$ref": "nowhere.json", "words": {"file": "a.yaml"}}
 
 
 @pytest.mark.parametrize(

@@ -98,12 +98,14 @@ class BatchDriver:
 
         Raises OSError and JournalError.
         """
+        for result in self._results.known.values():
+            # Also of lines that are there no more: their money is spent.
+            self.account.book(result.usage)
         for line in self._batch.lines():
             self.tally.lines += 1
             if isinstance(line, RefusedLine):
                 self.tally.refuse(line.number, line.reason)
             elif (known := self._results.known.get(line.run)) is not None:
-                self.account.book(known.usage)
                 if known.digest != line.digest:
                     self.tally.refuse(line.number, _changed(line))
                     continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.language import Machine
+from loopkit.language.inclusion import digest_of
 from loopkit.language.inputs import InvalidInput, complete_input
 from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
@@ -62,8 +62,9 @@ class Batch:
     def name(self) -> str:
         """What the ids of all its runs begin with."""
         places = (str(self.inputs.resolve()), str(self.results and self.results.resolve()))
-        digest = hashlib.sha256("\0".join((*places, self.key)).encode(errors="surrogateescape"))
-        return f"{self.machine.name or 'machine'}-{digest.hexdigest()[:BATCH_CHARS]}"
+        # Escaped, because the name of a file need not be UTF-8.
+        digest = digest_of(ascii((*places, self.key)))
+        return f"{self.machine.name or 'machine'}-{digest[:BATCH_CHARS]}"
 
     def lines(self) -> Iterator[Line | RefusedLine]:
         """The lines, in order; empty ones are left out. Raises OSError."""
@@ -91,7 +92,7 @@ class Batch:
         except InvalidInput as error:
             raise _Unfit("; ".join(fault.message for fault in error.faults)) from error
         key = _value_at(complete, self.key) if self.key else str(number)
-        place = key if READABLE.fullmatch(key) else _digest(key)
+        place = key if READABLE.fullmatch(key) else digest_of(key)[:DIGEST_CHARS]
         return Line(number, key, f"{name}-{place}", complete, digest_of_input(complete))
 
 
@@ -101,11 +102,7 @@ class _Unfit(Exception):
 
 def digest_of_input(complete: Mapping[str, Any]) -> str:
     """What tells one input from another, whatever the order of its keys."""
-    return _digest(json.dumps(complete, sort_keys=True))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]
+    return digest_of(json.dumps(complete, sort_keys=True))[:DIGEST_CHARS]
 
 
 def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:

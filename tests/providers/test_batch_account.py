@@ -92,6 +92,17 @@ def test_what_an_earlier_process_spent_counts(hostile: HostileServer) -> None:
     assert spent() == pytest.approx(10 * USD_A_CALL)
 
 
+def test_what_lines_cost_that_are_taken_out_counts_still(hostile: HostileServer) -> None:
+    run([*BATCH, "--max-cost", "0.10"])
+    assert len(hostile.requests()) == 3
+    ended = {json.loads(line)["line"] for line in Path("out.jsonl").read_text().splitlines()}
+    lines = Path("in.jsonl").read_text().splitlines()
+    left = ["" if n in ended else line for n, line in enumerate(lines, 1)]
+    Path("in.jsonl").write_text("\n".join(left), encoding="utf-8")
+    assert run([*BATCH, "--max-cost", "0.10"]) == 3
+    assert len(hostile.requests()) == 3
+
+
 def test_a_run_that_the_batch_has_no_money_for_is_suspended_and_not_sent_to_then(
     hostile: HostileServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -177,31 +177,24 @@ class TestAnErrorInsideOfASuccess:
             assert f"({status}): Overloaded [" in failed.message
             assert KEY not in failed.message
 
-    def test_one_in_the_middle_of_an_answer_is_no_answer(
-        self, hostile: HostileServer, desk: Desk
+    @pytest.mark.parametrize(
+        ("error", "told"),
+        [
+            ({"error": {"code": 502, "message": "Upstream broke"}}, "(502): Upstream broke"),
+            ({}, "(500): the answer ended in an error"),
+        ],
+    )
+    def test_an_answer_that_ends_in_an_error_is_none(
+        self, hostile: HostileServer, desk: Desk, error: dict[str, Any], told: str
     ) -> None:
         said = {"role": "assistant", "content": "A li"}
-        error = {"code": 502, "message": "Upstream broke"}
-        choice = {"index": 0, "message": said, "finish_reason": "error", "error": error}
+        choice = {"index": 0, "message": said, "finish_reason": "error", **error}
         hostile.queue(json_answer(openai(choices=[choice])))
         hostile.say("A line")
         played = play(desk, hostile, "openrouter/openai/gpt-4o")
         assert (played.outcome, played.result["line"]) == ("done", "A line")
         (failed,) = played.of(Failed)
-        assert failed.message == "the provider failed (502): Upstream broke"
-        assert (failed.error_class, failed.usage.tokens) == ("transient", 35)
-
-    def test_an_answer_that_ends_in_an_error_without_a_word_is_none(
-        self, hostile: HostileServer, desk: Desk
-    ) -> None:
-        said = {"role": "assistant", "content": "A li"}
-        choice = {"index": 0, "message": said, "finish_reason": "error"}
-        hostile.queue(json_answer(openai(choices=[choice])))
-        hostile.say("A line")
-        played = play(desk, hostile, "openrouter/openai/gpt-4o")
-        assert (played.outcome, played.result["line"]) == ("done", "A line")
-        (failed,) = played.of(Failed)
-        assert failed.message == "the provider failed (500): the answer ended in an error"
+        assert failed.message == f"the provider failed {told}"
         assert (failed.error_class, failed.usage.tokens) == ("transient", 35)
 
     @pytest.mark.parametrize(
