@@ -9,10 +9,13 @@ from loopkit.language.noun import Bound, Noun
 from loopkit.language.states import State, state_kind
 from loopkit.language.states.agent import AgentState
 from loopkit.language.states.author import AuthorState
+from loopkit.language.states.children import ChildrenState
 from loopkit.language.states.choice import ChoiceState
 from loopkit.language.states.command import CommandState
+from loopkit.language.states.each import EachState
 from loopkit.language.states.final import FinalState
 from loopkit.language.states.human import HumanState
+from loopkit.language.states.machine import MachineState
 from loopkit.language.states.output import Extract, Output
 from loopkit.language.states.render import RenderState
 from loopkit.language.states.state import AgentChoice, WorkingState
@@ -41,12 +44,14 @@ __all__ = [
     "AgentState",
     "AuthorState",
     "Bound",
+    "ChildrenState",
     "ChoiceState",
     "CommandAgent",
     "CommandError",
     "CommandRule",
     "CommandState",
     "DataFile",
+    "EachState",
     "ErrorEdge",
     "ErrorRule",
     "ErrorTargets",
@@ -61,6 +66,7 @@ __all__ = [
     "Lookup",
     "LookupRule",
     "Machine",
+    "MachineState",
     "MatchesRule",
     "MaxCharsRule",
     "MinCharsRule",

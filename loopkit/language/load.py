@@ -12,14 +12,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from loopkit.document import Document, read, read_file
-from loopkit.document.inclusion import Included
+from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.agent_files import with_agent_files
 from loopkit.language.bundling import bundle_schemas
 from loopkit.language.inclusion import INCLUDING, DocPath, digest_of, include, include_defaults
 from loopkit.language.mistakes import explain
+from loopkit.language.states.children import ChildMachine
 from loopkit.text import is_broken
+
+MACHINE = "machine"
+"""The key of a state under which another machine is named."""
+Within = tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Loaded:
     resolved: str
     """JSON: the whole definition with every included file in it, and the digests of all files."""
     digest: str
+    children: Mapping[str, Loaded] = field(default_factory=dict)
+    """The machines that states run, by the names of these."""
 
 
 def load(path: Path) -> Loaded:
@@ -90,7 +97,10 @@ def _scenario_instead(source: Source, tested: Any) -> Problem:
     return source.problem(("scenario",), "missing-field", message, help=remedy, key=True)
 
 
-def load_document(document: Document, folder: Path, default_name: str) -> Loaded:
+def load_document(
+    document: Document, folder: Path, default_name: str, within: Within = ()
+) -> Loaded:
+    """The machine of a document; `within` are the files of the machines that it is part of."""
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
@@ -102,7 +112,8 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
     source = Source(
         document, {**files.included, **included, **of_inputs, **in_schemas}, files.notes
     )
-    faults += [*files.faults, *unread, *dead]
+    children, broken = _load_children(plain, folder, source, within)
+    faults += [*files.faults, *unread, *dead, *broken]
     if faults:
         raise ProblemsFound(faults)
     try:
@@ -117,7 +128,44 @@ def load_document(document: Document, folder: Path, default_name: str) -> Loaded
         place = Span(document.file, 1, 1, 1, 1)
         message = "plug-ins start at a folder whose name is not UTF-8"
         raise ProblemsFound([Problem("not-utf-8", message, place, help="rename it")])
-    return Loaded(machine, source, folder, resolved, digest_of(resolved))
+    return Loaded(machine, source, folder, resolved, digest_of(resolved), children)
+
+
+def _load_children(
+    plain: Any, folder: Path, source: Source, within: Within
+) -> tuple[dict[str, Loaded], list[Problem]]:
+    """Replace every machine file that a state names by the machine; what can't be is told."""
+    here = (*within, Path(source.document.file).resolve())
+    states = plain.get("states")
+    children: dict[str, Loaded] = {}
+    faults: list[Problem] = []
+    for name, state in states.items() if isinstance(states, dict) else ():
+        if not isinstance(state, dict) or not isinstance(state.get(MACHINE), str):
+            continue
+        try:
+            children[name] = _load_child(state[MACHINE], folder, source, here)
+        except CannotInclude as error:
+            path = ("states", name, MACHINE)
+            faults.append(source.problem(path, "unreadable-file", str(error), help=error.remedy))
+        except ProblemsFound as found:
+            faults += found.problems
+        else:
+            child = children[name]
+            files = json.loads(child.resolved)["files"]
+            state[MACHINE] = {"file": state[MACHINE], "files": files, "definition": child.machine}
+    return children, faults
+
+
+def _load_child(file: str, folder: Path, source: Source, within: Within) -> Loaded:
+    """The machine of a file beside another one, or below; raises CannotInclude, ProblemsFound."""
+    text = read_included(folder, file)
+    path = Path(source.document.file).parent / file
+    if path.resolve() in within:
+        raise CannotInclude(
+            f"`{file}` contains itself", "name another machine; a machine can't run itself"
+        )
+    document = read(text, str(path))
+    return load_document(document, (folder / file).parent, path.stem, within)
 
 
 def _with_folders(machine: Machine, folder: Path) -> Machine:
@@ -156,6 +204,11 @@ def load_resolved(resolved: str) -> Machine:
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 
+def resolved_child(child: ChildMachine) -> str:
+    """The resolved definition of a machine that another one runs, as it is by itself."""
+    return _as_json(child.definition, child.files)
+
+
 def named_file(resolved: str) -> Path:
     """The file of a definition that a journal kept; what it includes is named before it."""
     return Path(list(json.loads(resolved)["files"])[-1])
@@ -192,6 +245,7 @@ __all__ = [
     "load_resolved",
     "load_text",
     "named_file",
+    "resolved_child",
     "with_definition",
     "with_machine",
 ]

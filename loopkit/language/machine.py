@@ -12,7 +12,7 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes import DataType, common_type, parse_fields, parse_record
 from loopkit.language.noun import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
-from loopkit.language.states import State
+from loopkit.language.states import State, children
 from loopkit.language.states.final import FinalState
 from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
@@ -171,3 +171,7 @@ class Machine(Noun):
             return parse_record(form)
         schemas = [agent.schema_ for agent in agents if agent.schema_ is not None]
         return common_type(map(parse_fields, schemas)) if schemas else None
+
+
+# A machine has states, and some of these have machines.
+vars(children)["Machine"] = Machine

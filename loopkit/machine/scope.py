@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
-from loopkit.language import Extract, JudgeRule, RenderState, State
+from loopkit.language import EachState, Extract, JudgeRule, RenderState, State
 from loopkit.language.datatypes import DataType, parse_record, single_values
 from loopkit.language.facts import COUNTING, NUMBER, OF_REPORTS, OF_REVISING, REPORT_FACTS, VERDICT
 from loopkit.language.guard import GuardType
@@ -21,6 +21,7 @@ from loopkit.language.template.shapes import absent, either
 from loopkit.machine.codes import codes_at
 from loopkit.machine.flow import ANY_REPORT, Flow, Made
 from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.items import items_at
 from loopkit.machine.known import Known, over
 
 FINDING = Fields(
@@ -74,7 +75,10 @@ class Scope:
 
     def entering(self, state: str) -> Mapping[str, Shape]:
         """What templates see when a state starts its work: prompts, questions, paths."""
-        return self._shapes(self.flow.entering[state])
+        names, working = self._shapes(self.flow.entering[state]), self.graph.states[state]
+        if not isinstance(working, EachState):
+            return names
+        return over({working.as_: items_at(names, working.each)}, names)
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state: they judge no faulty artifact."""
@@ -144,7 +148,8 @@ class Scope:
 
     def _authored(self, author: str, *, whole: bool) -> Shape:
         state = self.graph.states[author]
-        if (answer := self.graph.machine.data_type(author)) is not None:
+        answer = self.graph.machine.data_type(author) or state.leaves
+        if answer is not None:
             return _weakened(shape_of(answer), whole=whole)
         output = state.output_at(author)
         extracted = output.fields if output is not None else {}

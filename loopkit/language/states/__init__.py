@@ -9,8 +9,10 @@ from pydantic import Discriminator, Tag
 from loopkit.language.states.agent import AgentState
 from loopkit.language.states.choice import ChoiceState
 from loopkit.language.states.command import CommandState
+from loopkit.language.states.each import EachState
 from loopkit.language.states.final import FinalState
 from loopkit.language.states.human import HumanState
+from loopkit.language.states.machine import MachineState
 from loopkit.language.states.render import RenderState
 from loopkit.language.states.state import StateBase, WorkingState
 from loopkit.language.states.validate import ValidateState
@@ -19,6 +21,8 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
     AgentState,
     CommandState,
     RenderState,
+    EachState,
+    MachineState,
     ValidateState,
     HumanState,
     FinalState,

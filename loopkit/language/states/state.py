@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
+from loopkit.language.datatypes import DataType
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
@@ -27,6 +28,10 @@ class Example:
     """The agents whom it asks."""
     answer: str = ""
     """What a person answers."""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    """What the machine takes."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Texts of files beside the machine file."""
 
 
 class AgentChoice(Noun):
@@ -144,6 +149,11 @@ class StateBase(Noun):
     def facts(self) -> Mapping[str, GuardType]:
         """What its work always leaves for guards."""
         return {}
+
+    @property
+    def leaves(self) -> DataType | None:
+        """The type of the data that its work always leaves, whoever works."""
+        return None
 
     @property
     def asked_form(self) -> Mapping[str, Any] | None:

@@ -1,0 +1,103 @@
+"""The base of the states whose work other machines do: what they run, and with which input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from loopkit.language.datatypes import DataType, parse_record
+from loopkit.language.noun import Noun, Place, Written
+from loopkit.language.states.author import AuthorState
+from loopkit.language.states.output import Output, named_output
+
+if TYPE_CHECKING:
+    from loopkit.language.machine import Machine
+
+CANCELLED, BLOCKED = "cancelled", "blocked"
+WITHOUT_END = (CANCELLED, BLOCKED, "conflict", "error")
+"""Outcomes of children that came to no final state; no final state of theirs may be called so."""
+RESULT = {
+    "outcome": "str",
+    "success": "bool",
+    "result": {"...": "any"},
+    "rounds": "int",
+    "calls": "int",
+    "cost": "optional num",
+    "findings": ["any"],
+    "duration": "num",
+}
+"""The type of what a child leaves, in the notation of the language: its outcome, whether that is a
+success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
+findings that are open, and its seconds of work."""
+EXAMPLE = """\
+loopkit: 1
+input: {text: str}
+states:
+  copy: {render: "{{ input.text }}", next: done}
+  done: {final: success, result: copy}
+"""
+
+
+class ChildMachine(Noun):
+    """Another machine, read from its file."""
+
+    file: str
+    """The file, as the machine names it."""
+    files: dict[str, str]
+    """The digests of all files that it was read from; its own is the last."""
+    definition: Machine
+    """What it says, every included file in it."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # Authors write the file's name; the rest is what becomes of it.
+        return {"type": "string"}
+
+
+class ChildrenState(AuthorState):
+    """A state whose work is done by runs of another machine; their results are the artifact."""
+
+    machine: ChildMachine
+    """The file of the machine, beside this one or below."""
+    input: dict[str, Any] = Field(default={})
+    """Its input: texts at any depth are templates; of one that is a lone name the value counts."""
+
+    works_outside = True
+
+    @property
+    def child(self) -> Machine:
+        """What is run."""
+        return self.machine.definition
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """What can become of a child."""
+        return tuple(self.child.finals)
+
+    @property
+    def templates(self) -> Written:
+        yield from texts_in(self.input, ("input",))
+
+    @property
+    def leaves(self) -> DataType:
+        return parse_record(RESULT)
+
+    def output_at(self, name: str) -> Output:
+        return named_output(name)
+
+
+def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
+    """All texts in a value, each with its place."""
+    if isinstance(value, str):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from texts_in(inner, (*at, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from texts_in(inner, (*at, index))

@@ -1,0 +1,124 @@
+"""The state `each`: another machine runs once for each item of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Discriminator, Field, Tag
+
+from loopkit.language.datatypes import DataType, parse_record
+from loopkit.language.facts import BOOL, COUNT
+from loopkit.language.guard import GuardError, GuardType, parse_path
+from loopkit.language.noun import Id, Ids, Noun, fault
+from loopkit.language.states.children import (
+    BLOCKED,
+    CANCELLED,
+    EXAMPLE,
+    RESULT,
+    ChildrenState,
+)
+from loopkit.language.states.state import Example
+
+
+PATH_HELP = "write it like `input.tasks`, or `input.sections[].tasks[]`"
+
+
+def _path(text: str) -> str:
+    try:
+        parse_path(text)
+    except GuardError as error:
+        raise fault("bad-path", error.problem.message, help=PATH_HELP) from error
+    return text
+
+
+Positive = Annotated[int, Field(ge=1)]
+ItemPath = Annotated[str, AfterValidator(_path)]
+"""A dotted path; `[]` behind a step goes through the items of a list."""
+
+
+class After(Noun):
+    """Which other items an item waits for, and with which outcomes."""
+
+    of: ItemPath
+    """The path of their keys."""
+    when: Annotated[Ids, Field(min_length=1)]
+    """The outcomes that are waited for; any other one blocks the item."""
+
+
+class EachState(ChildrenState):
+    """Run another machine for each item of a list; the results by key are the artifact."""
+
+    each: ItemPath
+    """The list: a path in the input or in an artifact, `[]` for lists inside lists."""
+    as_: Id = Field(alias="as")
+    """What templates call the item."""
+    key: ItemPath
+    """The path of what names an item, each differently: `task.id`."""
+    after: (
+        Annotated[
+            Annotated[ItemPath, Tag("<path>")] | Annotated[After, Tag("<after>")],
+            Discriminator(lambda value: "<path>" if isinstance(value, str) else "<after>"),
+        ]
+        | None
+    ) = None
+    """The keys of the items that an item waits for; they have to succeed."""
+    group: ItemPath | None = None
+    """Only items with the same value here run at the same time; one without runs by itself."""
+    parallel: Positive = 1
+    """How many run at the same time; one that waits for a person frees its place."""
+    serial: Ids = ()
+    """States of the machine of which only one works at a time, among all items."""
+    alone: Ids = ()
+    """States of the machine during which no other item works."""
+    stop_on: Ids = ()
+    """Outcomes after which no item is begun, and those in hand are cancelled."""
+    min_items: Annotated[int, Field(ge=0)] = 1
+    """How many items there are at least."""
+    max_items: Positive | None = None
+    """How many there are at most; needed where the type of the list does not say it."""
+
+    kind = "each"
+    example = Example(
+        {
+            "each": "input.parts",
+            "as": "part",
+            "key": "part",
+            "max_items": 3,
+            "machine": "child.yaml",
+            "input": {"text": "{{ part }}"},
+        },
+        input={"parts": {"type": ["str"], "default": ["tea"]}},
+        files={"child.yaml": EXAMPLE},
+    )
+
+    @property
+    def about(self) -> str:
+        return f"{self.machine.file} for each {self.as_} of {self.each}"
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        cancelled = (CANCELLED,) if self.stop_on else ()
+        blocked = (BLOCKED,) if self.after is not None else ()
+        return (*super().outcomes, *cancelled, *blocked)
+
+    @property
+    def after_path(self) -> str | None:
+        """The path of the keys that an item waits for."""
+        return self.after.of if isinstance(self.after, After) else self.after
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The outcomes that an item waits for."""
+        if isinstance(self.after, After):
+            return self.after.when
+        return tuple(name for name, final in self.child.finals.items() if final.succeeds)
+
+    @property
+    def leaves(self) -> DataType:
+        return parse_record({"...": RESULT})
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        counts = dict.fromkeys(("succeeded", "failed", "total"), COUNT)
+        return {**counts, "deadlocked": BOOL}
