@@ -20,7 +20,6 @@ from loopkit.language.states.children import (
 )
 from loopkit.language.states.state import Example
 
-
 PATH_HELP = "write it like `input.tasks`, or `input.sections[].tasks[]`"
 
 
