@@ -26,9 +26,10 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
 from loopkit.journal.folder import STATE_FOLDER
-from loopkit.language.inputs import InvalidInput, complete_input, partial_input
+from loopkit.language.inputs import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
+from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.repair import Mend
 from loopkit.repair.files import changed_note
 from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loopkit.engine.findings import Answer
 from loopkit.language import AcyclicRule
-from loopkit.validators.cycles import shortest_cycles
+from loopkit.machine.cycles import shortest_cycles
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting

@@ -10,9 +10,10 @@ from loopkit import run
 from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.events import Intended, Worked
-from loopkit.language.inputs import InvalidInput, complete_input
+from loopkit.language.inputs import InvalidInput
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
+from loopkit.machine.inputs import complete_input
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.testing import Machines, load_suite
 from loopkit.testing.suggesting import empty_suite, suggest

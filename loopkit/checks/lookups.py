@@ -18,8 +18,8 @@ from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.shapes import member
 from loopkit.machine.flow import Token
 from loopkit.machine.graph import DocPath
+from loopkit.machine.path_values import same_as, values_at
 from loopkit.validators.data import NoData, data_in, place
-from loopkit.validators.path_values import same_as, values_at
 
 MEANINGS = {
     "unreadable-data": "A file of data is not valid JSON or YAML.",

@@ -14,10 +14,11 @@ from loopkit.engine.events import Artifact, HumanAnswer
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.revisions import revision_of
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.language.template import FieldedText, Record, Template
+from loopkit.language.datatypes import parse_fields
+from loopkit.language.template import FieldedText, Template
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
+from loopkit.machine.readable import readable
 
 PLAIN_FINDING = (
     *("id", "message", "severity", "code", "validator", "rule"),
@@ -101,17 +102,6 @@ def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str,
     said = {name: readable(value, form and form.field(name)) for name, value in answer.form.items()}
     plain = {"choice": answer.choice, "comment": answer.comment, "by": answer.by}
     return {**left_out, **said, **plain}
-
-
-def readable(value: object, datatype: DataType | None) -> object:
-    """Data of a type for templates: what it may leave out, and does, reads as none."""
-    if isinstance(value, Mapping) and datatype is not None and datatype.fields is not None:
-        known = {name: readable(inner, datatype.field(name)) for name, inner in value.items()}
-        optional = {name for name, inner in datatype.fields.items() if not inner.required}
-        return Record(known, optional - known.keys())
-    if isinstance(value, list) and datatype is not None and datatype.items is not None:
-        return [readable(item, datatype.items) for item in value]
-    return value
 
 
 def plain_finding(finding: Finding) -> dict[str, object]:

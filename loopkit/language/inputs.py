@@ -1,4 +1,4 @@
-"""The input of a run: completed with its defaults, or every problem with it."""
+"""What is wrong with the input of a run, by its type and the choices of agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language import Machine
-from loopkit.language.datatypes import DataType, conform, misfit, parse_record
+from loopkit.language.datatypes import DataType, misfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +26,6 @@ class InvalidInput(Exception):
     def __init__(self, faults: Sequence[InputFault]) -> None:
         super().__init__("\n".join(fault.message for fault in faults))
         self.faults = tuple(faults)
-
-
-def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, with defaults filled in; raises InvalidInput."""
-    datatype = parse_record(machine.input)
-    filled, faults = conform(given, datatype)
-    if faults:
-        told = list(input_faults(faults, given, datatype))
-        raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
-    if strange := list(without_agent(machine, filled)):
-        raise InvalidInput(strange)
-    return filled if isinstance(filled, dict) else {}
-
-
-def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, with defaults, where nothing has to be; raises InvalidInput."""
-    datatype = parse_record(machine.input)
-    filled, faults = conform(given, datatype)
-    # What is told of no single input is that others are missing, or that one is unknown.
-    told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
-    given_words = (fault for fault in without_agent(machine, filled) if not fault.missing)
-    if wrong := [*(fault for fault in told if not fault.missing), *given_words]:
-        raise InvalidInput(wrong)
-    return filled if isinstance(filled, dict) else {}
 
 
 def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:

@@ -11,8 +11,9 @@ from loopkit.checks.raised import stuck_ahead, told_stuck
 from loopkit.engine.events import Repaired
 from loopkit.engine.state import RunState, apply
 from loopkit.language import Machine
-from loopkit.language.inputs import InvalidInput, complete_input
+from loopkit.language.inputs import InvalidInput
 from loopkit.machine.graph import TOTAL, DocPath, Graph, artifact_of, cap_value
+from loopkit.machine.inputs import complete_input
 from loopkit.repair.baselines import new_baselines
 from loopkit.repair.differences import differences
 from loopkit.repair.edges import same_edges, spent_on

@@ -9,8 +9,8 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.language.inclusion import DocPath, include, include_data
-from loopkit.language.inputs import without_agent
 from loopkit.language.json_schema import NotJudged
+from loopkit.machine.inputs import unusable
 from loopkit.scenario import LoadedScenario, todo_problem
 
 
@@ -32,16 +32,16 @@ def inputs_of(
     if faults and not problems:
         problems = list(_problems(written, case, given, datatype, faults))
     elif not problems:
-        problems = list(_strange_words(written, case, machine, filled))
+        problems = list(_unusable(written, case, machine, filled))
     return (filled if isinstance(filled, dict) else {}), problems
 
 
-def _strange_words(
+def _unusable(
     written: LoadedScenario, case: str, machine: Machine, filled: object
 ) -> Iterator[Problem]:
-    """Words that choose no agent, with which no run would start."""
+    """What no run would start with: words that choose no agent, lists with no valid items."""
     own = (written.scenario.cases or {})[case].input
-    for fault in without_agent(machine, filled):
+    for fault in unusable(machine, filled):
         at = _place(case, bool(own))
         yield written.source.problem(at, "wrong-input", fault.message, key=True)
 

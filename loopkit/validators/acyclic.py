@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from loopkit.language import Acyclic, AcyclicRule
 from loopkit.language.guard import parse_path, select
 from loopkit.language.guard.paths import ITEMS
-from loopkit.validators.cycles import shortest_cycles
-from loopkit.validators.data import NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.path_values import (
+from loopkit.machine.cycles import cycle_text, shortest_cycles
+from loopkit.machine.path_values import (
     MAX_HINTS,
     Same,
     choices,
@@ -22,10 +19,11 @@ from loopkit.validators.path_values import (
     value_text,
     values_at,
 )
+from loopkit.validators.data import NoData, data_of
+from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
-MAX_TOLD = 50
-"""How many nodes of a circle are named."""
 PAIR = "write it as [FROM, TO] or {from: FROM, to: TO}"
 ENDS = (("from", "to"), ("source", "target"))
 """How the ends of an edge are called that is written by itself."""
@@ -148,7 +146,5 @@ def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
 def _cycles(graph: Graph) -> Iterator[Fault]:
     for cycle in shortest_cycles(graph.leads, MAX_FAULTS):
         ids = [value for _, value in cycle]
-        told = " → ".join(value_text(value) for value in (*ids[:MAX_TOLD], ids[0]))
-        if len(ids) > MAX_TOLD:
-            told += f", through {len(ids) - MAX_TOLD:,} more behind the first {MAX_TOLD}"
+        told = cycle_text([value_text(value) for value in ids])
         yield Fault(f"the nodes form a cycle: {told}", f"circle {told}", value=ids)

@@ -7,10 +7,7 @@ from itertools import islice
 
 from loopkit.language import DataFile, Lookup, LookupRule
 from loopkit.language.guard import parse_path, select
-from loopkit.validators.data import NoData, data_in, data_of, place
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.path_values import (
+from loopkit.machine.path_values import (
     MAX_HINTS,
     choices,
     same_as,
@@ -18,6 +15,9 @@ from loopkit.validators.path_values import (
     value_text,
     values_at,
 )
+from loopkit.validators.data import NoData, data_in, data_of, place
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
 

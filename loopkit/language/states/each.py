@@ -96,6 +96,11 @@ class EachState(ChildrenState):
         return f"{self.machine.file} for each {self.as_} of {self.each}"
 
     @property
+    def is_of_input(self) -> bool:
+        """Whether the list is known from the start."""
+        return parse_path(self.each)[0] == "input"
+
+    @property
     def outcomes(self) -> tuple[str, ...]:
         cancelled = (CANCELLED,) if self.stop_on else ()
         blocked = (BLOCKED,) if self.after is not None else ()

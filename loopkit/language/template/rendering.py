@@ -61,6 +61,15 @@ class Template:
             line = _line(template, error.__traceback__)
             raise _failed(error, self.text, line) from error
 
+    def value(self, names: Mapping[str, object]) -> object:
+        """Return the value itself where the template is one `{{ a.b }}`, else the text.
+
+        Raises TemplateError as `render` does.
+        """
+        found = None if self.whole is None else SANDBOX.at(self.whole, names)
+        is_there = self.whole is not None and not isinstance(found, jinja2.Undefined)
+        return found if is_there else self.render(names)
+
 
 @lru_cache(maxsize=512)
 def parse(text: str) -> Template:

@@ -9,12 +9,12 @@ from typing import Any
 
 from loopkit.agents.model.answer_caps import longest_answer, needs_caps
 from loopkit.engine.findings import Finding
-from loopkit.engine.template_values import readable
 from loopkit.language import JudgeRule, ModelAgent
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import RulesAsked
 from loopkit.machine.graph import Edge
 from loopkit.machine.program import Program
+from loopkit.machine.readable import readable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.forms import form_of
 from loopkit.validators.judges.prompt import judge_prompt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from loopkit.machine.knots import knots
@@ -10,6 +10,8 @@ from loopkit.machine.knots import knots
 Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
 
+MAX_TOLD = 50
+"""How many nodes of a cycle are named."""
 MAX_STEPS = 300_000
 """How many edges of all knots are looked at for cycles that are shorter than the first ones."""
 
@@ -61,3 +63,10 @@ def _way(start: Node, end: Node, came_from: Mapping[Node, Node]) -> list[Node]:
 def _from_least(cycle: list[Node]) -> list[Node]:
     at = cycle.index(min(cycle))
     return cycle[at:] + cycle[:at]
+
+
+def cycle_text(words: Sequence[str]) -> str:
+    """A cycle for a message: its nodes, back to the first one."""
+    told = " → ".join((*words[:MAX_TOLD], words[0]))
+    rest = len(words) - MAX_TOLD
+    return told if rest <= 0 else f"{told}, through {rest:,} more behind the first {MAX_TOLD}"

@@ -1,0 +1,128 @@
+"""The input of a run: completed with its defaults, or every problem with it; so of its children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from loopkit.language import EachState, Machine
+from loopkit.language.datatypes import conform, parse_record
+from loopkit.language.inputs import InputFault, InvalidInput, input_faults, without_agent
+from loopkit.language.states.children import ChildrenState
+from loopkit.language.template import FieldedText, TemplateError, parse
+from loopkit.machine.item_list import Item, items_of, refuse
+from loopkit.machine.known import over
+from loopkit.machine.readable import readable
+
+
+def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, with defaults filled in; raises InvalidInput."""
+    datatype = parse_record(machine.input)
+    filled, faults = conform(given, datatype)
+    if faults:
+        told = list(input_faults(faults, given, datatype))
+        raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
+    if strange := list(unusable(machine, filled)):
+        raise InvalidInput(strange)
+    return filled if isinstance(filled, dict) else {}
+
+
+def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, with defaults, where nothing has to be; raises InvalidInput."""
+    datatype = parse_record(machine.input)
+    filled, faults = conform(given, datatype)
+    # What is told of no single input is that others are missing, or that one is unknown.
+    told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
+    words, lists = without_agent(machine, filled), () if faults else no_children(machine, filled)
+    if wrong := [fault for fault in (*told, *words, *lists) if not fault.missing]:
+        raise InvalidInput(wrong)
+    return filled if isinstance(filled, dict) else {}
+
+
+def unusable(machine: Machine, filled: object) -> Iterator[InputFault]:
+    """What is wrong with an input that fits its type: nobody could work with it."""
+    yield from without_agent(machine, filled)
+    yield from no_children(machine, filled)
+
+
+def no_children(machine: Machine, filled: object) -> Iterator[InputFault]:
+    """Why children could not run, as far as the input of their parent says it."""
+    if isinstance(filled, Mapping):
+        for name, state in machine.states_of(ChildrenState).items():
+            yield from _no_children(machine, name, state, filled)
+
+
+def _no_children(
+    machine: Machine, name: str, state: ChildrenState, filled: Mapping[str, Any]
+) -> Iterator[InputFault]:
+    names = {"input": readable(filled, parse_record(machine.input))}
+    try:
+        if not isinstance(state, EachState):
+            if _reads_only(state, {"input"}):
+                child_input(state, names)
+        elif state.is_of_input:
+            items = items_of(state, names)
+            if _reads_only(state, {"input", state.as_}):
+                child_inputs(state, items, names)
+    except InvalidInput as error:
+        yield from (InputFault(f"`{name}`: {fault.message}") for fault in error.faults)
+
+
+def _reads_only(state: ChildrenState, names: set[str]) -> bool:
+    try:
+        return all(parse(text).names <= names for _, text in state.templates)
+    except TemplateError:
+        return False  # which is for `check` to tell
+
+
+def child_inputs(
+    state: EachState, items: Sequence[Item], names: Mapping[str, object]
+) -> dict[str, dict[str, Any]]:
+    """The complete input of the child of each item, by key; raises InvalidInput."""
+    inputs: dict[str, dict[str, Any]] = {}
+    faults: list[str] = []
+    for item in items:
+        try:
+            inputs[item.key] = child_input(state, over({state.as_: item.value}, names))
+        except InvalidInput as error:
+            faults += (f"`{item.location}`: {fault.message}" for fault in error.faults)
+    refuse(faults)
+    return inputs
+
+
+def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, Any]:
+    """The complete input of a child, filled in with what templates read; raises InvalidInput."""
+    faults: list[InputFault] = []
+    given: dict[str, Any] = {}
+    for name, written in state.input.items():
+        try:
+            given[name] = _filled_in(written, names)
+        except TemplateError as error:
+            faults.append(InputFault(f"input `{name}`: {error}"))
+    if faults:
+        raise InvalidInput(faults)
+    return complete_input(state.child, given)
+
+
+def _filled_in(written: object, names: Mapping[str, object]) -> object:
+    """What is written, with its templates filled in; of a lone name the value itself."""
+    if isinstance(written, str):
+        return _plain(parse(written).value(names))
+    if isinstance(written, Mapping):
+        return {key: _filled_in(inner, names) for key, inner in written.items()}
+    if isinstance(written, list):
+        return [_filled_in(inner, names) for inner in written]
+    return written
+
+
+def _plain(value: object) -> object:
+    """The data of what a template reads: no record and no text with fields."""
+    match value:
+        case FieldedText():
+            return str(value)
+        case Mapping():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case _:
+            return value

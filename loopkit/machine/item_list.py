@@ -1,0 +1,198 @@
+"""The items of an `each` state, read from the data of a run, or all that is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from loopkit.language import EachState
+from loopkit.language.guard import parse_path, select
+from loopkit.language.guard.paths import ITEMS
+from loopkit.language.inputs import InputFault, InvalidInput
+from loopkit.language.template import FieldedText
+from loopkit.machine.cycles import cycle_text, shortest_cycles
+from loopkit.machine.path_values import MAX_HINTS, choices, unknown, value_text, values_at
+from loopkit.text import plural
+
+MAX_FAULTS = 100
+"""How many faults are told one by one."""
+SINGLE = "a text or a number"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of the list."""
+
+    key: str
+    """What names it, as text: a number as JSON has it."""
+    value: object
+    location: str
+    """Where it stands: `input.tasks[3]`."""
+    after: tuple[str, ...] = ()
+    """The keys of the items that it waits for, each once."""
+    group: str | None = None
+    """What the items have in common that may run beside it."""
+
+
+def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
+    """The items, in the order of the list; raises InvalidInput with all that is wrong with them.
+
+    `data` is what stands under the first steps of paths: the input, and artifacts.
+    """
+    reading = _Reading(state)
+    found = list(reading.listed(data))
+    reading.count(len(found))
+    items = [reading.item(place, value) for place, value in found]
+    reading.relate()
+    refuse(reading.faults)
+    return tuple(item for item in items if item is not None)
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Raise InvalidInput where there are faults, the first of them told one by one."""
+    if not faults:
+        return
+    told = [*faults[:MAX_FAULTS]]
+    if rest := len(faults) - len(told):
+        told.append(f"there are {rest:,} more faults like these")
+    raise InvalidInput([InputFault(fault) for fault in told])
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is found while the items of one list are read."""
+
+    state: EachState
+    faults: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    """Where each key stands."""
+    awaited: list[tuple[str, str, str]] = field(default_factory=list)
+    """Who waits for whom, and where that is said."""
+
+    def fault(self, place: str, message: str) -> None:
+        self.faults.append(f"`{place}`: {message}")
+
+    def listed(self, data: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+        """The items with their places; a list that is not there has none."""
+        path = self.state.each
+        first = parse_path(path)[0]
+        known = {first: _fields(data.get(first))}
+        path = path if path.endswith(ITEMS) else path + ITEMS
+        for outer in _lists_on(path):
+            for place, value in select(outer, known):
+                if value is not None and not isinstance(value, list | tuple):
+                    self.fault(place, f"`{value_text(value)}` is no list")
+        yield from select(path, known)
+
+    def count(self, items: int) -> None:
+        least, most = self.state.min_items, self.state.max_items
+        found = plural(items, "item", ",")
+        if items < least:
+            self.fault(self.state.each, f"{found}, where at least {least:,} have to be")
+        if most is not None and items > most:
+            self.fault(self.state.each, f"{found}, where at most {most:,} may be")
+
+    def item(self, location: str, value: object) -> Item | None:
+        """One item, and what it says of itself; none where nothing names it."""
+        key = self._key(location, value)
+        if key is None:
+            return None
+        after, group = self._after(key, location, value), self._group(location, value)
+        return Item(key, value, location, after, group)
+
+    def _key(self, location: str, item: object) -> str | None:
+        place, found = _inside(self.state.key, location, item)
+        key = single_text(found)
+        if found is None or key == "":
+            self.fault(place, "the key is missing")
+        elif key is None:
+            self.fault(place, f"`{value_text(found)}` is no key, which is {SINGLE}")
+        elif key in self.places:
+            self.fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
+        else:
+            self.places[key] = place
+            return key
+        return None
+
+    def _group(self, location: str, item: object) -> str | None:
+        if self.state.group is None:
+            return None
+        place, found = _inside(self.state.group, location, item)
+        group = single_text(found)
+        if found is not None and group is None:
+            self.fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
+        return group
+
+    def _after(self, key: str, location: str, item: object) -> tuple[str, ...]:
+        path = self.state.after_path
+        keys: dict[str, None] = {}
+        for place, value in () if path is None else _waits(path, location, item):
+            awaited = single_text(value)
+            if awaited is None:
+                self.fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
+            elif awaited == key:
+                self.fault(place, f"`{key}` waits for itself")
+            elif awaited not in keys:
+                keys[awaited] = None
+                self.awaited.append((key, awaited, place))
+        return tuple(keys)
+
+    def relate(self) -> None:
+        """Look for items that wait for what is not there, or for each other."""
+        words, hints = choices(self.places), MAX_HINTS
+        numbers = {key: (number,) for number, key in enumerate(self.places)}
+        leads: dict[tuple[int], set[tuple[int]]] = {node: set() for node in numbers.values()}
+        for key, awaited, place in self.awaited:
+            if awaited in numbers:
+                leads[numbers[key]].add(numbers[awaited])
+            else:
+                message = f"there is no {self.state.as_} `{awaited}`"
+                self.fault(place, unknown(message, awaited, words if hints > 0 else ()))
+                hints -= 1
+        keys = list(self.places)
+        for cycle in shortest_cycles(leads, MAX_FAULTS):
+            told = cycle_text([keys[number] for (number,) in cycle])
+            self.fault(self.state.each, f"these wait for each other: {told}")
+
+
+def single_text(value: object) -> str | None:
+    """A text or a number as the text that names an item; none for what is neither."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return json.dumps(value)
+    return None
+
+
+def _fields(value: object) -> object:
+    return value.fields if isinstance(value, FieldedText) else value
+
+
+def _lists_on(path: str) -> Iterator[str]:
+    """The paths of all lists that a path goes through."""
+    for number in range(1, path.count(ITEMS) + 1):
+        yield ITEMS.join(path.split(ITEMS)[:number])
+
+
+def _rest(path: str) -> str:
+    """A path of an item without its first step, which names the item."""
+    return path.removeprefix(parse_path(path)[0]).removeprefix(".")
+
+
+def _inside(path: str, location: str, item: object) -> tuple[str, object]:
+    """What a path leads to in an item, which is what its first step means."""
+    rest = _rest(path)
+    found = select(rest, item) if rest else [("", item)]
+    place, value = found[0] if found else ("", None)
+    return _joined(location, place), value
+
+
+def _waits(path: str, location: str, item: object) -> Iterator[tuple[str, object]]:
+    for place, value in values_at(_rest(path) or None, item):
+        yield _joined(location, place), value
+
+
+def _joined(location: str, place: str) -> str:
+    dot = "." if place and not place.startswith("[") else ""
+    return f"{location}{dot}{place}"

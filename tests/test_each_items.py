@@ -1,0 +1,293 @@
+"""The items of an `each` state, and the input of their children, before anything runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.language import EachState, MachineState
+from loopkit.language.inputs import InvalidInput
+from loopkit.language.load import Loaded, load
+from loopkit.language.template import FieldedText
+from loopkit.machine.inputs import (
+    child_input,
+    child_inputs,
+    complete_input,
+    partial_input,
+)
+from loopkit.machine.item_list import Item, items_of
+
+CHILD = """
+loopkit: 1
+input: INPUT
+states:
+  copy: {render: "{{ input.text }}", next: done}
+  done: {final: success, result: copy}
+"""
+PARENT = """
+loopkit: 1
+input: {tasks: {type: [any], default: []}, note: {type: str, default: Hi}}
+states:
+  all:
+    each: input.tasks
+    as: task
+    key: task.id
+    max_items: 20000
+    machine: child.yaml
+    input: {text: "{{ task.id }}"}
+MORE
+    next: done
+  done: {final: success}
+"""
+
+
+def loaded(
+    folder: Path, more: str = "", child: str = "{text: any}", parent: str = PARENT
+) -> Loaded:
+    (folder / "child.yaml").write_text(CHILD.replace("INPUT", child))
+    lines = "\n".join(f"    {line}" for line in more.splitlines())
+    (folder / "parent.yaml").write_text(parent.replace("MORE", lines))
+    return load(folder / "parent.yaml")
+
+
+def each(folder: Path, more: str = "", **changes: Any) -> EachState:
+    state = loaded(folder, more).machine.states["all"]
+    assert isinstance(state, EachState)
+    return state.model_copy(update=changes)
+
+
+def faults(state: EachState, data: dict[str, object]) -> list[str]:
+    with pytest.raises(InvalidInput) as refused:
+        items_of(state, data)
+    return [fault.message for fault in refused.value.faults]
+
+
+def test_items_come_in_the_order_of_the_list_with_all_that_they_say(tmp_path: Path) -> None:
+    tasks: list[object] = [
+        {"id": "2", "needs": ["1.10", "1.10", 3], "group": "a"},
+        {"id": "1.10", "needs": None, "group": None},
+        {"id": 3, "group": 4.5},
+    ]
+    state = each(tmp_path, "after: task.needs\ngroup: task.group")
+    assert items_of(state, {"input": {"tasks": tasks}}) == (
+        Item("2", tasks[0], "input.tasks[0]", ("1.10", "3"), "a"),
+        Item("1.10", tasks[1], "input.tasks[1]", (), None),
+        Item("3", tasks[2], "input.tasks[2]", (), "4.5"),
+    )
+
+
+def test_a_number_is_a_key_as_json_has_it(tmp_path: Path) -> None:
+    tasks = [{"id": 1.10}, {"id": "1.10"}, {"id": 1}, {"id": 1.0}]
+    keys = [item.key for item in items_of(each(tmp_path), {"input": {"tasks": tasks}})]
+    assert keys == ["1.1", "1.10", "1", "1.0"]
+
+
+def test_items_of_lists_inside_lists_are_one_list(tmp_path: Path) -> None:
+    plan = {"sections": [{"tasks": [{"id": "a"}, {"id": "b"}]}, {}, {"tasks": [{"id": "c"}]}]}
+    for path in ("plan.sections[].tasks[]", "plan.sections[].tasks"):
+        found = items_of(each(tmp_path, each=path), {"plan": plan})
+        assert [item.key for item in found] == ["a", "b", "c"]
+        assert found[2].location == "plan.sections[2].tasks[0]"
+
+
+def test_items_may_be_the_texts_of_a_list_that_was_extracted(tmp_path: Path) -> None:
+    state = each(tmp_path, each="plan.names", key="task")
+    found = items_of(state, {"plan": FieldedText("a, b", {"names": ["a", "b"]})})
+    assert [(item.key, item.value) for item in found] == [("a", "a"), ("b", "b")]
+
+
+def test_what_an_item_waits_for_may_lie_deep_in_it(tmp_path: Path) -> None:
+    state = each(tmp_path, "after: {of: 'task.needs[].id', when: [done]}")
+    tasks = [{"id": "a"}, {"id": "b", "needs": [{"id": "a"}]}]
+    assert items_of(state, {"input": {"tasks": tasks}})[1].after == ("a",)
+
+
+def test_all_faults_are_told_each_at_its_place(tmp_path: Path) -> None:
+    state = each(tmp_path, "after: task.needs\ngroup: task.group", max_items=8)
+    tasks: list[object] = [
+        {"id": "1.1", "needs": ["1.2"]},
+        {"id": "1.2", "needs": ["1.3"]},
+        {"id": "1.3", "needs": ["1.1", "1.4"]},
+        {"id": "1.1"},
+        {"name": "no id"},
+        {"id": ["x"]},
+        {"id": ""},
+        {"id": True, "needs": ["gone"]},
+        {"id": "self", "needs": ["self", {}], "group": []},
+        "text",
+    ]
+    assert faults(state, {"input": {"tasks": tasks}}) == [
+        "`input.tasks`: 10 items, where at most 8 may be",
+        "`input.tasks[3].id`: `1.1` is a key already, at `input.tasks[0].id`",
+        "`input.tasks[4].id`: the key is missing",
+        '`input.tasks[5].id`: `["x"]` is no key, which is a text or a number',
+        "`input.tasks[6].id`: the key is missing",
+        "`input.tasks[7].id`: `true` is no key, which is a text or a number",
+        "`input.tasks[8].needs[0]`: `self` waits for itself",
+        "`input.tasks[8].needs[1]`: `{}` is no key, which is a text or a number",
+        "`input.tasks[8].group`: `[]` is no group, which is a text or a number",
+        "`input.tasks[9].id`: the key is missing",
+        "`input.tasks[2].needs[1]`: there is no task `1.4`; did you mean `1.3`?",
+        "`input.tasks`: these wait for each other: 1.1 → 1.2 → 1.3 → 1.1",
+    ]
+
+
+def test_each_knot_of_items_is_told_with_one_cycle(tmp_path: Path) -> None:
+    state = each(tmp_path, "after: task.needs")
+    pairs = [("a", "b"), ("b", "a"), ("c", "d"), ("d", "c"), ("e", "a")]
+    tasks = [{"id": name, "needs": other} for name, other in pairs]
+    assert faults(state, {"input": {"tasks": tasks}}) == [
+        "`input.tasks`: these wait for each other: a → b → a",
+        "`input.tasks`: these wait for each other: c → d → c",
+    ]
+
+
+def test_there_are_as_many_items_as_the_state_says(tmp_path: Path) -> None:
+    no_task = ["`input.tasks`: 0 items, where at least 1 have to be"]
+    for nothing in ({}, {"tasks": None}, {"tasks": []}):
+        assert faults(each(tmp_path), {"input": nothing}) == no_task
+        assert items_of(each(tmp_path, min_items=0), {"input": nothing}) == ()
+    one = {"input": {"tasks": [{"id": "a"}]}}
+    assert faults(each(tmp_path, min_items=2), one) == [
+        "`input.tasks`: 1 item, where at least 2 have to be"
+    ]
+    assert faults(each(tmp_path, min_items=0), {"input": {"tasks": "a, b"}}) == [
+        "`input.tasks`: `a, b` is no list"
+    ]
+
+
+def test_ten_thousand_items_are_read_at_once(tmp_path: Path) -> None:
+    state = each(tmp_path, "after: task.needs")
+    tasks = [{"id": str(n), "needs": [str(n - 1)] if n else []} for n in range(10_000)]
+    began = time.monotonic()
+    items = items_of(state, {"input": {"tasks": tasks}})
+    assert len(items) == len(child_inputs(state, items, {"input": {}})) == 10_000
+    tasks[0]["needs"] = ["9999", *(f"gone {n}" for n in range(1_000))]
+    told = faults(state, {"input": {"tasks": [*tasks, *tasks]}})
+    assert len(told) == 101
+    assert told[-1] == "there are 10,901 more faults like these"
+    assert time.monotonic() - began < 30
+
+
+# -- the input of a child ------------------------------------------------------------------
+
+
+INPUTS = """
+loopkit: 1
+input: {tasks: {type: [any], default: []}, note: {type: str, default: Hi}}
+states:
+  one:
+    machine: child.yaml
+    input: {text: WRITTEN}
+    next: done
+  done: {final: success}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "arrives"),
+    [
+        ('"{{ task }}"', {"id": 1, "tags": ["a"], "none": None}),
+        ('"{{ task.id }}"', 1),
+        ('"{{ task.tags }}"', ["a"]),
+        ('"{{ task.none }}"', None),
+        ('"{{ on }}"', True),
+        ('"{{ plan }}"', "The plan"),
+        ('"{{ plan.goal }}"', "win"),
+        ('"{{ task.id }}."', "1."),
+        ("7", 7),
+        ('{a: ["{{ task.id }}", {b: "{{ task.tags[0] }}"}]}', {"a": [1, {"b": "a"}]}),
+    ],
+)
+def test_a_lone_name_hands_on_the_value_itself(
+    tmp_path: Path, written: str, arrives: object
+) -> None:
+    machine = loaded(tmp_path, parent=INPUTS.replace("WRITTEN", written)).machine
+    state = machine.states["one"]
+    assert isinstance(state, MachineState)
+    names = {
+        "task": {"id": 1, "tags": ["a"], "none": None},
+        "on": True,
+        "plan": FieldedText("The plan", {"goal": "win"}),
+    }
+    found = child_input(state, names)["text"]
+    assert (found, type(found)) == (arrives, type(arrives))
+
+
+def test_a_child_is_given_the_defaults_of_its_input(tmp_path: Path) -> None:
+    more = "{text: str, tries: {type: int, default: 3}}"
+    machine = loaded(tmp_path, child=more, parent=INPUTS.replace("WRITTEN", "Hello")).machine
+    state = machine.states["one"]
+    assert isinstance(state, MachineState)
+    assert child_input(state, {}) == {"text": "Hello", "tries": 3}
+
+
+def refused(machine: Loaded, **given: object) -> list[str]:
+    with pytest.raises(InvalidInput) as error:
+        complete_input(machine.machine, given)
+    return [fault.message for fault in error.value.faults]
+
+
+def test_an_input_list_that_is_not_valid_is_no_input(tmp_path: Path) -> None:
+    machine = loaded(tmp_path, "after: task.needs")
+    tasks: list[object] = [{"id": "a", "needs": ["b", "c"]}, {"id": "b", "needs": ["a"]}]
+    assert refused(machine, tasks=tasks) == [
+        "`all`: `input.tasks[0].needs[1]`: there is no task `c`; allowed: `a`, `b`",
+        "`all`: `input.tasks`: these wait for each other: a → b → a",
+    ]
+    assert refused(machine) == ["`all`: `input.tasks`: 0 items, where at least 1 have to be"]
+
+
+def test_items_whose_child_does_not_take_their_input_are_no_input(tmp_path: Path) -> None:
+    machine = loaded(tmp_path, child="{text: int, more: {type: str, default: x}}")
+    assert refused(machine, tasks=[{"id": 1}, {"id": "b"}, {"id": "c"}]) == [
+        "`all`: `input.tasks[1]`: input `text` takes a whole number; `b` is not",
+        "`all`: `input.tasks[2]`: input `text` takes a whole number; `c` is not",
+    ]
+    assert complete_input(machine.machine, {"tasks": [{"id": 1}]})["tasks"] == [{"id": 1}]
+
+
+def test_a_field_that_an_item_has_not_is_told_with_the_item(tmp_path: Path) -> None:
+    parent = PARENT.replace("{{ task.id }}", "Do {{ task.text }}")
+    machine = loaded(tmp_path, parent=parent)
+    [told] = refused(machine, tasks=[{"id": "a"}])
+    assert told.startswith("`all`: `input.tasks[0]`: input `text`: line 1")
+    assert told.endswith("there is no field `text`")
+
+
+def test_the_input_of_a_child_that_reads_artifacts_is_known_later(tmp_path: Path) -> None:
+    write = 'states:\n  plan: {render: "1", next: all}'
+    parent = PARENT.replace("{{ task.id }}", "{{ plan }}").replace("states:", write)
+    machine = loaded(tmp_path, child="{text: int}", parent=parent)
+    assert complete_input(machine.machine, {"tasks": [{"id": "a"}]})["note"] == "Hi"
+
+
+def test_the_input_of_a_single_child_is_judged_as_well(tmp_path: Path) -> None:
+    parent = INPUTS.replace("WRITTEN", '"{{ input.note }}"')
+    machine = loaded(tmp_path, child="{text: yes|no}", parent=parent)
+    assert refused(machine) == ["`one`: input `text` takes `yes` or `no`; `Hi` is not"]
+
+
+def test_lists_of_a_child_are_judged_with_the_input_of_its_parent(tmp_path: Path) -> None:
+    (tmp_path / "leaf.yaml").write_text(CHILD.replace("INPUT", "{text: str}"))
+    middle = PARENT.replace("child.yaml", "leaf.yaml").replace("MORE", "")
+    (tmp_path / "middle.yaml").write_text(middle)
+    parent = PARENT.replace("child.yaml", "middle.yaml").replace(
+        '{text: "{{ task.id }}"}', '{tasks: "{{ task.parts }}"}'
+    )
+    machine = loaded(tmp_path, parent=parent)
+    assert refused(machine, tasks=[{"id": "a", "parts": [{"id": "x"}, {"id": "x"}]}]) == [
+        "`all`: `input.tasks[0]`: `all`: `input.tasks[1].id`: `x` is a key already, at"
+        " `input.tasks[0].id`"
+    ]
+
+
+def test_a_part_of_an_input_is_judged_as_far_as_it_is_given(tmp_path: Path) -> None:
+    needed = PARENT.replace("{type: str, default: Hi}", "str")
+    machine = loaded(tmp_path, parent=needed).machine
+    assert partial_input(machine, {"tasks": [{"id": "a"}]}) == {"tasks": [{"id": "a"}]}
+    with pytest.raises(InvalidInput, match="a key already"):
+        partial_input(machine, {"tasks": [{"id": "a"}, {"id": "a"}], "note": "x"})
