@@ -19,28 +19,36 @@ from loopkit.agents.model import client
 from loopkit.agents.players import Players, players_of
 from loopkit.agents.port import Person
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import ActiveRun, Clock, Listener, Stored
+from loopkit.drive.active import ActiveRun, Clock, Listener
 from loopkit.drive.advance import advance, doubts
-from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
+from loopkit.drive.archive import definition, state_after
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew
+from loopkit.drive.stored_runs import StoredRuns, unfinished
 from loopkit.drive.surroundings import NobodyThere, RealClock
-from loopkit.engine.events import Claimed, HumanAnswer, Repaired, Resumed, Started
+from loopkit.engine.events import (
+    Cancelled,
+    ChildStarted,
+    Claimed,
+    HumanAnswer,
+    Repaired,
+    Resumed,
+    Started,
+)
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, apply, fold
 from loopkit.journal import Claim, Journal, RunBusy
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
-from loopkit.language.load import Loaded, load_resolved, named_file
-from loopkit.machine.program import Program
+from loopkit.language.load import Loaded
+from loopkit.machine.program import Program, ResolvedMachine
 from loopkit.repair import AS_IT_IS, Definition, Mend, repair
-from loopkit.repair.files import changed_file, found_file
 from loopkit.repair.refusals import refuse_limits, refuse_over
-from loopkit.scenario import Scenario, read_resolved
+from loopkit.scenario import Scenario
 from loopkit.text import is_broken
 from loopkit.views.hints import hints
 
@@ -54,11 +62,7 @@ class Script:
     digest: str
 
 
-MOST_NAMED = 5
-"""How many runs are named where an id is not told in full."""
-
-
-class App:
+class App(StoredRuns):
     """Runs of machines over one journal."""
 
     def __init__(
@@ -80,7 +84,7 @@ class App:
         `functions` play agents, by the names of these. `notify` is started instead of the
         notifiers of machines.
         """
-        self.journal = journal
+        super().__init__(journal)
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
@@ -124,17 +128,12 @@ class App:
                 "the path of the project folder is not valid UTF-8; rename the folder, "
                 "or set LOOPKIT_STATE to a state folder elsewhere"
             )
-        await self._store(loaded.digest, loaded.resolved)
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.name or "machine"
-        run = run or await self._new_id(machine)
-        claim = self._begun[run] = NewClaim(self.journal, run, machine, loaded.digest)
-        engine = self.engine(loaded.machine, loaded.digest)
-        players = self._players(loaded.machine, loaded.digest, scenario)
-        active = self._active(claim, fold((Claimed(),)), engine, players)
+        definition = ResolvedMachine(loaded.machine, loaded.resolved, loaded.digest)
         started = Started(
-            run=run,
+            run=run or await self._new_id(machine),
             machine=machine,
             definition=loaded.digest,
             script=script.digest if script else None,
@@ -142,11 +141,63 @@ class App:
             input=dict(inputs),
             limits=dict(limits or {}),
         )
+        return await self._begin(started, definition, scenario)
+
+    async def _begin(
+        self, started: Started, definition: ResolvedMachine, scenario: Scenario | None
+    ) -> ActiveRun:
+        """A run that nobody knows yet, claimed by this process."""
+        await self._store(started.definition, definition.resolved)
+        run, machine = started.run, definition.machine
+        claim = self._begun[run] = NewClaim(self.journal, run, started.machine, definition.digest)
+        engine = self.engine(machine, definition.digest)
+        players = self._players(machine, definition.digest, scenario)
+        active = self._active(claim, fold((Claimed(),)), engine, players)
         active.stage(started)
         if players.calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
             await active.append()
         return active
+
+    async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
+        """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
+        scenario = parent.scenario and parent.scenario.of_child(started.state, started.key)
+        if not await self.journal.has(started.child):
+            definition = parent.program.children[started.state]
+            begins = Started(
+                run=started.child,
+                machine=definition.machine.name or "machine",
+                definition=definition.digest,
+                folder=parent.state.folder,
+                input=started.input,
+            )
+            return await self._begin(begins, definition, scenario)
+        state = await self.state_of(started.child)
+        if state.is_over:
+            return state
+        machine = await self.machine_of(state)
+        claim = await self.journal.claim(started.child)
+        engine = self.engine(machine, state.definition)
+        players = self._players(machine, state.definition, scenario)
+        active = self._active(claim, state, engine, players)
+        if state.status == "suspended":
+            await active.append(Resumed())
+        return active
+
+    async def cancel_child(self, run: str, reason: str) -> RunState | None:
+        """End a child and its own children; its state then, none where it has not begun."""
+        if not await self.journal.has(run):
+            return None
+        state = await self.state_of(run)
+        if not state.is_over:
+            claim = await self.journal.claim(run)
+            try:
+                await self._cancel_children(state, reason)
+                active = await self._idle(claim, await self.state_of(run))
+                await active.append(Cancelled(reason=reason))
+            finally:
+                await claim.release()
+        return await self.state_of(run)
 
     async def _new_id(self, machine: str) -> str:
         """An id that no other run has; among thousands two may well draw the same."""
@@ -275,25 +326,20 @@ class App:
         try:
             state = await self.state_of(run)
             if not state.is_over:
-                machine = await self.machine_of(state)
-                engine = self.engine(machine, state.definition)
-                players = self._players(machine, state.definition, None)
-                await consume(self._active(claim, state, engine, players))
+                await self._cancel_children(state, "its parent is cancelled")
+                await consume(await self._idle(claim, state))
         finally:
             await claim.release()
 
-    async def run_named(self, beginning: str) -> str:
-        """The id of the one run that begins like this; what begins none as it is.
+    async def _cancel_children(self, state: RunState, reason: str) -> None:
+        for child in unfinished(state):
+            await self.cancel_child(child.started.child, reason)
 
-        Raises NotRunnable where several do.
-        """
-        found = await self.journal.named(beginning, limit=MOST_NAMED)
-        if beginning in found or not found:
-            return beginning
-        if len(found) > 1:
-            more = ", …" if len(found) == MOST_NAMED else ""
-            raise NotRunnable(f"`{beginning}` begins several runs: {', '.join(found)}{more}")
-        return found[0]
+    async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
+        """A claimed run in which nobody works any more."""
+        machine = await self.machine_of(state)
+        engine = self.engine(machine, state.definition)
+        return self._active(claim, state, engine, self._players(machine, state.definition, None))
 
     async def drive(self, active: ActiveRun) -> RunState:
         """Advance a run and let go of it; the state in which it stopped."""
@@ -303,43 +349,12 @@ class App:
             await active.claim.release()
         return active.state
 
-    async def events(self, run: str, after: int = 0) -> list[Stored]:
-        """The events of a run behind `after`, oldest first."""
-        return [read_record(run, record) for record in await self.journal.read(run, after)]
-
-    async def state_of(self, run: str) -> RunState:
-        return state_after(run, await self.events(run))
-
-    async def machine_of(self, state: RunState) -> Machine:
-        machine = await definition(self.journal, state.run, state.definition, load_resolved)
-        refuse_strange(state, machine)
-        return machine
-
-    async def machine_name_of(self, state: RunState) -> Path:
-        """The file that the run's machine was read from, as it was named then."""
-        return await definition(self.journal, state.run, state.definition, named_file)
-
-    async def machine_file_of(self, state: RunState) -> Path | None:
-        """The same where it is now, seen from here or from the project folder."""
-        return found_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
-
     async def hints_for(self, state: RunState) -> list[str]:
         """Lines that lead on with a run that stopped."""
         if state.suspended is None:
             return []
         machine, file = await self.machine_of(state), await self.machine_file_of(state)
         return list(hints(state, machine, file))
-
-    async def changed_file(self, run: str) -> Path | None:
-        """The run's machine file, where it says something else than the run has by now."""
-        state = await self.state_of(run)
-        stored = await definition(self.journal, run, state.definition, str)
-        return changed_file(stored, await self.machine_file_of(state))
-
-    async def scenario_of(self, state: RunState) -> Scenario | None:
-        if state.script is None:
-            return None
-        return await definition(self.journal, state.run, state.script, read_resolved)
 
     async def __aenter__(self) -> Self:
         return self
@@ -350,9 +365,6 @@ class App:
     async def close(self) -> None:
         await client.close()
         await self.journal.close()
-
-    async def is_over(self, run: str) -> bool:
-        return (await self.state_of(run)).is_over
 
     def engine(self, machine: Machine, digest: str) -> Engine:
         """The engine of a definition; made once, because compiled classes are never freed."""
@@ -380,6 +392,8 @@ class App:
             agents=players.agents,
             commands=players.commands,
             person=players.person,
+            children=self,
+            scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
             listeners=self.listeners,

@@ -22,6 +22,8 @@ class Players:
     agents: Mapping[str, AgentPort]
     commands: PlayedCommands
     person: Person
+    scenario: Scenario | None
+    """What plays, where one does."""
     calls_models: bool
     """Whether real models can be asked."""
     redact: Redact
@@ -44,6 +46,7 @@ def players_of(
         agents=agents,
         commands=PlayedResults(scenario.commands if scenario else {}),
         person=ScriptedPerson(scenario.answers if scenario else {}, person, clock),
+        scenario=scenario,
         calls_models=models_called(agents),
         redact=redactor(os.environ, tuple(machine.key_names)),
         notify=() if scenario else tuple(machine.notify or ()),

@@ -136,7 +136,7 @@ class BatchDriver:
 
     async def _work(self, lines: Iterator[Line | RefusedLine]) -> None:
         for line in lines:
-            if self.stopping or self.account.is_reached:
+            if self.stopping or self.account.reached:
                 return
             if isinstance(line, Line) and line.run not in self._results.known:
                 try:

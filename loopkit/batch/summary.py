@@ -45,7 +45,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
         yield "see which runs wait: loopkit runs ls"
     if tally.lines > _done(tally):
         yield "to continue, run the same command again"
-    if driver.account.is_reached:
+    if driver.account.reached:
         yield "the limit of the batch is reached: raise `--max-cost`"
 
 

@@ -207,7 +207,7 @@ def _refuse_shared_files(machine: Machine) -> None:
 def _code(driver: BatchDriver) -> int:
     """The exit code: the limit of the batch, then who waits, then what can be resumed."""
     tally: Tally = driver.tally
-    if driver.account.is_reached:
+    if driver.account.reached:
         return exit_codes.LIMIT
     if tally.stopped[WAITING]:
         return exit_codes.WAITING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
@@ -12,56 +12,114 @@ from loopkit.drive.line import Line
 from loopkit.engine.events import Usage
 
 
+class SharedLimitReached(LimitReached):
+    """A limit that several runs share leaves no room."""
+
+    def __init__(self, account: Account, reached: LimitReached) -> None:
+        self.account = account
+        super().__init__(
+            reached.name, reached.limit, reached.spent, reached.asked, reached.held, account.owner
+        )
+
+    @property
+    def as_own(self) -> LimitReached:
+        """The same for the one whose limit it is."""
+        return LimitReached(self.name, self.limit, self.spent, self.asked, self.held)
+
+
 class Account:
     """What runs have spent together, and limits that hold for all of them."""
 
-    def __init__(self, limits: Mapping[str, Any], owner: str) -> None:
-        """`owner` says in messages whose limits these are."""
-        self.limits = limits
-        self.is_reached = False
-        """Whether a call was refused because it had no room here."""
-        self._owner = owner
+    def __init__(
+        self, limits: Mapping[str, Any], owner: str, within: Account | None = None
+    ) -> None:
+        """`owner` says in messages whose limits these are.
+
+        What is spent here is spent `within` another account, too.
+        """
+        self.owner = owner
+        self.reached: SharedLimitReached | None = None
+        """With what a call was refused because it had no room here."""
+        self._limits = limits
+        self._within = within
         self._at_rest = Usage()
         """What the runs have committed that are not driven at the moment."""
         self._driven: dict[str, ActiveRun] = {}
-        self._lines: list[Line] = []
+        self.lines: list[Line] = [] if within is None else within.lines
         """Those of the driven runs: what one settles may be the room that another waits for."""
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """What is limited here, and to how much."""
+        return self._limits
+
+    @property
+    def every_limit(self) -> Iterator[Mapping[str, Any]]:
+        """The limits here, and those of the accounts that this one is within."""
+        yield self.limits
+        if self._within is not None:
+            yield from self._within.every_limit
 
     def book(self, committed: Usage) -> None:
         """Count what a run has committed that is not driven."""
         self._at_rest = self._at_rest.plus(committed)
+        if self._within is not None:
+            self._within.book(committed)
+
+    def strike(self, committed: Usage) -> None:
+        """Count no longer what was booked."""
+        self._at_rest = self._at_rest.minus(committed)
+        if self._within is not None:
+            self._within.strike(committed)
 
     @contextmanager
     def driving(self, active: ActiveRun) -> Iterator[None]:
         """While a run is driven that was booked before, if it had committed anything."""
+        active.account, active.line = self, Line(self.lines)
+        self.lines.append(active.line)
+        try:
+            with self.counting(active):
+                yield
+        finally:
+            self.lines.remove(active.line)
+
+    @contextmanager
+    def counting(self, active: ActiveRun) -> Iterator[None]:
+        """While what a run has committed is what it says, and not what was booked."""
         run = active.state.run
         self._at_rest = self._at_rest.minus(active.state.committed)
-        self._driven[run], active.account, active.line = active, self, Line(self._lines)
-        self._lines.append(active.line)
+        self._driven[run] = active
         try:
-            yield
+            with nullcontext() if self._within is None else self._within.counting(active):
+                yield
         finally:
             del self._driven[run]
-            self._lines.remove(active.line)
-            self.book(active.state.committed)
+            self._at_rest = self._at_rest.plus(active.state.committed)
 
     @property
     def used(self) -> Usage:
         """What all runs have spent."""
         return self._with_driven([active.state.usage for active in self._driven.values()])
 
-    def require_room(self, reserved: Usage) -> None:
-        """Raise LimitReached where a call does not fit."""
+    def require_room(self, reserved: Usage) -> float | None:
+        """Seconds of work that are left for a call, or none for no limit.
+
+        Raises SharedLimitReached where it does not fit.
+        """
+        left = None if self._within is None else self._within.require_room(reserved)
         if not self.limits:
-            return
+            return left
         committed = [active.state.committed for active in self._driven.values()]
         try:
-            room_for(self.limits, self._with_driven(committed), reserved)
+            here = room_for(self.limits, self._with_driven(committed), reserved)
         except LimitReached as reached:
-            raise reached.of(self._owner) from reached
+            raise SharedLimitReached(self, reached) from reached
+        return min((each for each in (left, here) if each is not None), default=None)
 
     def may_have_room(self, most: Usage) -> bool:
         """Whether a call can fit once the calls in flight, of whatever run, are settled."""
+        if self._within is not None and not self._within.may_have_room(most):
+            return False
         least = [least_used(one.state, one.line.in_flight) for one in self._driven.values()]
         try:
             room_for(self.limits, self._with_driven(least), most)
@@ -72,7 +130,7 @@ class Account:
     @property
     def is_calling(self) -> bool:
         """Whether any call is being made, so that there is something to wait for."""
-        return any(line.in_flight for line in self._lines)
+        return any(line.in_flight for line in self.lines)
 
     def _with_driven(self, driven: list[Usage]) -> Usage:
         total = self._at_rest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
-from loopkit.engine.events import Event
+from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState, apply
@@ -20,9 +20,11 @@ from loopkit.journal import Claim, NewRecord
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
+from loopkit.scenario import Scenario
 
 if TYPE_CHECKING:
     from loopkit.drive.account import Account
+    from loopkit.drive.gate import Gate
 
 _path = lru_cache(maxsize=64)(Path)
 """The same path for all runs of a folder, because making one takes as long as storing an event."""
@@ -59,6 +61,34 @@ class Stopped(Exception):
     """The run was asked to stop while it paused, with nothing in flight."""
 
 
+class ChildrenStopped(Exception):
+    """Children have stopped before their end, and the run can't go on without them."""
+
+    def __init__(self, suspended: Suspended) -> None:
+        super().__init__(suspended.message)
+        self.suspended = suspended
+
+
+class ChildRuns(Protocol):
+    """The runs of other machines that runs begin: their children."""
+
+    async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
+        """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
+        ...
+
+    async def drive(self, active: ActiveRun) -> RunState:
+        """Advance a run and let go of it; the state in which it stopped."""
+        ...
+
+    async def committed(self, run: str) -> Usage:
+        """What a run and all its children have committed; nothing where it has not begun."""
+        ...
+
+    async def cancel_child(self, run: str, reason: str) -> RunState | None:
+        """End a child and its own children; its state then, none where it has not begun."""
+        ...
+
+
 @dataclass
 class ActiveRun:
     """One run in the hands of this process."""
@@ -70,6 +100,9 @@ class ActiveRun:
     agents: Mapping[str, AgentPort]
     commands: PlayedCommands
     person: Person
+    children: ChildRuns
+    scenario: Scenario | None = None
+    """What plays, where one does."""
     breakers: Breakers = field(default_factory=Breakers)
     """What all runs of this process know of the providers."""
     redact: Redact = str
@@ -86,6 +119,8 @@ class ActiveRun:
     """The calls of this run that are made or wait for room."""
     account: Account | None = None
     """Limits that it shares with other runs."""
+    gate: Gate | None = None
+    """Which states of it and of its siblings may work at the same time."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
     _staged: list[tuple[Event, bytes]] = field(default_factory=list)
@@ -107,6 +142,12 @@ class ActiveRun:
         self.stopping = True
         if self._stops is not None:
             self._stops.set()
+
+    async def asked_to_stop(self) -> None:
+        """Wait until the run is asked to stop."""
+        if not self.stopping:
+            self._stops = self._stops or asyncio.Event()
+            await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
         """Let time pass with nothing in flight; raises Stopped as `wait_for` does."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from loopkit.drive.active import ActiveRun, Stopped
-from loopkit.drive.inbox import consume, let_go, store
+from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
+from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
 from loopkit.drive.posting import ANSWER
@@ -40,7 +40,6 @@ from loopkit.text.patterns import PatternTimeout
 
 GOING = ("running", "waiting")
 """In which status there may be something to do."""
-INBOX_SECONDS = 1.0
 CHANGE_IT = "correct the machine"
 """The remedy where nothing but another machine helps."""
 
@@ -158,6 +157,9 @@ async def turn(active: ActiveRun) -> None:
         work = _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
     except Stopped:
         return
+    except ChildrenStopped as stopped:
+        await active.append(stopped.suspended)
+        return
     except LimitReached as reached:
         work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
         work = work.replace(refused=reached.call, commands=reached.commands, time_s=reached.time_s)
@@ -227,7 +229,10 @@ async def perform(active: ActiveRun, name: str, state: State) -> Worked:
     if state.ends or state.waits:
         reason = f"`{name}` is active and has no work to do"
         return _unworked(active, "fatal", reason, "restore the journal from a copy")
-    return await work_of(type(state))(active, name, state)
+    if active.gate is None:
+        return await work_of(type(state))(active, name, state)
+    async with active.gate.open_for(name, active.wait_for):
+        return await work_of(type(state))(active, name, state)
 
 
 def _unworked(

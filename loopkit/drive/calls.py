@@ -16,7 +16,7 @@ from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
 from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
-from loopkit.drive.room import find_room, room_for_longer
+from loopkit.drive.room import find_room, out_of_time, room_for_longer
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.drive.turns import Callee, take_turn
 from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
@@ -245,8 +245,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         failure = TryFailed(late, message, request.key, active.clock.monotonic() - started)
         if deadline_s < request.timeout_s:
             active.stage(_cut_short(active, work, failure))
-            limit = active.limits["time"]
-            raise LimitReached("time", limit, active.state.committed.time_s) from error
+            raise out_of_time(active) from error
         raise failure from error
     except AgentError as error:
         message = _kept(active, error.message)

@@ -15,6 +15,8 @@ from loopkit.journal import InboxMessage, MessageWaits
 
 CANCEL = "cancel"
 """The kind of a message by which somebody asks for the end of a run."""
+INBOX_SECONDS = 1.0
+"""How often the inbox of a run that is driven is looked into."""
 
 
 async def consume(active: ActiveRun) -> None:

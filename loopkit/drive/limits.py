@@ -56,10 +56,6 @@ class LimitReached(Exception):
             told += f", and the next call can take up to {_amount(name, asked)}"
         super().__init__(told)
 
-    def of(self, owner: str) -> LimitReached:
-        """The same for a limit that is not the run's own."""
-        return LimitReached(self.name, self.limit, self.spent, self.asked, self.held, owner)
-
 
 class AnswerCutOff(LimitReached):
     """An answer ended at the cap that it got because of a limit."""

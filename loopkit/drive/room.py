@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from loopkit.agents.model.answer_caps import USUAL_ANSWER, AnswerCaps, needs_caps
 from loopkit.agents.port import Request
+from loopkit.drive.account import SharedLimitReached
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
 from loopkit.engine.events import Usage
@@ -43,15 +44,15 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         if caps is not None and (room := _shorter(active, quote, request, caps)) is not None:
             return room
         reached.reserved = reserved
-        if active.account is not None and reached.owner:
-            active.account.is_reached = True
+        if isinstance(reached, SharedLimitReached):
+            reached.account.reached = reached
         raise
 
 
 def _is_limited(active: ActiveRun) -> bool:
     """Whether money or tokens are limited, so that nobody may be asked for an endless answer."""
-    shared = active.account.limits if active.account is not None else {}
-    return needs_caps(active.limits) or needs_caps(shared)
+    shared = active.account.every_limit if active.account is not None else ()
+    return any(map(needs_caps, (active.limits, *shared)))
 
 
 def _room(active: ActiveRun, reserved: Usage) -> Room:
@@ -59,8 +60,21 @@ def _room(active: ActiveRun, reserved: Usage) -> Room:
     limits = active.limits
     left_s = room_for(limits, active.state.committed, reserved) if limits else None
     if active.account is not None:
-        active.account.require_room(reserved)
+        shared_s = active.account.require_room(reserved)
+        left_s = min((each for each in (left_s, shared_s) if each is not None), default=None)
     return Room(reserved, left_s)
+
+
+def out_of_time(active: ActiveRun) -> LimitReached:
+    """The limit on time at which a call was ended: the run's own, or one that it shares."""
+    spent, limit = active.state.committed.time_s, active.limits.get("time")
+    try:
+        if active.account is not None and (limit is None or spent < limit):
+            active.account.require_room(Usage())
+    except SharedLimitReached as reached:
+        reached.account.reached = reached
+        return reached
+    return LimitReached("time", spent if limit is None else limit, spent)
 
 
 def _may_have_room(active: ActiveRun, most: Usage) -> bool:

@@ -10,6 +10,8 @@ from loopkit.engine.events import (
     Artifact,
     Baselined,
     Cancelled,
+    ChildEnded,
+    ChildStarted,
     Decided,
     Entered,
     Event,
@@ -33,7 +35,7 @@ from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
 from loopkit.engine.records import Mutable, field
 from loopkit.engine.rounds import Earlier, Round, Rounds
-from loopkit.engine.tasks import Exchange, Task
+from loopkit.engine.tasks import Child, Exchange, Task
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
@@ -83,6 +85,8 @@ class RunState(Mutable):
     """In doubt, and waiting for a person's word."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
+    children: dict[str, dict[str, Child]] = {}
+    """By state and key: of each item the child that was begun last."""
     baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
     """By state and validator, then by rule: the ids of what its command found at first."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
@@ -258,6 +262,17 @@ def _keep_baseline(state: RunState, event: Baselined) -> None:
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
 
+def _start_child(state: RunState, event: ChildStarted) -> None:
+    state.children.setdefault(event.state, {})[event.key] = Child(event)
+
+
+def _end_child(state: RunState, event: ChildEnded) -> None:
+    begun = state.children[event.state]
+    begun[event.key] = Child(begun[event.key].started, event)
+    # Children work at the same time: of theirs only what this run counts is its time.
+    state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
+
+
 def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
         state.usage = state.usage.plus(Usage(time_s=event.time_s))
@@ -371,6 +386,8 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "failed": _fail,
     "in_doubt": _doubt,
     "settled": _settle,
+    "child_started": _start_child,
+    "child_ended": _end_child,
     "worked": _work,
     "baselined": _keep_baseline,
     "decided": _decide,

@@ -1,10 +1,10 @@
-"""Tasks: what a run knows of the calls for one piece of work, changed by their events alone."""
+"""Tasks: what a run knows of the calls for one piece of work, and of its children."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from loopkit.engine.events import Failed, Intended, Replied
+from loopkit.engine.events import ChildEnded, ChildStarted, Failed, Intended, Replied
 from loopkit.engine.records import Record, Value
 
 
@@ -15,6 +15,13 @@ class Exchange(Value, frozen=True):
     reply: Replied
     opening: Exchange | None = None
     """Where it was a revision: the newest one before it that said what the task is."""
+
+
+class Child(Value, frozen=True):
+    """A run of another machine that a state has begun."""
+
+    started: ChildStarted
+    ended: ChildEnded | None = None
 
 
 class GivenUp(Value, frozen=True):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.language import AgentState, CommandRule, Machine, Rule, ValidateState
 from loopkit.language import guard as guards
 from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
 from loopkit.language.facts import rows_named
+from loopkit.language.load import digest_of, resolved_child
+from loopkit.language.states.children import ChildrenState
 from loopkit.machine.asked import (
     AgentAsked,
     RulesAsked,
@@ -23,6 +25,14 @@ from loopkit.machine.plans import Predicate, StatePlan, plan_of
 
 AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
 """Of all that is limited: what work takes."""
+
+
+class ResolvedMachine(NamedTuple):
+    """A machine as a journal keeps it."""
+
+    machine: Machine
+    resolved: str
+    digest: str
 
 
 class Program:
@@ -51,6 +61,15 @@ class Program:
     @cached_property
     def _types(self) -> dict[str, DataType | None]:
         return {name: self.machine.data_type(name) for name in self.machine.states}
+
+    @cached_property
+    def children(self) -> dict[str, ResolvedMachine]:
+        """The machines that states run, by the names of these."""
+        return {
+            name: ResolvedMachine(state.child, text, digest_of(text))
+            for name, state in self.machine.states_of(ChildrenState).items()
+            for text in (resolved_child(state.machine),)
+        }
 
     @cached_property
     def named_guards(self) -> dict[str, guards.Guard]:

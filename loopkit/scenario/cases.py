@@ -12,6 +12,8 @@ from loopkit.scenario.script import Answers, Commands, Cost, Role
 
 NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
+ANY = "*"
+"""Stands for every key of an item that is not named."""
 PARTS = ("agents", "commands", "answers")
 """Parts of a case that all cases of a file may share."""
 
@@ -38,6 +40,19 @@ class _Parts(Noun):
     """Results of `run` states and `command` validators, by the state's or validator's name."""
     answers: dict[Id, Answers] = {}
     """Answers of the person, by the state that asks."""
+    children: dict[Id, dict[str, ChildParts]] = {}
+    """The same in the runs that a state begins, by the key of their item; `*` is any other one."""
+
+    def of_child(self, state: str, key: str) -> Scenario:
+        """What is said in a child."""
+        by_key = self.children.get(state, {})
+        said = by_key.get(key) or by_key.get(ANY) or ChildParts()
+        parts = {name: getattr(said, name) for name in (*PARTS, "children")}
+        return Scenario.model_construct(scenario=1, **parts)
+
+
+class ChildParts(_Parts):
+    """What is said in one run of another machine."""
 
 
 class RunLimits(Noun):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from loopkit.engine.events.calls import Failed, Held, InDoubt, Intended, Replied, Settled
+from loopkit.engine.events.children import ChildEnded, ChildStarted
 from loopkit.engine.events.event import EVENT_VERSION, Event, Outcome, Policy, Role
 from loopkit.engine.events.payloads import (
     Artifact,
@@ -39,9 +40,9 @@ MESSAGE_WIDTH = 200
 EVENTS: dict[str, type[Event]] = {
     noun.type: noun
     for noun in (
-        Started, Claimed, Baselined, Held, Intended, Replied, Failed, InDoubt, Settled, Worked,
-        Decided, Emitted, Entered, Waiting, Suspended, Repaired, Resumed, Refused,
-        Finished, Cancelled,
+        Started, Claimed, Baselined, Held, Intended, Replied, Failed, InDoubt, Settled,
+        ChildStarted, ChildEnded, Worked, Decided, Emitted, Entered, Waiting, Suspended, Repaired,
+        Resumed, Refused, Finished, Cancelled,
     )
 }  # fmt: skip
 
@@ -101,6 +102,8 @@ __all__ = [
     "Baselined",
     "Cancelled",
     "Change",
+    "ChildEnded",
+    "ChildStarted",
     "Choice",
     "Claimed",
     "Decided",

@@ -39,8 +39,9 @@ class Suspended(Event, frozen=True, kw_only=True):
 
     type: ClassVar[str] = "suspended"
     state: str
-    reason: Literal["limit", "transient", "content", "fatal", "interrupted"]
-    """Why the run stopped: a limit, a class of error, or Ctrl-C."""
+    reason: Literal["limit", "transient", "content", "fatal", "interrupted", "waiting"]
+    """Why the run stopped: a limit, a class of error, Ctrl-C, or a child that waits for a
+    person."""
     message: str
     remedy: str = ""
     resume_at: float | None = None

@@ -1,0 +1,363 @@
+"""Families: a run, and the runs of other machines that one of its states has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from loopkit.drive.account import Account
+from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
+from loopkit.drive.gate import Gate
+from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
+from loopkit.drive.schedule import Schedule
+from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Usage
+from loopkit.engine.state import RunState
+from loopkit.engine.tasks import Child
+from loopkit.engine.template_values import plain_finding
+from loopkit.language.states.children import BLOCKED, CANCELLED, ChildrenState
+from loopkit.language.states.each import EachState
+from loopkit.machine.item_list import Item
+from loopkit.text import one_line
+
+KEY_DIGITS = 10
+"""Of the digest of a key, as many as are part of a child's id."""
+Result = Mapping[str, Any]
+"""What the artifact of the state holds of a child."""
+
+
+class FamilyAccount(Account):
+    """The limits of a run, which hold for it and its children together."""
+
+    def __init__(self, active: ActiveRun) -> None:
+        super().__init__({}, active.state.run, active.account)
+        self._active = active
+        self._since = 0.0
+        self._unsaid_s = 0.0
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        return self._active.limits
+
+    @contextmanager
+    def counting(self, active: ActiveRun) -> Iterator[None]:
+        if not self._driven:
+            self._since = self._now()
+        try:
+            with super().counting(active):
+                yield
+        finally:
+            if not self._driven:
+                self._unsaid_s += self._now() - self._since
+
+    def take_time(self) -> float:
+        """Seconds in which any child was at work, of which no record says anything yet."""
+        seconds, self._unsaid_s, self._since = self._at_work_s, 0.0, self._now()
+        return seconds
+
+    @property
+    def _at_work_s(self) -> float:
+        return self._unsaid_s + (self._now() - self._since if self._driven else 0.0)
+
+    def _with_driven(self, driven: list[Usage]) -> Usage:
+        own = self._active.state.usage
+        total = super()._with_driven([own, *driven])
+        # Children work at the same time: what counts is when any of them does.
+        return total.replace(time_s=own.time_s + self._at_work_s)
+
+    def _now(self) -> float:
+        return self._active.clock.monotonic()
+
+
+class Family:
+    """The children of a state on one visit, and who of them works when."""
+
+    def __init__(
+        self,
+        active: ActiveRun,
+        name: str,
+        items: Sequence[Item],
+        inputs: Mapping[str, dict[str, Any]],
+        kept: Mapping[str, Result],
+    ) -> None:
+        """`inputs` are those of the children by key; those `kept` have ended on another visit."""
+        state = active.program.machine.states[name]
+        assert isinstance(state, ChildrenState)
+        self._active = active
+        self._name = name
+        self._state = state
+        self._keys = [item.key for item in items]
+        self._inputs = inputs
+        self._account = FamilyAccount(active)
+        self._hands: dict[str, ActiveRun] = {}
+        """By their keys, the children that are driven."""
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._stopped: dict[str, RunState] = {}
+        """By their keys, the children that stopped before their end."""
+        self._results: dict[str, Result] = dict(kept)
+        self._is_halted = False
+        """Whether nothing is begun any more."""
+        begun = [key for key, child in self._begun.items() if child.started.visit == self._visit]
+        each = state if isinstance(state, EachState) else None
+        self._schedule = Schedule(
+            items,
+            each.awaited if each else (),
+            parallel=each.parallel if each else 1,
+            is_grouped=each is not None and each.group is not None,
+            begun=begun,
+        )
+        self._gate = Gate(each.serial, each.alone) if each and (each.serial or each.alone) else None
+        self._stop_on = each.stop_on if each else ()
+
+    async def results(self) -> dict[str, Result]:
+        """What has become of each item, by key, once all have ended.
+
+        Raises Stopped, LimitReached where a limit of this run leaves no room for a child, and
+        ChildrenStopped where one can't go on.
+        """
+        await self._take_up()
+        await self._drive()
+        if await self._is_to_be_cancelled():
+            await self._cancel("its parent is cancelled")
+            raise Stopped
+        if self._active.stopping:
+            raise Stopped
+        reached = self._account.reached
+        if reached is not None:
+            if self._goes_on_at_a_limit:
+                await self._cancel(str(reached))
+            raise reached.as_own
+        if self._is_halted:
+            await self._cancel(f"another item of `{self._name}` ended as one that stops all others")
+        if self._stopped:
+            raise ChildrenStopped(self._suspension())
+        return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
+
+    @property
+    def time_s(self) -> float:
+        """Seconds of work that no record says yet."""
+        return self._account.take_time()
+
+    # -- before and after ------------------------------------------------------------------
+
+    @property
+    def _visit(self) -> int:
+        return self._active.state.visit
+
+    @property
+    def _begun(self) -> Mapping[str, Child]:
+        return self._active.state.children.get(self._name, {})
+
+    async def _take_up(self) -> None:
+        """Count what is known of all items from before."""
+        for key, result in self._results.items():
+            self._schedule.end(key, result["outcome"])
+        for key, child in list(self._begun.items()):
+            if child.started.visit != self._visit or key in self._results:
+                continue
+            if child.ended is None:
+                self._account.book(await self._active.children.committed(child.started.child))
+            else:
+                self._take_result(key, child.ended.result)
+
+    async def _cancel(self, reason: str) -> None:
+        """End the children that have not ended."""
+        for key, child in list(self._begun.items()):
+            if child.started.visit == self._visit and child.ended is None:
+                state = await self._active.children.cancel_child(child.started.child, reason)
+                self._stopped.pop(key, None)
+                if state is not None:
+                    await self._end(key, state)
+        for key in self._keys:
+            self._results.setdefault(key, _no_run(CANCELLED))
+
+    @property
+    def _goes_on_at_a_limit(self) -> bool:
+        state = self._active.state
+        return not state.then_used and bool(self._active.program.graph.on(self._name, "limit"))
+
+    def _without_run(self, key: str) -> Result:
+        on, became = self._schedule.blocked[key]
+        return _no_run(BLOCKED, f"it waits for `{on}`, which is {became}")
+
+    # -- driving ---------------------------------------------------------------------------
+
+    async def _drive(self) -> None:
+        """Drive children until none can go on."""
+        stops = asyncio.ensure_future(self._active.asked_to_stop())
+        try:
+            while True:
+                self._begin()
+                if not self._tasks:
+                    return
+                waited: set[asyncio.Future[Any]] = {*self._tasks}
+                if not self._active.stopping:
+                    waited.add(stops)
+                await asyncio.wait(
+                    waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                self._collect()
+                if self._must_stop() or await self._is_to_be_cancelled():
+                    self._halt()
+        except BaseException:
+            # What others have in hand is finished first: it may be paid already.
+            self._halt()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            raise
+        finally:
+            stops.cancel()
+
+    def _begin(self) -> None:
+        if self._is_halted:
+            return
+        for item in self._schedule.begin():
+            task = asyncio.ensure_future(self._run(item.key))
+            self._tasks[task] = item.key
+
+    def _collect(self) -> None:
+        """Take in what has ended; raises what a task raised."""
+        for task in [task for task in self._tasks if task.done()]:
+            del self._tasks[task]
+            task.result()
+
+    def _must_stop(self) -> bool:
+        return self._active.stopping or self._account.reached is not None
+
+    async def _is_to_be_cancelled(self) -> bool:
+        """Whether somebody has asked for the end of this run."""
+        return any(message.kind == CANCEL for message in await self._active.claim.inbox())
+
+    def _halt(self) -> None:
+        self._is_halted = True
+        for child in self._hands.values():
+            child.stop()
+
+    async def _run(self, key: str) -> None:
+        child = await self._active.children.child(self._active, await self._started(key))
+        if isinstance(child, ActiveRun):
+            child.gate = self._gate
+            self._hands[key] = child
+            if self._is_halted:
+                child.stop()
+            try:
+                with self._account.driving(child):
+                    await self._active.children.drive(child)
+            finally:
+                del self._hands[key]
+            child = child.state
+        if child.is_over:
+            await self._end(key, child)
+        else:
+            self._stopped[key] = child
+            self._schedule.leave(key)
+
+    async def _started(self, key: str) -> ChildStarted:
+        """The record of a child's start, which is durable before the child is."""
+        begun = self._begun.get(key)
+        if begun is not None and begun.started.visit == self._visit:
+            return begun.started
+        started = ChildStarted(
+            state=self._name,
+            visit=self._visit,
+            key=key,
+            child=self._id(key),
+            definition=self._active.program.children[self._name].digest,
+            input=self._inputs[key],
+        )
+        await self._active.append(started)
+        return started
+
+    def _id(self, key: str) -> str:
+        base = f"{self._active.state.run}/{self._name}.{self._visit}"
+        digest = hashlib.sha256(key.encode()).hexdigest()[:KEY_DIGITS]
+        return f"{base}.{digest}" if isinstance(self._state, EachState) else base
+
+    async def _end(self, key: str, child: RunState) -> None:
+        ended = ChildEnded(
+            state=self._name,
+            visit=self._visit,
+            key=key,
+            result=_result(child),
+            usage=child.committed,
+            time_s=self._account.take_time(),
+        )
+        # In one turn: what a child has spent is counted as this run's or as its own, never as both.
+        self._account.strike(child.committed)
+        self._active.stage(ended)
+        self._take_result(key, ended.result)
+        await self._active.append()
+
+    def _take_result(self, key: str, result: Result) -> None:
+        self._results[key] = result
+        self._schedule.end(key, result["outcome"])
+        if result["outcome"] in self._stop_on:
+            self._halt()
+
+    # -- what stopped ----------------------------------------------------------------------
+
+    def _suspension(self) -> Suspended:
+        """Of the reasons for which children have stopped the one that asks most of a person."""
+        stopped = [self._stopped[key] for key in self._keys if key in self._stopped]
+        reasons = [_reason(child) for child in stopped]
+        worst = min(reasons, key=_URGENCY.index)
+        told = [self._told(key) for key in self._keys if key in self._stopped]
+        more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
+        resumes = [c.suspended.resume_at for c in stopped if c.suspended and c.suspended.resume_at]
+        return Suspended(
+            state=self._name,
+            reason=worst,
+            message="; ".join([*told[:MOST_TOLD], *more]),
+            resume_at=min(resumes, default=None),
+            time_s=self._account.take_time(),
+        )
+
+    def _told(self, key: str) -> str:
+        child = self._stopped[key]
+        item = f"`{self._name}[{key}]`" if isinstance(self._state, EachState) else f"`{self._name}`"
+        if child.question is not None:
+            return f"{item} waits for a person: {one_line(child.question.text, MESSAGE_WIDTH)}"
+        why = child.suspended.message if child.suspended else "it was stopped"
+        return f"{item} is suspended: {one_line(why, MESSAGE_WIDTH)}"
+
+
+MOST_TOLD = 5
+"""How many children are named of those that have stopped."""
+MESSAGE_WIDTH = 120
+_URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
+
+
+def _reason(child: RunState) -> Any:
+    if child.suspended is not None:
+        return child.suspended.reason
+    return "waiting" if child.status == "waiting" else "interrupted"
+
+
+def _result(child: RunState) -> dict[str, Any]:
+    """What the artifact of a state holds of a child that is over."""
+    finished, report = child.finished, child.last_report
+    return {
+        "outcome": finished.outcome if finished else CANCELLED,
+        "success": finished is not None and finished.success,
+        "result": finished.result if finished else {},
+        "rounds": len(child.rounds),
+        "calls": child.usage.agent_calls,
+        "cost": child.usage.cost_usd,
+        "findings": [plain_finding(finding) for finding in report.blocking] if report else [],
+        "duration": child.usage.time_s,
+    }
+
+
+def _no_run(outcome: str, *reasons: str) -> dict[str, Any]:
+    """The same of an item that never began."""
+    return {
+        "outcome": outcome,
+        "success": False,
+        "result": {},
+        "rounds": 0,
+        "calls": 0,
+        "cost": 0.0,
+        "findings": [{"message": reason} for reason in reasons],
+        "duration": 0.0,
+    }

@@ -1,0 +1,48 @@
+"""What `machine` and `each` states have in common: the work that children do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.family import Family, Result
+from loopkit.engine.events import Artifact, Worked
+from loopkit.language.inputs import InvalidInput
+from loopkit.machine.item_list import Item
+
+Inputs = Mapping[str, dict[str, Any]]
+"""Of each child, by the key of its item."""
+Sum = Callable[[Mapping[str, Result]], tuple[Mapping[str, Any], object]]
+"""(results) -> facts, and the data of the artifact"""
+
+
+async def work_of_children(
+    active: ActiveRun, name: str, read: Callable[[], tuple[Sequence[Item], Inputs]], sum_up: Sum
+) -> Worked:
+    """The completed work of a state whose items `read` gives; those that can't be used are none."""
+    visit = active.state.visit
+    try:
+        items, inputs = read()
+    except InvalidInput as error:
+        told = "; ".join(fault.message for fault in error.faults)
+        return Worked(state=name, visit=visit, outcome="content", error=told)
+    family = Family(active, name, items, inputs, {})
+    facts, data = sum_up(await family.results())
+    artifact = Artifact(
+        name=name,
+        author=name,
+        attempt=active.state.attempts.get(name, 0) + 1,
+        text=json.dumps(data, ensure_ascii=False),
+        data=data,
+        is_data=True,
+    )
+    return Worked(
+        state=name,
+        visit=visit,
+        outcome="done",
+        facts=dict(facts),
+        artifact=artifact,
+        time_s=family.time_s,
+    )

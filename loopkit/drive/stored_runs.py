@@ -1,0 +1,90 @@
+"""Stored runs: what a journal keeps of them, by their ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.drive.active import Stored
+from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
+from loopkit.engine.events import Usage
+from loopkit.engine.state import RunState
+from loopkit.engine.tasks import Child
+from loopkit.journal import Journal
+from loopkit.language import Machine
+from loopkit.language.load import load_resolved, named_file
+from loopkit.repair.files import changed_file, found_file
+from loopkit.scenario import Scenario, read_resolved
+
+MOST_NAMED = 5
+"""How many runs are named where an id is not told in full."""
+
+
+class StoredRuns:
+    """The runs of one journal, to be read."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    async def run_named(self, beginning: str) -> str:
+        """The id of the one run that begins like this; what begins none as it is.
+
+        Raises NotRunnable where several do.
+        """
+        found = await self.journal.named(beginning, limit=MOST_NAMED)
+        if beginning in found or not found:
+            return beginning
+        if len(found) > 1:
+            more = ", …" if len(found) == MOST_NAMED else ""
+            raise NotRunnable(f"`{beginning}` begins several runs: {', '.join(found)}{more}")
+        return found[0]
+
+    async def events(self, run: str, after: int = 0) -> list[Stored]:
+        """The events of a run behind `after`, oldest first."""
+        return [read_record(run, record) for record in await self.journal.read(run, after)]
+
+    async def state_of(self, run: str) -> RunState:
+        return state_after(run, await self.events(run))
+
+    async def machine_of(self, state: RunState) -> Machine:
+        machine = await definition(self.journal, state.run, state.definition, load_resolved)
+        refuse_strange(state, machine)
+        return machine
+
+    async def machine_name_of(self, state: RunState) -> Path:
+        """The file that the run's machine was read from, as it was named then."""
+        return await definition(self.journal, state.run, state.definition, named_file)
+
+    async def machine_file_of(self, state: RunState) -> Path | None:
+        """The same where it is now, seen from here or from the project folder."""
+        return found_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
+
+    async def changed_file(self, run: str) -> Path | None:
+        """The run's machine file, where it says something else than the run has by now."""
+        state = await self.state_of(run)
+        stored = await definition(self.journal, run, state.definition, str)
+        return changed_file(stored, await self.machine_file_of(state))
+
+    async def scenario_of(self, state: RunState) -> Scenario | None:
+        if state.script is None:
+            return None
+        return await definition(self.journal, state.run, state.script, read_resolved)
+
+    async def is_over(self, run: str) -> bool:
+        return (await self.state_of(run)).is_over
+
+    async def committed(self, run: str) -> Usage:
+        """What a run and all its children have committed; nothing where it has not begun."""
+        if not await self.journal.has(run):
+            return Usage()
+        state = await self.state_of(run)
+        total = state.committed
+        for child in unfinished(state):
+            total = total.plus(await self.committed(child.started.child))
+        return total
+
+
+def unfinished(state: RunState) -> list[Child]:
+    """The children of a run that were begun and, as far as it knows, have not ended."""
+    begun = (child for children in state.children.values() for child in children.values())
+    return [child for child in begun if child.ended is None]
