@@ -12,7 +12,7 @@ from jsonschema import Draft7Validator
 from loopkit.drive.states import work_of
 from loopkit.engine.events import Intended
 from loopkit.engine.template_values import plain_report
-from loopkit.language import AuthorState, WorkingState
+from loopkit.language import AuthorState, ChildrenState, WorkingState
 from loopkit.language.load import INCLUDING, load
 from loopkit.language.noun import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
@@ -30,9 +30,15 @@ from tests.test_docs import KEYS, page
 
 KINDS = pytest.mark.parametrize("noun", STATE_NOUNS, ids=lambda noun: noun.kind)
 WORKING = [noun for noun in STATE_NOUNS if issubclass(noun, WorkingState)]
-FAILING = pytest.mark.parametrize(
-    "noun", [noun for noun in STATE_NOUNS if noun.faults], ids=lambda noun: noun.kind
-)
+FAILING = {"agent", "run", "render", "machine", "validate"}
+"""The kinds whose examples can fail; the list of the one of `each` is given."""
+
+
+@pytest.fixture(autouse=True)
+def _beside(desk: Desk) -> None:
+    for noun in STATE_NOUNS:
+        for name, text in noun.example.files.items():
+            desk.write(name, text)
 
 
 def machine(noun: type[StateBase], **changes: Any) -> str:
@@ -42,10 +48,12 @@ def machine(noun: type[StateBase], **changes: Any) -> str:
     if noun in WORKING:
         work["next"] = "done"
         states["done"] = {"final": "success", "result": "plan"}
-    if noun.faults or "on_error" in changes:
+    if noun.kind in FAILING or "on_error" in changes:
         work["on_error"] = "failed"
         states["failed"] = {"final": "failure", "result": "plan"}
-    return json.dumps({"loopkit": 1, "agents": noun.example.agents, "states": states})
+    example = noun.example
+    head = {"loopkit": 1, "input": example.input, "agents": example.agents}
+    return json.dumps({**head, "states": states})
 
 
 def played(noun: type[StateBase], desk: Desk) -> Played:
@@ -166,8 +174,10 @@ def test_a_file_is_missing_only_where_no_reply_stands_for_it(
 @KINDS
 def test_the_proof_knows_how_the_work_of_a_state_ends(noun: type[StateBase], desk: Desk) -> None:
     analysis = Analysis.of_machine(graph(noun, desk).machine)
-    assert {*faults_of(analysis, "work")} <= {*noun.faults}
-    assert bool(noun.faults) != bool(noun.doing or noun.ends)
+    state = analysis.machine.states["work"]
+    assert bool(state.faults) == (noun.kind in FAILING)
+    assert {*faults_of(analysis, "work")} <= {*state.faults}
+    assert state.faults or state.doing or state.ends
     table = table_of(analysis, "work")
     assert table is not None
     assert noun.ends or any(True for row in table.rows() for _ in table.taken(row))
@@ -180,7 +190,7 @@ def test_an_error_edge_is_superfluous_where_nothing_can_fail(
     codes = {
         (problem.code, problem.path) for problem in desk.problems(machine(noun, on_error="failed"))
     }
-    assert (("no-effect", "states.work.on_error") in codes) is not bool(noun.faults)
+    assert (("no-effect", "states.work.on_error") in codes) is (noun.kind not in FAILING)
 
 
 @KINDS
@@ -271,6 +281,6 @@ def test_the_published_schema_knows_every_state(noun: type[StateBase]) -> None:
 
 
 def test_every_state_that_is_defined_is_in_the_table() -> None:
-    bases = {StateBase, WorkingState, AuthorState}
+    bases = {StateBase, WorkingState, AuthorState, ChildrenState}
     defined = {noun for base in bases for noun in base.__subclasses__()} - bases
     assert defined == set(STATE_NOUNS)

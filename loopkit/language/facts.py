@@ -9,9 +9,8 @@ from loopkit.language.guard import GuardType
 
 BOOL, INT = GuardType("bool"), GuardType("int")
 COUNT, NUMBER = GuardType("int", minimum=0), GuardType("int", minimum=1)
-COUNTING: Mapping[str, GuardType] = dict.fromkeys(
-    ("revisions", "max_revisions"), GuardType("int", bounded=True, minimum=0)
-)
+BOUNDED_COUNT = GuardType("int", bounded=True, minimum=0)
+COUNTING: Mapping[str, GuardType] = dict.fromkeys(("revisions", "max_revisions"), BOUNDED_COUNT)
 """What guards read of the one revise edge of a state."""
 OF_REVISING: Mapping[str, GuardType] = {"cap_reached": BOOL, **COUNTING}
 VERDICT = "verdict"

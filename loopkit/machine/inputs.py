@@ -58,21 +58,14 @@ def _no_children(
     names = {"input": readable(filled, parse_record(machine.input))}
     try:
         if not isinstance(state, EachState):
-            if _reads_only(state, {"input"}):
+            if not state.faults:
                 child_input(state, names)
         elif state.is_of_input:
             items = items_of(state, names)
-            if _reads_only(state, {"input", state.as_}):
+            if not state.faults:
                 child_inputs(state, items, names)
     except InvalidInput as error:
         yield from (InputFault(f"`{name}`: {fault.message}") for fault in error.faults)
-
-
-def _reads_only(state: ChildrenState, names: set[str]) -> bool:
-    try:
-        return all(parse(text).names <= names for _, text in state.templates)
-    except TemplateError:
-        return False  # which is for `check` to tell
 
 
 def child_inputs(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from loopkit.language import EachState
+from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import Anything, Shape
 from loopkit.language.template.shapes import Items, item_of, member
+from loopkit.machine.graph import Graph
 
 
 def shape_at(known: Shape | None, path: str) -> Shape | None:
@@ -25,3 +28,37 @@ def items_at(names: Mapping[str, Shape], each: str) -> Shape:
     known = names.get(first)
     found = shape_at(known, rest) if rest else known
     return item_of(found) if isinstance(found, Items) else found or Anything()
+
+
+def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
+    """How many items a list has at least and at most; the most is none where nothing says it."""
+    ranges = [_counts_in(root, state.each) for root in _roots(graph, state.each)] or [(0, None)]
+    most = None if any(high is None for _, high in ranges) else max(high or 0 for _, high in ranges)
+    known = [bound for bound in (most, state.max_items) if bound is not None]
+    return max(state.min_items, min(low for low, _ in ranges)), min(known, default=None)
+
+
+def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
+    """What may be at the first step of a path, one for each state that may write it."""
+    first, *_ = parse_path(path)
+    if first == "input":
+        yield DataType({}, fields={first: parse_record(graph.machine.input)})
+        return
+    for author in graph.artifacts.get(first, (first,) if first in graph.states else ()):
+        data = graph.machine.data_type(author) or graph.states[author].leaves
+        yield None if data is None else DataType({}, fields={first: data})
+
+
+def _counts_in(known: DataType | None, path: str) -> tuple[int, int | None]:
+    """How many items a path leads to in data of a type: those of each list on it, in each item."""
+    least: int = 1
+    most: int | None = 1
+    for step in (*parse_path(path.removesuffix(ITEMS)), ITEMS):
+        if step == ITEMS:
+            said = known.schema if known is not None else {}
+            least *= said.get("minItems", 0)
+            most = most * said["maxItems"] if most is not None and "maxItems" in said else None
+            known = known.items if known is not None else None
+        else:
+            known = known.field(step) if known is not None else None
+    return least, most

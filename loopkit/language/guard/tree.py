@@ -8,7 +8,7 @@ name is one Name with the dots in its `id`. `col_offset` counts characters.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,6 +29,25 @@ class Guard:
 
 def names_in(tree: ast.expr) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+def conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The smallest conditions of a guard, in their order."""
+    match node:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from conditions(part)
+        case ast.UnaryOp(operand=part):
+            yield from conditions(part)
+        case _:
+            yield node
+
+
+def constants(condition: ast.expr) -> Iterator[object]:
+    """The literals of a condition."""
+    for node in ast.walk(condition):
+        if isinstance(node, ast.Constant):
+            yield node.value
 
 
 def rebuilt(

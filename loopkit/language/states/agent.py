@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
-from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.agent import ErrorClassName, Workspace
 from loopkit.language.noun import Id, Text, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import OutputName
@@ -43,7 +43,10 @@ class AgentState(AuthorState):
     call = "author"
     works_outside = True
     reads_feedback = True
-    faults = ("transient", "content", "fatal")
+
+    @property
+    def faults(self) -> tuple[ErrorClassName, ...]:
+        return ("transient", "content", "fatal")
 
     @property
     def about(self) -> str:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
+from loopkit.language.agents.agent import ErrorClassName
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.noun import Noun, Place, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import Output, named_output
+from loopkit.language.template import TemplateError, parse
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
@@ -68,6 +70,12 @@ class ChildrenState(AuthorState):
     """Its input: texts at any depth are templates; of one that is a lone name the value counts."""
 
     works_outside = True
+    doing = "giving other runs what this one was given"
+
+    @property
+    def faults(self) -> tuple[ErrorClassName, ...]:
+        """What a run makes may be no input of a child; what it was given is looked at before."""
+        return () if self._names_read <= self._names_given else ("content",)
 
     @property
     def child(self) -> Machine:
@@ -82,6 +90,16 @@ class ChildrenState(AuthorState):
     @property
     def templates(self) -> Written:
         yield from texts_in(self.input, ("input",))
+
+    @property
+    def _names_given(self) -> frozenset[str]:
+        """What is known before a run starts, as templates call it."""
+        return frozenset({"input"})
+
+    @property
+    def _names_read(self) -> frozenset[str]:
+        """The names of all of which children are made."""
+        return frozenset[str]().union(*(_names_in(text) for _, text in self.templates))
 
     @property
     def leaves(self) -> DataType:
@@ -101,3 +119,11 @@ def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from texts_in(inner, (*at, index))
+
+
+def _names_in(text: str) -> frozenset[str]:
+    try:
+        return parse(text).names
+    except TemplateError:
+        # The checks tell of it.
+        return frozenset()

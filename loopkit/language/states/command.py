@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopkit.language.agents.agent import OnInDoubt, Workspace
+from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
 from loopkit.language.facts import INT
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Argv, Duration, Text, Texts, Written
@@ -37,9 +37,12 @@ class CommandState(AuthorState):
     example = Example({"run": ["cat"], "stdin": "{{ plan }}"})
     call = "run"
     works_outside = True
-    faults = ("transient", "content", "fatal")
     said = ("exit_code",)
     beside = ("stderr",)
+
+    @property
+    def faults(self) -> tuple[ErrorClassName, ...]:
+        return ("transient", *(("content",) if self.may_leave_none else ()), "fatal")
 
     @property
     def about(self) -> str:

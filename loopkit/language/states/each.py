@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from loopkit.language.datatypes import DataType, parse_record
-from loopkit.language.facts import BOOL, COUNT
+from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard import GuardError, GuardType, parse_path
 from loopkit.language.noun import Id, Ids, Noun, fault
 from loopkit.language.states.children import (
@@ -119,10 +119,19 @@ class EachState(ChildrenState):
         return tuple(name for name, final in self.child.finals.items() if final.succeeds)
 
     @property
+    def _names_given(self) -> frozenset[str]:
+        return super()._names_given | {self.as_}
+
+    @property
+    def _names_read(self) -> frozenset[str]:
+        first, *_ = parse_path(self.each)
+        return super()._names_read | {first}
+
+    @property
     def leaves(self) -> DataType:
         return parse_record({"...": RESULT})
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
-        counts = dict.fromkeys(("succeeded", "failed", "total"), COUNT)
+        counts = dict.fromkeys(("succeeded", "failed", "total"), BOUNDED_COUNT)
         return {**counts, "deadlocked": BOOL}

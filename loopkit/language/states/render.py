@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopkit.language.agents.agent import ErrorClassName
 from loopkit.language.noun import Text, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import OutputName
@@ -21,7 +22,10 @@ class RenderState(AuthorState):
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})
     reads_feedback = True
-    faults = ("fatal",)
+
+    @property
+    def faults(self) -> tuple[ErrorClassName, ...]:
+        return ("fatal",)
 
     @property
     def templates(self) -> Written:

@@ -80,8 +80,6 @@ class StateBase(Noun):
     """What becomes of a run of its program that may have happened, where the state says nothing."""
     reads_feedback: ClassVar[bool] = False
     """Whether its work can see what has to change."""
-    faults: ClassVar[tuple[ErrorClassName, ...]] = ()
-    """The classes of error that may be left of its work."""
     doing: ClassVar[str] = ""
     """Its work in a word, where that cannot fail."""
     said: ClassVar[tuple[str, ...]] = ()
@@ -103,6 +101,11 @@ class StateBase(Noun):
     def succeeds(self) -> bool:
         """Whether the run is a success here."""
         return False
+
+    @property
+    def faults(self) -> tuple[ErrorClassName, ...]:
+        """The classes of error that may be left of its work."""
+        return ()
 
     @property
     def asks(self) -> tuple[str, ...]:

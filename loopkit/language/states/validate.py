@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.agent import ErrorClassName, Workspace
 from loopkit.language.facts import OF_REPORTS
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import FROM_LIST, Id
@@ -40,7 +40,10 @@ class ValidateState(WorkingState):
     kind = "validate"
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
     works_outside = True
-    faults = ("transient", "content", "fatal")
+
+    @property
+    def faults(self) -> tuple[ErrorClassName, ...]:
+        return ("transient", "content", "fatal")
 
     @property
     def about(self) -> str:

@@ -1,10 +1,10 @@
-"""Agent calls of each state: its author's, or those of the judges of a report."""
+"""Agent calls of each state: its author's, those of the judges of a report, or its children's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.facts import VERDICT
@@ -24,18 +24,20 @@ The place is the state's name for an author, the validator's for a judge (`by[2]
 
 @dataclass(frozen=True, slots=True)
 class AgentCalls:
-    """One agent asked for one thing, on one visit of a state."""
+    """One agent asked for one thing, on one visit of a state, or all that children ask of one."""
 
     agent: str
     place: str
     most_calls: int
-    """With every retry, fallback and re-ask; the least is one."""
+    """With every retry, fallback and re-ask; the least is one for each run."""
     call_usd: float | None
-    """What one call of the agent itself costs at most."""
+    """What one call of the agent itself costs at most; of children, what one of each run does."""
     most_usd: float | None
     """What all these calls cost at most."""
     rule: int = 0
     """Of a judge, which of the rules of its validator asks it."""
+    runs: int = 1
+    """How often it is asked for something."""
 
 
 Asked = tuple[AgentCalls, ...]
@@ -51,6 +53,8 @@ class Spread:
     most: Asked
     how: Literal["", "blocked", "faulty"] = ""
     """Why judges are left out: a rule blocked or came to no verdict, or there was no artifact."""
+    is_sure: bool = True
+    """False where it is not known that somebody is asked so little or so much."""
 
 
 NOBODY = Spread((), ())
@@ -75,18 +79,38 @@ class _Judge:
         return (self.work,) if self.confirms else ()
 
 
+class Asks(Protocol):
+    """Who is asked by the runs of other machines that a state starts."""
+
+    def runs_in(self, name: str) -> bool:
+        """Whether a state runs another machine."""
+
+    def reach(self, name: str) -> Asked:
+        """Everybody whom they can ask."""
+
+    def asked(self, name: str, event: EdgeEvent, row: Row) -> Iterable[Spread]:
+        """Who may have been asked where the state's work came to this."""
+
+    def is_suspended(self, name: str) -> bool:
+        """Whether a run may be suspended there, and not go on by itself."""
+
+
 class Asking:
     """Who works on each visit of a state, and for how many calls."""
 
-    def __init__(self, analysis: Analysis, price: Price) -> None:
+    def __init__(self, analysis: Analysis, price: Price, children: Asks | None = None) -> None:
+        """`children` say what the runs of other machines take; without them it is nothing."""
         self._analysis = analysis
         self._price = price
+        self._children = children
         self._judges = {name: tuple(self._judges_at(name)) for name in analysis.judges}
         self._panels = {name: Panel(analysis, name) for name in analysis.judges}
 
     def reach(self, name: str) -> Asked:
         """Everybody whom a state can ask on one visit."""
         machine = self._analysis.machine
+        if self._children is not None and self._children.runs_in(name):
+            return self._children.reach(name)
         if asked := machine.states[name].asks:
             return tuple(self._work(agent, name) for agent in asked)
         return tuple(judge.work for judge in self._judges.get(name, ()))
@@ -96,14 +120,24 @@ class Asking:
         asked = (work for name in dict.fromkeys(states) for work in self.reach(name))
         return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.most_usd is None))
 
-    def author(self, name: str, event: EdgeEvent = "done") -> Iterator[Spread]:
+    def author(
+        self, name: str, event: EdgeEvent = "done", row: Row | None = None
+    ) -> Iterator[Spread]:
         """Who is asked in a state that judges nothing: one of its agents, if it has any."""
+        if self._children is not None and self._children.runs_in(name):
+            yield from self._children.asked(name, event, row or {})
+            return
         every = self.reach(name)
         yield from (Spread((work,), (work,)) for work in every)
         if not every:
             yield NOBODY
         if event in ("done", "content") and may_be_nobody(self._analysis.graph, name):
             yield FAULTY
+
+    def suspended(self, name: str) -> Iterator[Spread]:
+        """Who may have been asked where a run of another machine can't go on."""
+        if self._children is not None and self._children.is_suspended(name):
+            yield from self._children.asked(name, "limit", {})
 
     def judging(self, name: str, row: Row) -> Iterator[Spread]:
         """Who may have been asked for a report: one for each way in which it can have come about.

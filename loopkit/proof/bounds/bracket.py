@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import replace
 
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import Explorer, Present
 from loopkit.proof.bounds.exact import UNKNOWN
@@ -32,15 +33,21 @@ class Bracket:
         if (name := circle(self._graph)) is not None:
             raise Endless(name)
 
+        states = sorted(self._graph.reachable(self._start))
+        asking = self._plans.moves.asking
+        self.reach: Asked = tuple(work for name in states for work in asking.reach(name))
+        """Everybody who can be asked."""
+        self.unpriced = asking.unpriced(states)
+        self.is_suspended = True
+        """It may be; nobody has looked."""
+
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         """The bounds, with the extremes of some measures."""
-        states = sorted(self._graph.reachable(self._start))
-        unknown = self._plans.moves.asking.unpriced(states)
 
         def of(measure: Measure) -> Range:
             if measure not in measures:
                 return Range(None, UNKNOWN)
-            return self._range(measure, is_priced=measure != "cost" or not unknown)
+            return self._range(measure, is_priced=measure != "cost" or not self.unpriced)
 
         return Bounds(
             of("runs"),
@@ -48,16 +55,21 @@ class Bracket:
             of("cost"),
             stuck=tuple(self._picture.stuck()),
             untaken=self._picture.untaken(),
-            unpriced=unknown,
+            unpriced=self.unpriced,
         )
 
     def _range(self, measure: Measure, *, is_priced: bool) -> Range:
         if not is_priced:
-            best = self._best("runs")
+            best = self.best("runs", self._successes)
             return Range(UNKNOWN if best else None, UNKNOWN)
-        return Range(self._best(measure), self._worst(measure))
+        return Range(self.best(measure, self._successes), self.worst(measure))
 
-    def _worst(self, measure: Measure) -> Extreme:
+    @property
+    def _successes(self) -> Collection[str]:
+        return [name for name, state in self._graph.states.items() if state.succeeds]
+
+    def worst(self, measure: Measure, _ends: Collection[str] | None = None) -> Extreme:
+        """The most that a path takes, wherever it leads."""
         aim = Aim(measure, is_worst=True)
         prices = prices_of(self._plans.variables, self._picture.plans(), aim, self._start)
         explorer = self._explorer()
@@ -66,11 +78,12 @@ class Bracket:
             return replace(UNKNOWN, total=found.at_most)
         return self._telling(explorer).extreme(found.at_most, found.path, aim)
 
-    def _best(self, measure: Measure) -> Extreme | None:
+    def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
+        """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
-        least = ahead(self._graph, self._picture.plans(), aim)
+        least = ahead(ends, self._picture.plans(), aim)
         explorer = self._explorer()
-        found = cheapest(explorer, aim, least, MOST_SEARCHED)
+        found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
         if found.path is None:
             return None if found.total == NEVER else replace(UNKNOWN, total=found.total)
         return self._telling(explorer).extreme(found.total, found.path, aim)

@@ -1,13 +1,12 @@
-"""The cheapest path to a success, searched from the start, nearest to a success first."""
+"""The cheapest path to a success or another end, searched from the start, nearest to it first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path, path_to
 from loopkit.proof.bounds.moves import Move
@@ -15,25 +14,23 @@ from loopkit.proof.bounds.moves import Move
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """The least that a success takes."""
+    """The least that it takes to come to certain ends."""
 
     total: Number
-    """What none undercuts; infinite where no run comes to a success."""
+    """What none undercuts; infinite where no run comes there."""
     path: Path | None = None
     """Such a path; none where there is none, or the search was cut off."""
 
 
-def ahead(graph: Graph, plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
-    """What a success takes at least from each state on, whatever is held there."""
+def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
+    """What it takes at least from each state to one of the `ends`, whatever is held there."""
     into: dict[str, list[tuple[Number, str]]] = {}
     for moves in plans:
         for move in moves:
             if move.edge is not None and (weight := aim.weight(move)) != NEVER:
                 into.setdefault(move.edge.target, []).append((weight, move.edge.source))
     known: dict[str, Number] = {}
-    front: list[tuple[Number, str]] = [
-        (0, name) for name, state in graph.states.items() if state.succeeds
-    ]
+    front: list[tuple[Number, str]] = [(0, name) for name in ends]
     while front:
         total, name = heappop(front)
         if name not in known:
@@ -43,12 +40,13 @@ def ahead(graph: Graph, plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[st
     return known
 
 
-def cheapest(explorer: Explorer, aim: Aim, least: Mapping[str, Number], most: int) -> Cheapest:
-    """The cheapest path, after a look at `most` configurations at most.
+def cheapest(
+    explorer: Explorer, aim: Aim, ends: Collection[str], least: Mapping[str, Number], most: int
+) -> Cheapest:
+    """The cheapest path to one of the `ends`, after a look at `most` configurations at most.
 
-    `least` is what a success takes at least from each state on; from others there is no way.
+    `least` is what it takes at least from each state on; from others there is no way.
     """
-    graph = explorer.plans.variables.graph
     serial = count()
     before: dict[int, tuple[int, Move]] = {}
     reached: dict[int, Number] = dict.fromkeys(explorer.starts(), 0)
@@ -59,7 +57,7 @@ def cheapest(explorer: Explorer, aim: Aim, least: Mapping[str, Number], most: in
         if bound == NEVER or index in done:
             continue
         done.add(index)
-        if graph.states[explorer.state(index)].succeeds:
+        if explorer.state(index) in ends:
             return Cheapest(reached[index], path_to(index, before))
         if len(done) > most:
             return Cheapest(bound)

@@ -9,6 +9,8 @@ from loopkit.proof.bounds.regions import Region, alike
 from loopkit.proof.bounds.variables import THEN, Values, Variable, Variables
 from loopkit.proof.outcomes import ROOM
 
+AGAIN = "again "
+"""Whether a state has worked before, where that decides what it takes."""
 Reading = Callable[[Values], object]
 """The values of a configuration -> the value of one fact."""
 PROGRESS = "progress "
@@ -34,6 +36,9 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
             yield variable.name, _stand_in(variable, alike(variable.name, guards))
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
+    if variables.keeps_items(name):
+        works = Variable("works", name)
+        yield AGAIN, lambda values: number(values[works]) > 0
     if Variable("judged", name) in read:
         yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
     if THEN in read:

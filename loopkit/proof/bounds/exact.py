@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import END, Explored, Explorer, Present
 from loopkit.proof.bounds.extremes import Aim, Measure, circle, dearest, last_first, path_to, paths
@@ -29,7 +30,7 @@ class Exact:
         self._graph = self._variables.graph
         self._present = present
         self._telling = Telling(explored.plans, explored.found, present)
-        self._unpriced = explored.plans.moves.asking.unpriced(name for name, _ in explored.found)
+        self.unpriced = explored.plans.moves.asking.unpriced(name for name, _ in explored.found)
         if circle(self._graph) is not None:
             self._order  # noqa: B018 - raises Endless
 
@@ -45,8 +46,20 @@ class Exact:
             untaken=self._untaken(),
             unclosed=self._unclosed(),
             unfilled=dict(self._unfilled()),
-            unpriced=self._unpriced,
+            unpriced=self.unpriced,
         )
+
+    @property
+    def reach(self) -> Asked:
+        """Everybody who can be asked."""
+        states = dict.fromkeys(name for name, _ in self._explored.found)
+        asking = self._explored.plans.moves.asking
+        return tuple(work for name in states for work in asking.reach(name))
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a run can end without a final state."""
+        return any(END in targets for targets in self._explored.targets)
 
     @cached_property
     def _order(self) -> list[int]:
@@ -57,17 +70,26 @@ class Exact:
     def _range(self, measure: Measure, measures: Collection[Measure]) -> Range:
         if measure not in measures:
             return Range(None, UNKNOWN)
-        if measure == "cost" and self._unpriced:
-            best = self._best("runs")
+        if measure == "cost" and self.unpriced:
+            best = self.best("runs", self._successes)
             return Range(UNKNOWN if best else None, UNKNOWN)
-        aim = Aim(measure, is_worst=True)
-        total, path = dearest(self._explored, self._order, aim)
-        return Range(self._best(measure), self._telling.extreme(total, path, aim))
+        return Range(self.best(measure, self._successes), self.worst(measure) or UNKNOWN)
 
-    def _best(self, measure: Measure) -> Extreme | None:
+    def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
+        """The most that a path takes, to one of some states where these are given."""
+        aim = Aim(measure, is_worst=True)
+        found = dearest(self._explored, self._order, aim, ends)
+        return None if found is None else self._telling.extreme(*found, aim)
+
+    @cached_property
+    def _successes(self) -> Collection[str]:
+        return [name for name, state in self._graph.states.items() if state.succeeds]
+
+    def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
+        """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
-        least = ahead(self._graph, self._explored.every_plan(), aim)
-        found = cheapest(self._explorer, aim, least, most=len(self._explored.found))
+        least = ahead(ends, self._explored.every_plan(), aim)
+        found = cheapest(self._explorer, aim, ends, least, most=len(self._explored.found))
         if found.path is None:
             return None
         return self._telling.extreme(found.total, found.path, aim)

@@ -7,14 +7,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from loopkit.language import ChildrenState
 from loopkit.language.guard import Guard
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
 from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
+from loopkit.proof.bounds.bracket import Bracket
+from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
 from loopkit.proof.bounds.extremes import Measure
 from loopkit.proof.bounds.moves import Moves
+from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.bounds.variables import Variables
@@ -35,6 +39,7 @@ def explore(
     present: Present | None = None,
     ways: int = 0,
     usual: Usual = lambda _state, work, _revised: work.call_usd,
+    price_in: PriceIn | None = None,
 ) -> Bounds:
     """The bounds of a machine whose edges all lead to states.
 
@@ -42,17 +47,22 @@ def explore(
     are tried. Above `most` configurations bounds may be too high, and say so. `assume` gives
     probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`; a run
     that stands somewhere already is explored from its `present`; for `Bounds.ways` as many
-    configurations are looked at as `ways` says; `usual` is what a call costs in the mean. Raises
+    configurations are looked at as `ways` says; `usual` is what a call costs in the mean;
+    `price_in` says what calls of the machines cost that states run, without it `price`. Raises
     Endless where runs need not end, NotDetermined for what `assume` leaves open.
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
-    moves = Moves(Variables(analysis, given), Asking(analysis, price), _conditions(assumptions))
+    has_children = bool(measures) and any(analysis.machine.states_of(ChildrenState))
+    children = None
+    if has_children:
+        # Few machines have some, and checks do not ask what they take.
+        children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
+    moves = Moves(
+        Variables(analysis, given), Asking(analysis, price, children), _conditions(assumptions)
+    )
     explorer = Explorer(Plans(moves), most, present)
-    try:
-        bounds = Exact(explorer, explorer.explored(), present).bounds(measures)
-    except TooMany:
-        bounds = _bracketed(explorer, given, present, measures)
+    bounds = _ends(explorer, given, present).bounds(measures)
     if ways:
         from loopkit.proof.bounds.shortest import shortest_ways  # noqa: PLC0415 - for plans alone
 
@@ -67,18 +77,26 @@ def explore(
     return replace(bounds, expected=means)
 
 
-def _bracketed(
-    explorer: Explorer,
-    given: Mapping[str, object],
-    present: Present | None,
-    measures: Collection[Measure],
-) -> Bounds:
-    """What holds of all configurations without a look at each."""
-    from loopkit.proof.bounds.bracket import Bracket  # noqa: PLC0415 - few machines are so large
-    from loopkit.proof.bounds.picture import Picture  # noqa: PLC0415 - as above
+def _ends(
+    explorer: Explorer, given: Mapping[str, object], present: Present | None = None
+) -> Exact | Bracket:
+    """What is known of the runs of a machine: all of it, or what holds without a look at each."""
+    try:
+        return Exact(explorer, explorer.explored(), present)
+    except TooMany:
+        picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
+        return Bracket(explorer, picture, present)
 
-    picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
-    return Bracket(explorer, picture, present).bounds(measures)
+
+def _children(
+    analysis: Analysis, given: Mapping[str, object], price_in: PriceIn, most: int
+) -> Children:
+    def explored(child: Analysis, known: Mapping[str, object], inner: Children) -> Exact | Bracket:
+        asking = Asking(child, price_in(child.machine), inner)
+        flat = flat_facts({"input": known})
+        return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
+
+    return Children(analysis, price_in, given, explored)
 
 
 def _conditions(assumptions: Iterable[Assumption]) -> dict[str, tuple[Guard, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,9 +111,9 @@ def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
     Prices are known.
     """
     if measure == "runs":
-        return len(asked)
+        return sum(work.runs for work in asked)
     if measure == "calls":
-        return sum(work.most_calls if is_worst else 1 for work in asked)
+        return sum(work.most_calls if is_worst else work.runs for work in asked)
     return sum((work.most_usd if is_worst else work.call_usd) or 0.0 for work in asked)
 
 
@@ -151,18 +151,27 @@ class Aim:
         return weight_of(asked, self.measure, is_worst=self.is_worst)
 
 
-def dearest(explored: Explored, order: Sequence[int], aim: Aim) -> tuple[Number, Path]:
-    """The most that a path takes, and such a path, by one pass over all configurations."""
+def dearest(
+    explored: Explored, order: Sequence[int], aim: Aim, ends: Collection[str] | None = None
+) -> tuple[Number, Path] | None:
+    """The most that a path takes, and such a path, by one pass over all configurations.
+
+    With `ends` only paths to one of these states count; none where there is no such path.
+    """
     weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
     weighed = [weights[id(moves)] for moves in explored.moves]
     # One more than configurations: where END, which is -1, finds that of a suspended run.
-    totals: list[Number] = [0] * (len(order) + 1)
+    totals: list[Number] = [0 if ends is None else -NEVER] * (len(order) + 1)
     for index in order:
+        if ends is not None and explored.found[index][0] in ends:
+            totals[index] = 0
         if targets := explored.targets[index]:
             totals[index] = max(
                 [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
             )
     index = max(explored.starts, key=totals.__getitem__)
+    if totals[index] == -NEVER:
+        return None
     total, end, steps = totals[index], index, list[tuple[int, Move]]()
     while index != END and (targets := explored.targets[index]):
         through = [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]

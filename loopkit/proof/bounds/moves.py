@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from loopkit.language import ChildrenState
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
@@ -122,7 +123,8 @@ class Moves:
             taken = [exit_.edge for exit_ in table.taken(row)]
             is_left = table.is_left(row)
             is_sure = is_left and len(taken) < 2
-            cases = [Case(own, spread, is_sure) for spread in self._spreads(name, row)]
+            spreads = self._spreads(name, row)
+            cases = [Case(own, spread, is_sure and spread.is_sure) for spread in spreads]
             if not cases:
                 continue
             kept, is_judged = self._kept(name, row), row.get(VERDICT) in COMPLETE
@@ -154,7 +156,11 @@ class Moves:
         if name not in self._tables:
             elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
             self._tables[name] = own_table(
-                self.variables.analysis, name, elsewhere=elsewhere, here=conditions
+                self.variables.analysis,
+                name,
+                elsewhere=elsewhere,
+                here=conditions,
+                items=self.variables.items(name),
             )
         return self._tables[name]
 
@@ -175,7 +181,7 @@ class Moves:
     def _spreads(self, name: str, row: Row) -> Iterable[Spread]:
         if name in self._graph.judges:
             return self.asking.judging(name, row)
-        return self.asking.author(name)
+        return self.asking.author(name, row=row)
 
     # -- what is left for later ------------------------------------------------------------
 
@@ -201,12 +207,14 @@ class Moves:
 
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):
-            cases = [Case({}, spread) for spread in self._broken(name, event, context)]
+            cases = [Case({}, s, s.is_sure) for s in self._broken(name, event, context)]
             for edge in self._caught(name, event, context) if cases else ():
                 yield (event, edge, self._kept_after(name, event), False), cases
+        if cases := [Case({}, s, s.is_sure) for s in self.asking.suspended(name)]:
+            yield ("fatal", None, (), False), cases
         if not context.get(LIMITED) and self._may_be_limited(name):
             for edge in self._graph.on(name, "limit"):
-                cases = [Case({}, spread) for spread in self._broken(name, "limit", context)]
+                cases = [Case({}, s, s.is_sure) for s in self._broken(name, "limit", context)]
                 yield ("limit", edge, (), False), cases
 
     def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
@@ -227,7 +235,9 @@ class Moves:
 
     def _may_be_limited(self, name: str) -> bool:
         """Whether the work makes calls, before which limits are looked at."""
-        return bool(self._graph.states[name].call or self.asking.reach(name))
+        state = self._graph.states[name]
+        is_parent = isinstance(state, ChildrenState)
+        return bool(is_parent or state.call or self.asking.reach(name))
 
 
 def merged(moves: Sequence[Move]) -> Move:

@@ -83,25 +83,6 @@ class Region:
         return (Region(low, after - 1) for low, after in pairwise(ends))
 
 
-def conditions(node: ast.expr) -> Iterator[ast.expr]:
-    """The smallest conditions of a guard, in their order."""
-    match node:
-        case ast.BoolOp(values=parts):
-            for part in parts:
-                yield from conditions(part)
-        case ast.UnaryOp(operand=part):
-            yield from conditions(part)
-        case _:
-            yield node
-
-
-def constants(condition: ast.expr) -> Iterator[object]:
-    """The literals of a condition."""
-    for node in ast.walk(condition):
-        if isinstance(node, ast.Constant):
-            yield node.value
-
-
 def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
     """A function that gives the same value for all values which no guard can tell apart."""
     tests = [node for guard in guards for node in ast.walk(guard.tree) if _tests(node, name)]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
-from loopkit.language.guard.tree import names_in
+from loopkit.language.guard.tree import conditions, constants, names_in
 from loopkit.proof.bounds.contexts import number, readings
-from loopkit.proof.bounds.regions import Region, conditions, constants
+from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import Values, Variable, Variables
 from loopkit.proof.outcomes.domains import MOST_VALUES
 

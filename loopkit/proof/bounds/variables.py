@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from loopkit.language import EachState
 from loopkit.language.facts import COUNTING
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
+from loopkit.machine.given import given_items
 from loopkit.machine.graph import TOTAL, Edge, artifact_of
 from loopkit.proof.bounds.inputs import Inputs
 from loopkit.proof.outcomes import Analysis
@@ -54,6 +56,7 @@ class Variables:
         or none whenever it is asked for. `keeps_inputs` holds every cap instead of what is left.
         """
         self.analysis = analysis
+        self._given = inputs
         self.graph = analysis.graph
         self.counted = frozenset(self.graph.caps if counted is None else counted)
         every = [*self.guards.values(), *self.rule_guards.values()]
@@ -147,7 +150,8 @@ class Variables:
         if self.judged_before(name):
             yield Variable("judged", name)
         artifact = artifact_of(self.graph.machine, name)
-        if artifact is not None and Variable("version", artifact) in self.most:
+        is_version_read = artifact is not None and Variable("version", artifact) in self.most
+        if is_version_read or self.keeps_items(name):
             yield Variable("works", name)
 
     def spent_by(self, edge: Edge) -> Iterator[Variable]:
@@ -176,6 +180,27 @@ class Variables:
         judged = self.graph.states[name].judges
         return Variable("works", name) if judged is None else Variable("version", judged)
 
+    def keeps_items(self, name: str) -> bool:
+        """Whether a state may be entered again, so that what items have left may be kept."""
+        return name in self._keeping
+
+    @cached_property
+    def _keeping(self) -> frozenset[str]:
+        ahead = {
+            name: {edge.target for edge in self.graph.outgoing[name]}
+            for name in self.graph.machine.states_of(EachState)
+        }
+        return frozenset(
+            name
+            for name, targets in ahead.items()
+            if any(name in self.graph.reachable(target) for target in targets)
+        )
+
+    def items(self, name: str) -> int | None:
+        """How many items a state's list has, where that is known."""
+        state = self.graph.states[name]
+        return given_items(state, self._given) if isinstance(state, EachState) else None
+
     def judged_before(self, name: str) -> int:
         """How many versions judged before the current one a guard can tell apart."""
         if name not in self.graph.judges:
@@ -196,6 +221,8 @@ class Variables:
                 compared = [n for guard in guards for n in self._compared(name, guard)]
                 counted = self.attempt(name)
                 most[counted] = max(most.get(counted, 0), *(n + 1 for n in compared), 1)
+        for name in self._keeping:
+            most.setdefault(Variable("works", name), 1)
         for counted, largest in list(most.items()):
             if counted.kind == "version":
                 for author in self.graph.artifacts.get(counted.name, ()):

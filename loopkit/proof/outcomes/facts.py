@@ -6,15 +6,17 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from loopkit.language import ChildrenState, EachState
 from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
-from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
+from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuilt
 from loopkit.machine.graph import Edge
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Dimension, Row
 from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
+from loopkit.proof.outcomes.items import rows_of_items
 from loopkit.proof.outcomes.panel import Panel
 from loopkit.proof.outcomes.table import ROOM, Exit, Table
 from loopkit.proof.outcomes.unjudged import whole_guards
@@ -38,16 +40,23 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     # What a state's own facts are called elsewhere would vary without regard to them.
     known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
     free = {fact: values[fact] for fact in values if fact not in known}
-    return _table(analysis, name, guards, _own(analysis, name, own), (*counted, *_free(free)))
+    of_work = _own(analysis, name, own, usable)
+    return _table(analysis, name, guards, of_work, (*counted, *_free(free)))
 
 
 def own_table(
-    analysis: Analysis, name: str, *, elsewhere: Collection[Guard], here: Collection[Guard] = ()
+    analysis: Analysis,
+    name: str,
+    *,
+    elsewhere: Collection[Guard],
+    here: Collection[Guard] = (),
+    items: int | None = None,
 ) -> Table:
     """The rows that a state's work alone decides, fine enough for other guards than its own.
 
     `elsewhere` are the guards of other states that name its facts, `here` conditions on its own.
-    All are whole. A guard that cannot be used counts as one that may hold or not.
+    All are whole. A guard that cannot be used counts as one that may hold or not. `items` is how
+    many items a list has, where that is known.
     """
     edges = analysis.graph.on(name, "done")
     guards = whole_guards(analysis, edges)
@@ -55,27 +64,15 @@ def own_table(
     plain = [_as_own(guard, name) for guard in (*own_guards, *here)]
     renamed = [*plain, *(_as_own(guard, name, is_elsewhere=True) for guard in elsewhere)]
     values = domains(renamed, own_names(analysis.graph, name), analysis.scope.input)
-    table = _table(analysis, name, guards, _own(analysis, name, values), ())
+    table = _table(analysis, name, guards, _own(analysis, name, values, renamed, items), ())
     if here:
         # A condition may also be one of the words that a fact has.
         return replace(table, by_value=frozenset(values), first=(*table.first, *values))
-    also = [part for guard in renamed[len(plain) :] for part in _smallest(guard.tree)]
+    also = [part for guard in renamed[len(plain) :] for part in conditions(guard.tree)]
     alone = tuple(part for part in also if names_in(part) <= {*values, *OF_VERDICT})
     beside = {n for part in also if part not in alone for n in names_in(part) if n in values}
     whole = table.by_value | beside
     return replace(table, also=alone, by_value=whole, first=(*table.first, *sorted(beside)))
-
-
-def _smallest(node: ast.expr) -> Iterator[ast.expr]:
-    """The conditions of a guard that have no parts."""
-    match node:
-        case ast.BoolOp(values=values):
-            for value in values:
-                yield from _smallest(value)
-        case ast.UnaryOp(operand=operand):
-            yield from _smallest(operand)
-        case _:
-            yield node
 
 
 def _table(
@@ -101,6 +98,9 @@ def _table(
         others=tuple(others),
         is_human=state.waits,
     )
+    if isinstance(state, ChildrenState):
+        # What children take hangs on what came of them.
+        return replace(table, first=("outcome", "total"))
     if not judges:
         return table
     report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
@@ -135,10 +135,18 @@ def is_of(fact: str, state: str) -> bool:
     return fact.startswith((f"{state}.", f"reports.{state}."))
 
 
-def _own(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+def _own(
+    analysis: Analysis,
+    name: str,
+    values: Mapping[str, Values],
+    guards: Iterable[Guard],
+    items: int | None = None,
+) -> Iterator[Dimension]:
     state = analysis.machine.states[name]
     if state.judges is not None:
         yield from _of_report(analysis, name, values)
+    elif isinstance(state, EachState):
+        yield rows_of_items(analysis, state, guards, items)
     else:
         # What can be counted out is told whether a guard names it or not.
         listed = {fact: known.values for fact, known in state.facts.items() if known.values}

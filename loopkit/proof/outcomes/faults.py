@@ -24,7 +24,7 @@ def _may_lose_content(analysis: Analysis, name: str) -> bool:
     graph = analysis.graph
     state = graph.states[name]
     if not state.may_leave_none or graph.on(name, "content"):
-        return state.may_leave_none
+        return True
     return not state.asks and not graph.judging_follows(name)
 
 

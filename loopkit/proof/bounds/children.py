@@ -1,0 +1,187 @@
+"""Children: who may have been asked by runs of other machines, for what came of them.
+
+A machine is explored once, whichever states run it, where the same of its input is known. What
+its runs take is told for each of its final states, because guards ask to which one they came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from loopkit.language import ChildrenState, EachState, Machine
+from loopkit.machine.given import Given, given_items, given_to_child
+from loopkit.machine.graph import EdgeEvent
+from loopkit.machine.items import item_counts
+from loopkit.machine.program import flat_facts
+from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Price, Spread
+from loopkit.proof.bounds.contexts import AGAIN
+from loopkit.proof.bounds.extremes import Measure
+from loopkit.proof.bounds.shares import Ends, Share, Shares
+from loopkit.proof.outcomes import Analysis, Row
+from loopkit.proof.outcomes.items import Endings
+
+Explored = Callable[[Analysis, Given, "Children"], Ends]
+"""How a machine is explored, of whose input something is known."""
+PriceIn = Callable[[Machine], Price]
+"""The prices of the agents of each machine."""
+Pair = tuple[Share, Share]
+"""The least and the most."""
+
+
+@dataclass
+class Children:
+    """The runs that one machine starts, and those that these start."""
+
+    analysis: Analysis
+    price_in: PriceIn
+    given: Given
+    explored: Explored
+    proofs: dict[str, Shares] = field(default_factory=dict)
+    """Of the whole family, by the definition and what is known of its input."""
+
+    def __post_init__(self) -> None:
+        self._of: dict[str, Shares] = {}
+
+    def runs_in(self, name: str) -> bool:
+        return isinstance(self.analysis.machine.states[name], ChildrenState)
+
+    def reach(self, name: str) -> Asked:
+        return _called(name, self.shares_of(name).ends.reach)
+
+    def is_suspended(self, name: str) -> bool:
+        return self.runs_in(name) and self.shares_of(name).ends.is_suspended
+
+    def asked(self, name: str, event: EdgeEvent, row: Row) -> Iterator[Spread]:
+        if event == "content":
+            # The items, or the input, were refused before anything was asked.
+            yield NOBODY
+            return
+        shares = self.shares_of(name)
+        for measure in shares.measures:
+            pair = self._pair(name, shares, measure, event, row)
+            if pair is not None:
+                least, most = pair
+                is_sure = least.is_sure and most.is_sure
+                asked = _called(name, least.asked), _called(name, most.asked)
+                yield Spread(*asked, is_sure=is_sure)
+
+    def shares_of(self, name: str) -> Shares:
+        """What each of the runs that a state starts takes."""
+        if name not in self._of:
+            self._of[name] = self._proved(self._state(name))
+        return self._of[name]
+
+    def counts(self, name: str) -> tuple[int, int]:
+        """How many runs a state starts at least and at most."""
+        state = self._state(name)
+        if not isinstance(state, EachState):
+            return 1, 1
+        known = given_items(state, flat_facts({"input": self.given}))
+        if known is not None:
+            return known, known
+        least, most = item_counts(self.analysis.graph, state)
+        return least, least if most is None else most
+
+    def _state(self, name: str) -> ChildrenState:
+        state = self.analysis.machine.states[name]
+        assert isinstance(state, ChildrenState)
+        return state
+
+    def _proved(self, state: ChildrenState) -> Shares:
+        given = given_to_child(state, self.given)
+        key = json.dumps([state.child.model_dump_json(), given], sort_keys=True, default=str)
+        if key not in self.proofs:
+            analysis = Analysis.of_machine(state.child)
+            children = Children(analysis, self.price_in, given, self.explored, self.proofs)
+            self.proofs[key] = Shares(self.explored(analysis, given, children))
+        return self.proofs[key]
+
+    def _pair(
+        self, name: str, shares: Shares, measure: Measure, event: EdgeEvent, row: Row
+    ) -> Pair | None:
+        state, (fewest, most) = self._state(name), self.counts(name)
+        if event != "done":
+            whole = shares.most(None, measure)
+            return None if whole is None else (Share(), whole.times(most))
+        if isinstance(state, EachState):
+            return _Items(Endings(state), shares, measure, fewest, most).pair(row)
+        finals = frozenset({str(row["outcome"])})
+        return _both(shares.least(finals, measure), shares.most(finals, measure))
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """What the items of an `each` state take together."""
+
+    ending: Endings
+    shares: Shares
+    measure: Measure
+    fewest: int
+    most: int
+
+    def pair(self, row: Row) -> Pair | None:
+        """None where no run comes to such a row."""
+        good, bad = row.get("succeeded"), row.get("failed")
+        if not isinstance(good, int) or not isinstance(bad, int):
+            return self._of_any(row)
+        if not self.fewest <= good + bad <= self.most:
+            return None
+        return _both(self._least(good, bad, row), self._most(good, bad - bool(row["deadlocked"])))
+
+    @property
+    def _may_stop(self) -> bool:
+        """Whether items may end before they have come to a final state."""
+        return self.ending.is_cancelled or self.ending.is_blocked
+
+    def _least(self, good: int, bad: int, row: Row) -> Share | None:
+        if row.get(AGAIN):
+            # What has succeeded before may be kept.
+            return Share(is_sure=False)
+        really = bad
+        if self._may_stop:
+            really = min(bad, 1) if self.ending.needs_failure or not good else 0
+        of_good = self.shares.least(self.ending.successes, self.measure) if good else Share()
+        of_bad = self.shares.least(self.ending.failures, self.measure) if really else Share()
+        return self._together(of_good, good, of_bad, really, bad)
+
+    def _most(self, good: int, bad: int) -> Share | None:
+        of_good = self.shares.most(self.ending.successes, self.measure) if good else Share()
+        failures = None if self.ending.is_cancelled else self.ending.failures
+        of_bad = self.shares.most(failures, self.measure) if bad else Share()
+        return self._together(of_good, good, of_bad, bad, bad)
+
+    def _together(
+        self, of_good: Share | None, good: int, of_bad: Share | None, really: int, bad: int
+    ) -> Share | None:
+        if of_good is None or of_bad is None:
+            return None
+        both = of_good.times(good).beside(of_bad.times(really))
+        return replace(both, is_sure=both.is_sure and not (self._may_stop and bad))
+
+    def _of_any(self, row: Row) -> Pair | None:
+        """Where it is not told how many succeed and fail."""
+        finals = self.ending.successes | self.ending.failures
+        least = (
+            None if self._may_stop or row.get(AGAIN) else self.shares.least(finals, self.measure)
+        )
+        most = self.shares.most(None, self.measure)
+        pair = _both((least or Share()).times(self.fewest), most and most.times(self.most))
+        return pair and (replace(pair[0], is_sure=False), pair[1])
+
+
+def _both(least: Share | None, most: Share | None) -> Pair | None:
+    return None if least is None or most is None else (least, most)
+
+
+def _called(name: str, asked: Asked) -> Asked:
+    """Agents of children, as the machine that starts these calls them."""
+    return tuple(
+        replace(work, agent=_beside(name, work.agent), place=_beside(name, work.place))
+        for work in asked
+    )
+
+
+def _beside(name: str, inner: str) -> str:
+    return f"{name} · {inner}" if inner else name

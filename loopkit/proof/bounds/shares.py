@@ -1,0 +1,126 @@
+"""Shares: what a run of a child takes on its cheapest and on its dearest paths."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, reduce
+from math import ceil
+from typing import Protocol
+
+from loopkit.proof.bounds.agent_calls import AgentCalls, Asked
+from loopkit.proof.bounds.extremes import Measure
+from loopkit.proof.bounds.result import Extreme
+
+
+class Ends(Protocol):
+    """What is known of the runs of an explored machine."""
+
+    @property
+    def reach(self) -> Asked:
+        """Everybody who can be asked."""
+
+    @property
+    def unpriced(self) -> tuple[tuple[str, str], ...]:
+        """(agent, place) of the calls whose price is unknown."""
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a run may end in no final state."""
+
+    def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
+        """The least that it takes to come to one of some states."""
+
+    def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
+        """The most that a path takes, to one of some states where these are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Who is asked on one path of a child, or on those of several."""
+
+    asked: Asked = ()
+    is_sure: bool = True
+    """Whether some run is known to take it."""
+
+    def times(self, number: int) -> Share:
+        """The same for several children."""
+        asked = tuple(_times(work, number) for work in self.asked) if number > 0 else ()
+        return Share(asked, self.is_sure)
+
+    def beside(self, other: Share) -> Share:
+        """Both together."""
+        return Share((*self.asked, *other.asked), self.is_sure and other.is_sure)
+
+
+class Shares:
+    """What runs of one machine take; worked out where it is asked for."""
+
+    def __init__(self, ends: Ends) -> None:
+        self.ends = ends
+        self.measures: tuple[Measure, ...] = ("runs", "calls", "cost")
+        if ends.unpriced:
+            self.measures = ("runs", "calls")
+        self.least = cache(self._least)
+        self.most = cache(self._most)
+
+    def _least(self, finals: frozenset[str], measure: Measure) -> Share | None:
+        """The least that it takes to one of some final states; none where no run comes there."""
+        return self._share(measure, lambda one: self.ends.best(one, finals))
+
+    def _most(self, finals: frozenset[str] | None, measure: Measure) -> Share | None:
+        """The most on the way to one of some final states, or wherever a run is."""
+        return self._share(measure, lambda one: self.ends.worst(one, finals))
+
+    def _share(
+        self, measure: Measure, extreme_of: Callable[[Measure], Extreme | None]
+    ) -> Share | None:
+        extreme = extreme_of(measure)
+        if extreme is None:
+            return None
+        if extreme.is_exact:
+            return _on_the_way(extreme)
+        every = {one: found for one in self.measures if (found := extreme_of(one)) is not None}
+        return _of_nobody({one: found.total or 0 for one, found in every.items()})
+
+
+def _on_the_way(extreme: Extreme) -> Share:
+    """All that is asked on a path, by agent; sure where the path hangs on no input."""
+    by_agent: dict[str, list[AgentCalls]] = defaultdict(list)
+    for step in extreme.way:
+        for work in step.asked:
+            by_agent[work.agent].append(work)
+    asked = tuple(reduce(_added, works) for works in by_agent.values())
+    return Share(asked, is_sure=not extreme.inputs)
+
+
+def _of_nobody(totals: Mapping[Measure, float]) -> Share:
+    """What is only known as numbers."""
+    runs, usd = ceil(totals["runs"]), totals.get("cost")
+    calls = ceil(totals["calls"])
+    return Share((AgentCalls("", "", calls, usd, usd, runs=runs),), is_sure=False)
+
+
+def _added(first: AgentCalls, second: AgentCalls) -> AgentCalls:
+    return replace(
+        first,
+        most_calls=first.most_calls + second.most_calls,
+        call_usd=_sum(first.call_usd, second.call_usd),
+        most_usd=_sum(first.most_usd, second.most_usd),
+        runs=first.runs + second.runs,
+    )
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
+
+
+def _times(work: AgentCalls, number: int) -> AgentCalls:
+    return replace(
+        work,
+        most_calls=work.most_calls * number,
+        call_usd=None if work.call_usd is None else work.call_usd * number,
+        most_usd=None if work.most_usd is None else work.most_usd * number,
+        runs=work.runs * number,
+    )
