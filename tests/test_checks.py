@@ -29,13 +29,20 @@ REWRITE = "LOOPKIT_REWRITE_CASES"
 @cache
 def problems_of(path):
     """Return the problems of a machine file, and the texts that they are in."""
-    texts = {path.name: path.read_text(encoding="utf-8")}
     try:
         document = read_file(path, path.name)
         loaded = load_document(document, path.parent, path.stem)
     except ProblemsFound as found:
-        return list(found.problems), texts
-    return check(loaded), loaded.source.texts
+        return list(found.problems), texts_of(path, found.problems)
+    family = loaded.family
+    return check(loaded), {file: text for one in family for file, text in one.source.texts.items()}
+
+
+def texts_of(path, problems):
+    """Return the texts of a machine file and of other machines that could not be loaded."""
+    files = {path.name, *(problem.span.file for problem in problems)}
+    machines = [file for file in files if file.endswith(".yaml")]
+    return {file: (path.parent / file).read_text(encoding="utf-8") for file in machines}
 
 
 def checked(text):

@@ -27,6 +27,8 @@ from loopkit.document import read
 from loopkit.language.agents.command import JsonReply
 from loopkit.language.load import load_text
 from loopkit.language.noun import Noun
+from loopkit.language.states.children import ChildMachine
+from loopkit.language.states.each import After
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
 from loopkit.language.template.filters import FILTERS, TESTS
 from loopkit.language.validators.pattern import Count
@@ -49,6 +51,9 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.ValidateState: ("validate", STATE),
     d.HumanState: ("human", STATE),
     d.ChoiceState: (STATE,),
+    d.MachineState: ("machine", STATE),
+    d.EachState: ("each: many at once", STATE),
+    After: ("each: many at once", "after."),
     d.FinalState: ("final",),
     d.Output: ("Output",),
     ExtractSection: ("Fields of a text",),
@@ -186,8 +191,8 @@ PAGE_OF = {
 
 
 def nouns_from(root: type[Noun]) -> set[type[Noun]]:
-    """Every noun that a file of a kind can contain."""
-    found: set[type[Noun]] = set()
+    """Every noun that a file of a kind can contain; another machine is in a file of its own."""
+    found: set[type[Noun]] = {ChildMachine}
     waiting: list[Any] = [root]
     while waiting:
         annotation = waiting.pop()
@@ -197,7 +202,7 @@ def nouns_from(root: type[Noun]) -> set[type[Noun]]:
                 waiting += [info.annotation for _, info in fields(annotation)]
         else:
             waiting += get_args(annotation)
-    return found
+    return found - {ChildMachine}
 
 
 def fields(noun: type[Noun]) -> list[tuple[str, FieldInfo]]:

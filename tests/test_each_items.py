@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loopkit.checks import check
+from loopkit.cli import invoke
 from loopkit.language import EachState, MachineState
 from loopkit.language.inputs import InvalidInput
 from loopkit.language.load import Loaded, load
@@ -19,6 +22,7 @@ from loopkit.machine.inputs import (
     partial_input,
 )
 from loopkit.machine.item_list import Item, items_of
+from tests.support import Desk
 
 CHILD = """
 loopkit: 1
@@ -172,6 +176,23 @@ def test_ten_thousand_items_are_read_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - began < 30
 
 
+def test_a_run_with_such_a_list_is_refused_and_nothing_is_stored(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(desk.folder, "after: task.needs")
+    tasks = [{"id": "a", "needs": ["b"]}, {"id": "a"}]
+    given = desk.write("input.json", json.dumps({"tasks": tasks}))
+    parent = str(desk.folder / "parent.yaml")
+    state = desk.folder / "state"
+    monkeypatch.setenv("LOOPKIT_STATE", str(state))
+    assert invoke(["run", parent, "--input", str(given)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: `all`: `input.tasks[1].id`: `a` is a key already, at `input.tasks[0].id`",
+        "error: `all`: `input.tasks[0].needs[0]`: there is no task `b`; allowed: `a`",
+    ]
+    assert not state.exists()
+
+
 # -- the input of a child ------------------------------------------------------------------
 
 
@@ -291,3 +312,105 @@ def test_a_part_of_an_input_is_judged_as_far_as_it_is_given(tmp_path: Path) -> N
     assert partial_input(machine, {"tasks": [{"id": "a"}]}) == {"tasks": [{"id": "a"}]}
     with pytest.raises(InvalidInput, match="a key already"):
         partial_input(machine, {"tasks": [{"id": "a"}, {"id": "a"}], "note": "x"})
+
+
+# -- checks --------------------------------------------------------------------------------
+
+
+def codes(folder: Path, text: str) -> list[tuple[str, str]]:
+    """The problems of a parent, each with its path; notes are about the test itself."""
+    (folder / "parent.yaml").write_text(text)
+    problems = check(load(folder / "parent.yaml"))
+    return [(problem.code, problem.path) for problem in problems if problem.severity != "note"]
+
+
+MADE = """
+loopkit: 1
+agents:
+  writer: {model: openai/gpt-5-mini, schema: {text: str, kind: a|b, more: any}}
+states:
+  plan: {agent: writer, prompt: Plan., on_error: {content: failed}, next: told}
+  told: {render: "{{ plan.text }}", next: once}
+  once: {machine: child.yaml, input: {text: WRITTEN}, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("takes", "written", "may_misfit"),
+    [
+        ("any", "{{ plan.more }}", False),
+        ("str", "{{ told }}", False),
+        ("str", "{{ plan.text }}", False),
+        ("str", "{{ plan.more }} and more", False),
+        ("a|b", "{{ plan.kind }}", False),
+        ("a|b", "{{ plan.text }}", True),
+        ("a|b", "{{ told }}", True),
+        ("str", "{{ plan.more }}", True),
+        ("a|b", "{{ plan.kind }}!", True),
+        ("{a: str}", "{{ plan }}", True),
+    ],
+)
+def test_what_a_run_makes_and_a_child_may_not_take_has_to_be_handled(
+    tmp_path: Path, takes: str, written: str, *, may_misfit: bool
+) -> None:
+    (tmp_path / "child.yaml").write_text(CHILD.replace("INPUT", f"{{text: {takes}}}"))
+    text = MADE.replace("WRITTEN", f'"{written}"')
+    told = [("input-unhandled", "states.once")] if may_misfit else []
+    assert [each for each in codes(tmp_path, text) if each[0] == "input-unhandled"] == told
+    handled = text.replace("}, next: done}", "}, on_error: {content: failed}, next: done}")
+    assert "input-unhandled" not in dict(codes(tmp_path, handled))
+
+
+def test_a_child_whose_own_items_are_made_by_its_parent_may_not_take_them(tmp_path: Path) -> None:
+    (tmp_path / "leaf.yaml").write_text(CHILD.replace("INPUT", "{text: str}"))
+    middle = PARENT.replace("child.yaml", "leaf.yaml").replace("MORE", "")
+    (tmp_path / "child.yaml").write_text(middle)
+    text = MADE.replace("{text: WRITTEN}", '{tasks: ["{{ plan.more }}"]}')
+    assert codes(tmp_path, text) == [("input-unhandled", "states.once")]
+
+
+@pytest.mark.parametrize(
+    ("apart", "code"),
+    [
+        ("", "parallel-writers"),
+        ("serial: [plan]", "parallel-writers"),
+        ("serial: [plan, build, keep]", None),
+        ("serial: [plan]\nalone: [build, keep]", None),
+    ],
+)
+def test_states_that_may_write_files_do_not_run_at_once(
+    tmp_path: Path, apart: str, code: str | None
+) -> None:
+    writers = """
+loopkit: 1
+input: {text: str}
+agents: {coder: {command: [coder]}, thinker: {model: openai/gpt-5-mini}}
+states:
+  think: {agent: thinker, prompt: "{{ input.text }}", on_error: {content: failed}, next: plan}
+  plan: {agent: coder, prompt: "{{ think }}", on_error: {content: failed}, next: build}
+  build: {run: [make], next: keep}
+  keep:
+    agent: coder
+    prompt: "{{ plan }} {{ build }}"
+    output: {name: log, file: log.txt}
+    on_error: {content: failed}
+    next: done
+  done: {final: success, result: log}
+  failed: {final: failure}
+"""
+    machine = loaded(tmp_path, f"parallel: 2\n{apart}")
+    (tmp_path / "child.yaml").write_text(writers)
+    found = codes(tmp_path, (tmp_path / "parent.yaml").read_text())
+    assert ([each for each, _ in found] or [None]) == [code]
+    assert isinstance(machine.machine.states["all"], EachState)
+
+
+def test_a_machine_is_checked_once_for_all_who_run_it(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded(desk.folder)
+    desk.write("child.yaml", CHILD.replace("INPUT", "{txt: str}"))
+    assert invoke(["check", str(desk.folder)]) == 1
+    assert capsys.readouterr().out.count("`input` has no field `text`") == 1

@@ -8,6 +8,8 @@ from loopkit.checks.agent_choices import check_agent_choices
 from loopkit.checks.agent_files import check_agent_files
 from loopkit.checks.artifacts import check_judged, check_shown
 from loopkit.checks.baselines import check_baselines
+from loopkit.checks.child_inputs import check_child_content, check_child_inputs
+from loopkit.checks.child_runs import check_child_runs
 from loopkit.checks.collisions import check_fields, check_ids, check_named_guards
 from loopkit.checks.content import check_content
 from loopkit.checks.exits import check_exits
@@ -17,6 +19,7 @@ from loopkit.checks.finding_keys import check_finding_keys
 from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.infeasible_success import check_infeasible_success
+from loopkit.checks.item_paths import check_item_paths
 from loopkit.checks.judged_before import check_judged_before
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.lookups import check_lookups
@@ -66,6 +69,9 @@ OF_PARTS: tuple[Rule, ...] = (
     check_infeasible,
     check_agent_choices,
     check_agent_files,
+    check_item_paths,
+    check_child_inputs,
+    check_child_runs,
     check_models,
     check_providers,
     check_ids,
@@ -108,6 +114,7 @@ OF_WHOLE: tuple[Rule, ...] = (
     check_shown,
     check_feedback,
     check_content,
+    check_child_content,
 )
 """Rules about paths, which mean little while an edge leads to no state."""
 OF_FAULTLESS: tuple[Rule, ...] = (
@@ -123,7 +130,16 @@ RULES = OF_PARTS + OF_WHOLE + OF_FAULTLESS
 
 
 def check(loaded: Loaded) -> list[Problem]:
-    """All problems of a machine, each once, in the order of their places. Runs nothing."""
+    """All problems of a machine and of those that it runs, each once, by place. Runs nothing."""
+    found: dict[tuple[str, str, Span | None], Problem] = {}
+    for one in loaded.family:
+        for problem in _of_one(one):
+            found.setdefault((problem.code, problem.message, problem.span), problem)
+    return sorted(found.values(), key=_place)
+
+
+def _of_one(loaded: Loaded) -> list[Problem]:
+    """The problems of a machine without those of the machines that it runs."""
     subject = Subject.of(loaded)
     found: dict[tuple[str, str, Span | None], Problem] = {}
     for rules in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
@@ -131,7 +147,7 @@ def check(loaded: Loaded) -> list[Problem]:
             break
         for problem in (problem for rule in rules for problem in rule(subject)):
             found.setdefault((problem.code, problem.message, problem.span), problem)
-    return sorted(confirm_by_exploring(subject, list(found.values())), key=_place)
+    return confirm_by_exploring(subject, list(found.values()))
 
 
 def refuse_errors(loaded: Loaded) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
 from loopkit.document.problems import Problem
-from loopkit.language import AuthorState, Output
+from loopkit.language import AuthorState, EachState, Output
 from loopkit.language.datatypes import field_place, parse_record
 from loopkit.language.facts import OF_REPORTS, OF_REVISING
 from loopkit.language.guard import KEYWORDS
@@ -50,6 +50,8 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
         artifact = artifact_of(subject.machine, name)
         if artifact is not None and artifact != name:
             yield from _artifact(subject, name, artifact, taken)
+    for name, each in subject.machine.states_of(EachState).items():
+        yield from _item(subject, ("states", name, "as"), each.as_, taken)
     if "artifact" in subject.machine.validators:
         yield _reserved(subject, ("validators", "artifact"), "artifact")
 
@@ -71,6 +73,16 @@ def _artifact(subject: Subject, author: str, artifact: str, taken: Set[str]) -> 
     namesake = artifact in subject.machine.states
     if namesake and artifact_of(subject.machine, artifact) != artifact:
         message = f"`{artifact}` is also a state, and it does not write this artifact"
+        yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
+
+
+def _item(subject: Subject, path: DocPath, name: str, taken: Set[str]) -> Iterator[Problem]:
+    """What an item is called hides nothing else."""
+    if name in taken:
+        yield _reserved(subject, path, name, key=False)
+    elif name in subject.machine.states or name in subject.graph.artifacts:
+        kind = "a state" if name in subject.machine.states else "an artifact"
+        message = f"`{name}` is also {kind}: templates could not tell them apart"
         yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
 
 

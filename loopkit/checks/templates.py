@@ -10,6 +10,7 @@ from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import OF_AGENTS, OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS, Use, uses
 from loopkit.document.problems import Problem, closest
+from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import TemplateError, check, parse
 from loopkit.machine.flow import ANY_REPORT, Token
 
@@ -41,7 +42,7 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
             continue
         if use.names is not None:
             for fault in check(template, use.names):
-                problem = _placed(subject, use, _explained(subject, use, fault))
+                problem = _placed(subject, use, explained(subject, use, fault))
                 yield problem if use.used_at is None else subject.used_at(problem, use.used_at)
 
 
@@ -57,7 +58,7 @@ def _placed(subject: Subject, use: Use, error: TemplateError) -> Problem:
     )
 
 
-def _explained(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
+def explained(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
     """The error with the way on which a name is missing, or the place where it is known."""
     shown = error.message.partition("`")[2].partition("`")[0]
     name, _, field = shown.partition(".")
@@ -78,7 +79,10 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     way = way_without(subject, token, state)
     if way is not None:
         return f"it is missing {state_paths.on_path(way)}"
-    if field and name in subject.graph.artifacts:
+    authors = [subject.machine.states[author] for author in subject.graph.artifacts.get(name, ())]
+    if field and any(isinstance(author, ChildrenState) for author in authors):
+        return "what another machine leaves depends on where it ends"
+    if field and authors:
         return (
             "an answer that violates its schema has no fields; use them after `guard: valid`,"
             " or catch such answers with `on_error: {content: STATE}`"

@@ -9,7 +9,7 @@ from loopkit.checks import template_uses
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import JudgeRule
+from loopkit.language import EachState, JudgeRule
 from loopkit.language.datatypes import is_json_schema, parse_fields
 from loopkit.machine.graph import DocPath, artifact_of
 
@@ -91,6 +91,8 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
         yield in_template(use.text)
     for choice in subject.machine.choices.values():
         yield in_template(choice.template)
+    for state in subject.machine.states_of(EachState).values():
+        yield in_code(state.each.partition("[")[0])
     guards = (edge.guard for edge in subject.graph.edges)
     of_rules = (placed.rule.guard for placed in subject.rules)
     for guard in (*guards, *of_rules, *subject.machine.guards.values()):

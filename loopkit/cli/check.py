@@ -43,7 +43,8 @@ def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
 
 def _examined(files: Iterable[Path], skipped: int) -> Examined:
     texts: dict[str, str] = {}
-    problems = [problem for path in files for problem in _problems(path, texts)]
+    # A machine that another one runs is checked with that as well.
+    problems = list(dict.fromkeys(p for path in files for p in _problems(path, texts)))
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):
             if span is not None and span.file not in texts:

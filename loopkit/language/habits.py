@@ -36,12 +36,19 @@ FALLBACKS = {
     "price_per_run": "only an agent with a `model` takes fallbacks; to ask a model where a program "
     "fails, lead to a state that asks it: `on_error: {{transient: STATE, fatal: STATE}}`",
 }
+EACH = {
+    "next": "to run a machine for each item of a list, write `each: {value}`, with `as`, `key` and "
+    "`machine`",
+}
+MACHINE = {"next": "to run another machine, write `machine: {value}`, and its `input`"}
 FIELDS: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("if", "when", "condition"), GUARD),
     **dict.fromkeys(("goto", "to", "then"), TARGET),
     **dict.fromkeys(("until", "while"), UNTIL),
     **dict.fromkeys(("retry", "retries"), REVISE),
     **dict.fromkeys(("fallback", "fallbacks"), FALLBACKS),
+    **dict.fromkeys(("for_each", "foreach", "map", "items"), EACH),
+    **dict.fromkeys(("subflow", "workflow", "submachine"), MACHINE),
     **dict.fromkeys(("regex", "regexp", "pattern"), PATTERN),
 }
 """By the foreign word, the answer for each place; a place is known by a field that it allows."""

@@ -79,6 +79,17 @@ class Loaded:
     children: Mapping[str, Loaded] = field(default_factory=dict)
     """The machines that states run, by the names of these."""
 
+    @property
+    def family(self) -> list[Loaded]:
+        """The machine, those that it runs, and so on; of each file one."""
+        found = {self.source.document.file: self}
+        waiting = [self]
+        for one in waiting:
+            for child in one.children.values():
+                if found.setdefault(child.source.document.file, child) is child:
+                    waiting.append(child)
+        return waiting
+
 
 def load(path: Path) -> Loaded:
     """The machine of a file; raises ProblemsFound with everything wrong in its form."""

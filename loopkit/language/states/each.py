@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard import GuardError, GuardType, parse_path
+from loopkit.language.guard.paths import ITEMS
 from loopkit.language.noun import Id, Ids, Noun, fault
 from loopkit.language.states.children import (
     BLOCKED,
@@ -25,9 +26,11 @@ PATH_HELP = "write it like `input.tasks`, or `input.sections[].tasks[]`"
 
 def _path(text: str) -> str:
     try:
-        parse_path(text)
+        first, *_ = parse_path(text)
     except GuardError as error:
         raise fault("bad-path", error.problem.message, help=PATH_HELP) from error
+    if first == ITEMS:
+        raise fault("bad-path", "the path does not start with a name", help=PATH_HELP)
     return text
 
 

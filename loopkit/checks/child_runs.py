@@ -1,0 +1,111 @@
+"""`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`: how children run.
+
+`no-effect` for what keeps items apart that never overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import EachState, Machine, State
+from loopkit.language.states.children import CANCELLED, WITHOUT_END, ChildrenState
+from loopkit.machine.graph import DocPath
+
+MEANINGS = {
+    "child-state": "`serial` or `alone` names no state of the machine that has work of its own.",
+    "unknown-outcome": "No item can have this outcome.",
+    "parallel-writers": "Items that run at the same time may write the same files.",
+}
+APART = ("serial", "alone", "group")
+"""The keys that say which items do not overlap."""
+
+
+def check_child_runs(subject: Subject) -> Iterator[Problem]:
+    """What the states that run other machines say of the states and ends of these."""
+    for name, state in subject.machine.states_of(ChildrenState).items():
+        yield from _ends(subject, name, state)
+        if isinstance(state, EachState):
+            yield from _outcomes(subject, name, state)
+            yield from _kept_apart(subject, name, state)
+            yield from _writers(subject, name, state)
+
+
+def _ends(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem]:
+    """Final states of a child, told in its own file."""
+    child = subject.loaded.children.get(name)
+    for final in (final for final in state.child.finals if final in WITHOUT_END):
+        if child is not None:
+            message = f"`{final}` is what becomes of a child that comes to no final state"
+            yield child.source.problem(
+                ("states", final), "reserved-name", message, help="choose another name", key=True
+            )
+
+
+def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    known = [outcome for outcome in state.outcomes if outcome != CANCELLED]
+    path: DocPath = ("states", name)
+    named = {(*path, "stop_on"): state.stop_on}
+    if state.after is not None and state.after != state.after_path:
+        named[*path, "after", "when"] = state.awaited
+    for at, outcomes in named.items():
+        for index, outcome in enumerate(outcomes):
+            if outcome not in known:
+                message = f"no item has the outcome `{outcome}`"
+                hint = did_you_mean(outcome, known)
+                yield subject.source.problem((*at, index), "unknown-outcome", message, help=hint)
+
+
+def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    working = [each for each, inner in state.child.states.items() if has_own_work(inner)]
+    for key in ("serial", "alone"):
+        for index, inner in enumerate(getattr(state, key)):
+            path: DocPath = ("states", name, key, index)
+            if inner not in state.child.states:
+                message = f"`{state.machine.file}` has no state `{inner}`"
+            elif inner not in working:
+                message = f"`{inner}` has no work of its own that could be kept apart"
+            else:
+                continue
+            hint = did_you_mean(inner, working) or "delete it"
+            yield subject.source.problem(path, "child-state", message, help=hint)
+    if state.parallel == 1:
+        for key in (key for key in APART if key in state.model_fields_set):
+            message = f"`{key}` keeps items apart, and only one runs at a time"
+            yield subject.no_effect(("states", name, key), message, "add `parallel: 2`")
+
+
+def has_own_work(state: State) -> bool:
+    """Whether a state does something itself that takes its time."""
+    return (state.works_outside and not isinstance(state, ChildrenState)) or state.kind == "render"
+
+
+def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    if state.parallel == 1:
+        return
+    apart = {*state.serial, *state.alone}
+    writers = [inner for inner in _writing(state.child) if inner not in apart]
+    if not writers:
+        return
+    inside = [inner for inner in writers if not has_own_work(state.child.states[inner])]
+    whose = f"`{writers[0]}` of `{state.machine.file}`"
+    message = f"{whose} may write files, and {state.parallel} items run at the same time"
+    kept = (each for each in state.serial if each in state.child.states)
+    serial = f"`serial: [{', '.join((*kept, *writers))}]`"
+    remedy = "write `parallel: 1`" if inside else f"write {serial}, or `parallel: 1`"
+    path: DocPath = ("states", name, "parallel")
+    yield subject.source.problem(path, "parallel-writers", message, help=remedy)
+
+
+def _writing(machine: Machine) -> Collection[str]:
+    """The states in which programs write files, also those of machines inside."""
+    return [name for name, state in machine.states.items() if _writes(machine, name, state)]
+
+
+def _writes(machine: Machine, name: str, state: State) -> bool:
+    if isinstance(state, ChildrenState):
+        return bool(_writing(state.child))
+    output = state.output_at(name)
+    is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))
+    return is_program or (output is not None and output.file is not None)

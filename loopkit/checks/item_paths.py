@@ -1,0 +1,144 @@
+"""`item-path`, `unbounded-items`, `empty-range`: lists of `each`, and the paths inside their items.
+
+`may-be-missing`, and what else templates say of a name, for what the list is read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from loopkit.checks.subject import Subject
+from loopkit.checks.template_uses import Use
+from loopkit.checks.templates import explained
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language import EachState
+from loopkit.language.guard import parse_path
+from loopkit.language.guard.paths import ITEMS
+from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, check, parse
+from loopkit.language.template.shapes import member, present
+from loopkit.machine.graph import DocPath
+from loopkit.machine.items import item_counts
+
+MEANINGS = {
+    "item-path": "A path of `each` does not lead to what it has to lead to.",
+    "unbounded-items": "Nothing says how many items a list has at most.",
+}
+CODE = "item-path"
+HEADS = frozenset({"input"})
+"""Where what may be missing is known before a run: a list that is not there has no items."""
+
+
+def check_item_paths(subject: Subject) -> Iterator[Problem]:
+    """The list of each `each` state, how long it may be, and what names and relates its items."""
+    for name, state in subject.machine.states_of(EachState).items():
+        item = _Found(None)
+        problems = list(_unread(subject, name, state))
+        if not problems:
+            item = _items(subject.entering[name], state.each)
+            problems = list(_told(subject, ("states", name, "each"), item))
+        if not problems:
+            problems = list(_counted(subject, name, state))
+        yield from problems
+        yield from _inside(subject, name, state, item.shape or Anything())
+
+
+def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    """What is unknown, or may be missing, of all up to the first list."""
+    path: DocPath = ("states", name, "each")
+    first, *steps = parse_path(state.each.split(ITEMS)[0])
+    text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
+    use = Use(path, text, subject.entering[name], name)
+    for fault in check(parse(text), subject.entering[name]):
+        if fault.code != "may-be-missing":
+            told = explained(subject, use, fault)
+        elif first not in HEADS:
+            told = explained(subject, use, replace(fault, help=""))
+        else:
+            continue
+        yield subject.source.problem(path, told.code, told.message, help=told.help)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a path leads to, or why it leads nowhere."""
+
+    shape: Shape | None
+    message: str = ""
+    remedy: str = ""
+
+
+def _items(names: Mapping[str, Shape], each: str) -> _Found:
+    """What the items of a list are."""
+    return _walk(Fields(names), parse_path(each.removesuffix(ITEMS) + ITEMS))
+
+
+def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
+    way = ""
+    for step in steps:
+        if step == ITEMS:
+            if isinstance(shape, Scalar | Fields):
+                return _Found(None, f"`{way}` is no list", "give the path of a list")
+            shape = shape.item if isinstance(shape, Items) else Anything()
+            way += ITEMS
+            continue
+        inner = member(present(shape), step)
+        if inner is None:
+            known = shape.fields if isinstance(shape, Fields) else ()
+            return _Found(None, f"`{way}` has no field `{step}`", did_you_mean(step, known))
+        shape, way = inner, f"{way}.{step}" if way else step
+    return _Found(shape)
+
+
+def _told(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
+    if found.message:
+        yield subject.source.problem(path, CODE, found.message, help=found.remedy)
+
+
+def _counted(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    least, most = item_counts(subject.graph, state)
+    if most is None:
+        message = f"nothing says how many items `{state.each}` has at most"
+        remedy = "add `max_items: 50`, or give the list a JSON Schema with `maxItems`"
+        path: DocPath = ("states", name, "each")
+        yield subject.source.problem(path, "unbounded-items", message, help=remedy)
+    elif least > most:
+        written = [key for key in ("min_items", "max_items") if key in state.model_fields_set]
+        message = f"at least {least} items have to be in `{state.each}`, and at most {most} can be"
+        path = ("states", name, *(written[:1] or ("each",)))
+        yield subject.source.problem(path, "empty-range", message, help="correct one of them")
+
+
+def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
+    """The paths of an item: of its key, its group, and the keys that it waits for."""
+    paths = {"key": state.key, "group": state.group, "after": state.after_path}
+    for key, written in paths.items():
+        if written is None:
+            continue
+        path: DocPath = ("states", name, key)
+        if key == "after" and state.after != written:
+            path = (*path, "of")
+        first, *rest = parse_path(written)
+        if first != state.as_:
+            message = f"`{written}` does not start with the item, which is `{state.as_}`"
+            remedy = f"write `{state.as_}.{written}`"
+            yield subject.source.problem(path, CODE, message, help=remedy)
+            continue
+        found = _walk(Fields({first: item}), (first, *rest))
+        is_single = key != "after"
+        yield from _told(subject, path, found)
+        if found.shape is not None:
+            yield from _told(subject, path, _texts(found.shape, written, is_single=is_single))
+
+
+def _texts(shape: Shape, path: str, *, is_single: bool) -> _Found:
+    """Whether a path may lead to the single text, or the texts, that name items."""
+    if is_single and ITEMS in parse_path(path):
+        return _Found(None, f"`{path}` leads to several values", "give the path of a single one")
+    inner = shape.item if isinstance(shape, Items) and not is_single else shape
+    if isinstance(inner, Scalar | Anything):
+        return _Found(shape)
+    if isinstance(inner, Fields):
+        dotted = f"{path}{ITEMS if inner is not shape else ''}.{next(iter(inner.fields), 'id')}"
+        return _Found(None, f"`{path}` leads to no text or number", f"such as `{dotted}`")
+    return _Found(None, f"`{path}` leads to a list", "give the path of a text or a number")
