@@ -25,10 +25,11 @@ from typing import Any, Literal
 
 from loopkit.agents.model import client
 from loopkit.app import App, Script
-from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Suspended
+from loopkit.engine.events import Failed, Finished, InDoubt, Intended, Replied, Suspended
 from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import Loaded, load
+from loopkit.machine.inputs import complete_input
 from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 from tests.commits import Row, types_of, watched
@@ -130,26 +131,31 @@ class Play:
 async def _started(play: Play, folder: Path, killer: Killer) -> None:
     with watched(killer):
         app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
-    state = await app.drive(await app.start(play.machine, {"n": 2}, play.script))
+    given = complete_input(play.machine.machine, {"n": 2} if play.machine.machine.input else {})
+    state = await app.drive(await app.start(play.machine, given, play.script))
     if play.mend is not AS_IT_IS:
         assert state.status == "suspended"
         await app.drive(await app.resume(state.run, mend=play.mend))
     await app.close()
 
 
-async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, list[Any]]:
-    """Go on until the run is over, as a person would who calls `resume` again and again."""
+async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, dict[str, list[Any]]]:
+    """Go on until the run is over, as a person would who calls `resume` again and again.
+
+    The events are those of all runs, by their ids: children have their own.
+    """
     app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
     try:
-        runs = await app.journal.runs()
+        runs = [row.run for row in await app.journal.runs()]
         if not runs:
-            return None, []
-        state = await app.state_of(runs[0].run)
+            return None, {}
+        state = await app.state_of(min(runs, key=len))
         for _ in range(MAX_RESUMES):
             if state.finished is not None:
                 break
             state = await app.drive(await app.resume(state.run, mend=mend))
-        return state, [stored.event for stored in await app.events(state.run)]
+        family = await app.journal.named(state.run)
+        return state, {run: [s.event for s in await app.events(run)] for run in sorted(family)}
     finally:
         await app.close()
 
@@ -164,7 +170,8 @@ def _forked(play: Play, folder: Path, killer: Killer) -> int:
 
 
 def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
-    state, events = asyncio.run(_resumed(folder, play.mend))
+    state, family = asyncio.run(_resumed(folder, play.mend))
+    events = [event for of_one in family.values() for event in of_one]
     told: dict[str, Any] = {"point": folder.name, "ended": ended, "calls": world.calls(folder)}
     if state is None:
         return {**told, "outcome": None}
@@ -183,6 +190,11 @@ def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
         },
         "exchanges": {key: len(task.exchanges) for key, task in state.tasks.items()},
         "replies": sum(isinstance(event, Replied) for event in events),
+        "children": {
+            run.partition("/")[2]: [e.outcome for e in of_one if isinstance(e, Finished)]
+            for run, of_one in family.items()
+            if "/" in run
+        },
         "answered": _answered(events),
         "failed": sum(isinstance(event, Failed) for event in events),
         "suspensions": sum(isinstance(event, Suspended) for event in events),

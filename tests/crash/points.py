@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,23 @@ SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prom
 
 
 def killed_at_every_point(
-    folder: Path, machine: str, answers: str = "{}", mended: str | None = None
+    folder: Path,
+    machine: str,
+    answers: str = "{}",
+    mended: str | None = None,
+    files: Mapping[str, str] = {},
 ) -> list[dict[str, Any]]:
     """What the host tells of the unharmed run, then of each point.
 
-    With `mended`, the run is repaired by this machine where it is suspended.
+    With `mended`, the run is repaired by this machine where it is suspended. `files` stand beside
+    the machine.
     """
     texts = {"machine": machine, "scenario": f"scenario: 1\nanswers: {answers}\n"}
     texts |= {} if mended is None else {"mended": mended}
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
     paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
     options = [] if mended is None else ["--mended", str(folder / "mended.yaml")]
     host = subprocess.run(
