@@ -170,6 +170,7 @@ class App(StoredRuns):
                 definition=definition.digest,
                 folder=parent.state.folder,
                 input=started.input,
+                feedback=started.feedback,
             )
             return await self._begin(begins, definition, scenario)
         state = await self.state_of(started.child)

@@ -673,7 +673,9 @@ def test_brackets_alone_are_the_items_of_a_list_at_the_root():
     assert g.select("[]", [1, 2]) == [("[0]", 1), ("[1]", 2)]
     assert g.select("[].id", [{"id": 1}]) == [("[0].id", 1)]
     assert g.select("[][]", [[1], [2, 3]]) == [("[0][0]", 1), ("[1][0]", 2), ("[1][1]", 3)]
-    assert g.select("[]", {"id": 1}) == []
+    assert g.select("[]", {"id": 1}) == [("id", 1)]
+    assert g.select("tasks[].id", {"tasks": {"a": {"id": 1}}}) == [("tasks.a.id", 1)]
+    assert g.select("[]", 1) == []
 
 
 def test_a_path_is_its_steps():

@@ -10,10 +10,11 @@ from typing import Any
 
 from loopkit.drive.account import Account
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
+from loopkit.drive.again import Again, entered_again
 from loopkit.drive.gate import Gate
 from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
 from loopkit.drive.schedule import Schedule
-from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Usage
+from loopkit.engine.events import ChildEnded, ChildStarted, Feedback, Suspended, Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
 from loopkit.engine.template_values import plain_finding
@@ -80,9 +81,8 @@ class Family:
         name: str,
         items: Sequence[Item],
         inputs: Mapping[str, dict[str, Any]],
-        kept: Mapping[str, Result],
     ) -> None:
-        """`inputs` are those of the children by key; those `kept` have ended on another visit."""
+        """`inputs` are those of the children, by key."""
         state = active.program.machine.states[name]
         assert isinstance(state, ChildrenState)
         self._active = active
@@ -96,20 +96,24 @@ class Family:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._stopped: dict[str, RunState] = {}
         """By their keys, the children that stopped before their end."""
-        self._results: dict[str, Result] = dict(kept)
-        self._is_halted = False
-        """Whether nothing is begun any more."""
-        begun = [key for key, child in self._begun.items() if child.started.visit == self._visit]
+        again = entered_again(active, name, items, inputs) if self._visit > 1 else Again()
+        self._feedback = again.feedback
+        self._results: dict[str, Result] = dict(again.kept)
+        of_visit = {k: c for k, c in self._begun.items() if c.started.visit == self._visit}
+        self._results |= {k: c.ended.result for k, c in of_visit.items() if c.ended is not None}
         each = state if isinstance(state, EachState) else None
         self._schedule = Schedule(
             items,
             each.awaited if each else (),
             parallel=each.parallel if each else 1,
             is_grouped=each is not None and each.group is not None,
-            begun=begun,
+            begun=of_visit,
+            ended={key: result["outcome"] for key, result in self._results.items()},
         )
         self._gate = Gate(each.serial, each.alone) if each and (each.serial or each.alone) else None
         self._stop_on = each.stop_on if each else ()
+        self._is_halted = any(r["outcome"] in self._stop_on for r in self._results.values())
+        """Whether nothing is begun any more."""
 
     async def results(self) -> dict[str, Result]:
         """What has become of each item, by key, once all have ended.
@@ -117,7 +121,7 @@ class Family:
         Raises Stopped, LimitReached where a limit of this run leaves no room for a child, and
         ChildrenStopped where one can't go on.
         """
-        await self._take_up()
+        await self._book()
         await self._drive()
         if await self._is_to_be_cancelled():
             await self._cancel("its parent is cancelled")
@@ -150,28 +154,26 @@ class Family:
     def _begun(self) -> Mapping[str, Child]:
         return self._active.state.children.get(self._name, {})
 
-    async def _take_up(self) -> None:
-        """Count what is known of all items from before."""
-        for key, result in self._results.items():
-            self._schedule.end(key, result["outcome"])
-        for key, child in list(self._begun.items()):
-            if child.started.visit != self._visit or key in self._results:
-                continue
-            if child.ended is None:
-                self._account.book(await self._active.children.committed(child.started.child))
-            else:
-                self._take_result(key, child.ended.result)
+    async def _book(self) -> None:
+        """Count what those have committed that were begun and have not ended."""
+        for child in self._open():
+            self._account.book(await self._active.children.committed(child.started.child))
+
+    def _open(self) -> list[Child]:
+        begun = self._begun.values()
+        return [c for c in begun if c.started.visit == self._visit and c.ended is None]
 
     async def _cancel(self, reason: str) -> None:
         """End the children that have not ended."""
-        for key, child in list(self._begun.items()):
-            if child.started.visit == self._visit and child.ended is None:
-                state = await self._active.children.cancel_child(child.started.child, reason)
-                self._stopped.pop(key, None)
-                if state is not None:
-                    await self._end(key, state)
+        for child in self._open():
+            key = child.started.key
+            self._stopped.pop(key, None)
+            state = await self._active.children.cancel_child(child.started.child, reason)
+            if state is not None:
+                await self._end(key, state)
         for key in self._keys:
-            self._results.setdefault(key, _no_run(CANCELLED))
+            if key not in self._schedule.blocked:
+                self._results.setdefault(key, _no_run(CANCELLED))
 
     @property
     def _goes_on_at_a_limit(self) -> bool:
@@ -265,9 +267,16 @@ class Family:
             child=self._id(key),
             definition=self._active.program.children[self._name].digest,
             input=self._inputs[key],
+            feedback=self._told(key),
         )
         await self._active.append(started)
         return started
+
+    def _told(self, key: str) -> Feedback | None:
+        """What the child's first author hears of it."""
+        feedback = self._feedback.get(key)
+        to = self._active.program.children[self._name].first_author
+        return None if feedback is None or to is None else feedback.replace(to=to)
 
     def _id(self, key: str) -> str:
         base = f"{self._active.state.run}/{self._name}.{self._visit}"
@@ -286,14 +295,11 @@ class Family:
         # In one turn: what a child has spent is counted as this run's or as its own, never as both.
         self._account.strike(child.committed)
         self._active.stage(ended)
-        self._take_result(key, ended.result)
-        await self._active.append()
-
-    def _take_result(self, key: str, result: Result) -> None:
-        self._results[key] = result
-        self._schedule.end(key, result["outcome"])
-        if result["outcome"] in self._stop_on:
+        self._results[key] = ended.result
+        self._schedule.end(key, ended.result["outcome"])
+        if ended.result["outcome"] in self._stop_on:
             self._halt()
+        await self._active.append()
 
     # -- what stopped ----------------------------------------------------------------------
 
@@ -302,7 +308,7 @@ class Family:
         stopped = [self._stopped[key] for key in self._keys if key in self._stopped]
         reasons = [_reason(child) for child in stopped]
         worst = min(reasons, key=_URGENCY.index)
-        told = [self._told(key) for key in self._keys if key in self._stopped]
+        told = [self._said(key) for key in self._keys if key in self._stopped]
         more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
         resumes = [c.suspended.resume_at for c in stopped if c.suspended and c.suspended.resume_at]
         return Suspended(
@@ -313,7 +319,7 @@ class Family:
             time_s=self._account.take_time(),
         )
 
-    def _told(self, key: str) -> str:
+    def _said(self, key: str) -> str:
         child = self._stopped[key]
         item = f"`{self._name}[{key}]`" if isinstance(self._state, EachState) else f"`{self._name}`"
         if child.question is not None:

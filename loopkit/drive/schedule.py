@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from loopkit.language.states.children import BLOCKED
@@ -23,10 +23,11 @@ class Schedule:
         parallel: int = 1,
         is_grouped: bool = False,
         begun: Collection[str] = (),
+        ended: Mapping[str, str] = {},
     ) -> None:
         """Items wait for `awaited` outcomes of others. Those that were `begun` before come first.
 
-        Without `is_grouped` all may overlap.
+        `ended` are the outcomes of those that are over. Without `is_grouped` all may overlap.
         """
         self._awaited = frozenset(awaited)
         self._parallel = parallel
@@ -42,9 +43,12 @@ class Schedule:
         self._running: dict[str, Group] = {}
         self.blocked: dict[str, tuple[str, str]] = {}
         """Items that can never begin: on whom each waits, and what became of that one."""
+        self._over = set(ended)
         for key, waits in self._waits.items():
             if not waits:
                 self._push(key)
+        for key, outcome in ended.items():
+            self.end(key, outcome)
 
     def begin(self) -> Iterator[Item]:
         """Take the items that can begin now."""
@@ -62,6 +66,7 @@ class Schedule:
     def end(self, key: str, outcome: str) -> None:
         """An item is over, whether it was running or not."""
         self._running.pop(key, None)
+        self._over.add(key)
         ended = [(key, outcome)]
         while ended:
             over, became = ended.pop()
@@ -77,6 +82,8 @@ class Schedule:
                     ended.append((dependent, BLOCKED))
 
     def _push(self, key: str) -> None:
+        if key in self._over:
+            return
         heappush(self._ready.setdefault(self._group(key), []), (self._order[key], key))
 
     def _group(self, key: str) -> Group:

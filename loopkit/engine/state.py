@@ -182,6 +182,8 @@ def _start(state: RunState, event: Started) -> None:
     state.folder = event.folder
     state.input = dict(event.input)
     state.limits = dict(event.limits)
+    if event.feedback is not None:
+        state.pending[event.feedback.to] = (event.feedback,)
     state.status = "running"
 
 

@@ -20,6 +20,7 @@ from loopkit.machine.asked import (
     rules_asked,
     validators_of,
 )
+from loopkit.machine.first_author import first_author
 from loopkit.machine.graph import Edge, Graph
 from loopkit.machine.plans import Predicate, StatePlan, plan_of
 
@@ -33,6 +34,11 @@ class ResolvedMachine(NamedTuple):
     machine: Machine
     resolved: str
     digest: str
+
+    @property
+    def first_author(self) -> str | None:
+        """The state of it that hears first what has to change."""
+        return first_author(Graph(self.machine))
 
 
 class Program:

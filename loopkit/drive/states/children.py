@@ -28,7 +28,7 @@ async def work_of_children(
     except InvalidInput as error:
         told = "; ".join(fault.message for fault in error.faults)
         return Worked(state=name, visit=visit, outcome="content", error=told)
-    family = Family(active, name, items, inputs, {})
+    family = Family(active, name, items, inputs)
     facts, data = sum_up(await family.results())
     artifact = Artifact(
         name=name,

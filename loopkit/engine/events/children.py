@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.payloads import Usage
+from loopkit.engine.events.payloads import Feedback, Usage
 
 
 class ChildStarted(Event, frozen=True, kw_only=True):
@@ -22,6 +22,8 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """Digest of its resolved definition."""
     input: dict[str, Any]
     """Its whole input, defaults included."""
+    feedback: Feedback | None = None
+    """What its first author is told, where the state was entered again."""
 
 
 class ChildEnded(Event, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.payloads import Change, Ran, RefusedCall
+from loopkit.engine.events.payloads import Change, Feedback, Ran, RefusedCall
 
 
 class Started(Event, frozen=True, kw_only=True):
@@ -24,6 +24,8 @@ class Started(Event, frozen=True, kw_only=True):
     """The whole input, defaults included."""
     limits: dict[str, Any] = {}
     """Limits that the command line set over the machine's."""
+    feedback: Feedback | None = None
+    """What its first author is told, where it is a child that is run again."""
 
 
 class Claimed(Event, frozen=True, kw_only=True):

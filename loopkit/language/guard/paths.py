@@ -12,7 +12,7 @@ _STEP = re.compile(r"(?P<items>\[\])|(?P<dot>\.?)(?P<field>[A-Za-z_][\w-]*)", re
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Return the steps of a path: fields by name, "[]" for "each item of this list".
+    """Return the steps of a path: fields by name, "[]" for each item of a list or mapping.
 
     `[]` alone stands for a list at the root. Raises GuardError for a malformed path.
     """
@@ -29,7 +29,7 @@ def select(path: str, data: object) -> list[tuple[str, object]]:
     """Return the values that the path leads to, each with its location: `nodes[2].id`.
 
     What is missing, or no mapping where a field is read, is none at the place where it should be;
-    what is no list has no items. Raises GuardError for a malformed path.
+    what is no list and no mapping has no items. Raises GuardError for a malformed path.
     """
     found: list[tuple[str, object]] = [("", data)]
     for step in parse_path(path):
@@ -54,6 +54,9 @@ def _stepped(location: str, data: object, step: str) -> Iterator[tuple[str, obje
         if isinstance(data, (list, tuple)):
             for index, item in enumerate(data):
                 yield f"{location}[{index}]", item
+        elif isinstance(data, Mapping):
+            for key, value in data.items():
+                yield f"{location}.{key}" if location else str(key), value
         return
     place = f"{location}.{step}" if location else step
     yield place, data.get(step) if isinstance(data, Mapping) else None

@@ -70,6 +70,7 @@ class ChildrenState(AuthorState):
     """Its input: texts at any depth are templates; of one that is a lone name the value counts."""
 
     works_outside = True
+    reads_feedback = True
     doing = "giving other runs what this one was given"
 
     @property

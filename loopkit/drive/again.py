@@ -1,0 +1,120 @@
+"""Items of an `each` state that is entered again: which stay as they are, and what others hear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopkit.drive.active import ActiveRun
+from loopkit.engine.default_feedback import default_feedback
+from loopkit.engine.events import Feedback
+from loopkit.engine.findings import Finding, Report
+from loopkit.machine.item_list import Item
+
+
+@dataclass(frozen=True)
+class Again:
+    """What an earlier visit leaves to this one."""
+
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The results of items that stay, by key."""
+    feedback: Mapping[str, Feedback] = field(default_factory=dict)
+    """What the children of the others are told, by key."""
+
+
+def entered_again(
+    active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
+) -> Again:
+    """Keep what succeeded with the same input, unless a finding names it or its key.
+
+    Where all would be kept and there is something to say, none is.
+    """
+    waiting = active.state.pending.get(name, ())
+    report = _report(active, name) if waiting else None
+    keyed, others = _by_item(report, items)
+    kept = _kept(active, name, items, inputs, keyed)
+    if waiting and not keyed and len(kept) == len(items):
+        kept = {}
+    told: dict[str, Feedback] = {}
+    for item in items:
+        if waiting and item.key not in kept:
+            told[item.key] = _told(
+                active, name, waiting[-1], report, (*keyed.get(item.key, ()), *others)
+            )
+    return Again(kept, told)
+
+
+def _report(active: ActiveRun, name: str) -> Report | None:
+    """The report that led back, where the state's own artifact was judged."""
+    report = active.state.last_report
+    return report if report is not None and report.artifact == name else None
+
+
+def _by_item(
+    report: Report | None, items: Sequence[Item]
+) -> tuple[dict[str, list[Finding]], list[Finding]]:
+    """The findings whose location starts with the key of an item, and all others."""
+    keys = {item.key for item in items}
+    keyed: dict[str, list[Finding]] = {}
+    others: list[Finding] = []
+    for finding in report.blocking if report else ():
+        key = _key_in(finding.location, keys)
+        (others if key is None else keyed.setdefault(key, [])).append(finding)
+    return keyed, others
+
+
+def _key_in(location: str, keys: set[str]) -> str | None:
+    """The longest key that a location starts with: `1.1` of `1.1.result`, and not `1`."""
+    ends = [at for at, char in enumerate(location) if char in ".["]
+    starts = (location[:end] for end in (len(location), *reversed(ends)))
+    return next((start for start in starts if start in keys), None)
+
+
+def _kept(
+    active: ActiveRun,
+    name: str,
+    items: Sequence[Item],
+    inputs: Mapping[str, dict[str, Any]],
+    keyed: Mapping[str, object],
+) -> dict[str, Mapping[str, Any]]:
+    before, visit = active.state.children.get(name, {}), active.state.visit
+    known = {item.key: item for item in items}
+    lost = {
+        key
+        for key in known
+        if (child := before.get(key)) is None
+        or child.started.visit == visit
+        or child.ended is None
+        or not child.ended.result["success"]
+        or child.started.input != inputs[key]
+        or key in keyed
+    }
+    dependents: dict[str, list[str]] = {}
+    for item in items:
+        for other in item.after:
+            dependents.setdefault(other, []).append(item.key)
+    front = list(lost)
+    while front:
+        fresh = [key for key in dependents.get(front.pop(), ()) if key not in lost]
+        lost.update(fresh)
+        front += fresh
+    ended = ((key, before[key].ended) for key in known if key not in lost)
+    return {key: end.result for key, end in ended if end is not None}
+
+
+def _told(
+    active: ActiveRun,
+    name: str,
+    waiting: Feedback,
+    report: Report | None,
+    findings: Sequence[Finding],
+) -> Feedback:
+    """What one item is told: its own findings, unless the edge words its feedback itself."""
+    edge = active.program.graph.by_id.get(active.state.entered_by or "")
+    if report is None or edge is None or edge.feedback is not None:
+        return waiting
+    own = report.replace(findings=tuple(findings))
+    revision = (waiting.revision, waiting.max_revisions)
+    text = default_feedback(active.program, own, name, revision, None)
+    return waiting.replace(text=text)

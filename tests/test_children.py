@@ -1,0 +1,312 @@
+"""Runs of other machines: when they begin, what they may spend, what becomes of their parent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.engine.events import ChildEnded, ChildStarted, Intended, Suspended
+from tests.support import Desk, Played, scenario
+
+TASK = """
+loopkit: 1
+input: {text: str}
+agents:
+  writer: {model: openai/gpt-5, price: 1, retry: {attempts: 1}}
+states:
+  draft: {agent: writer, prompt: "Do {{ input.text }}.", next: check}
+  check:
+    validate: draft
+    by: [{matches: good, message: "It is not good."}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: draft, max: 1}
+      - {target: failed}
+  done: {final: success, result: draft}
+  failed: {final: failure, result: draft}
+"""
+TASKS = """
+loopkit: 1
+input:
+  tasks: [{id: str, group: {type: str, default: one}, needs: {type: [str], default: []}}]
+MORE
+states:
+  tasks:
+    each: input.tasks
+    as: task
+    key: task.id
+    max_items: 10
+    machine: task.yaml
+    input: {text: "{{ task.id }}"}
+    KEYS
+    transitions:
+      - {guard: failed == 0, target: done}
+      - {target: failed}
+  done: {final: success, result: tasks}
+  failed: {final: failure, result: tasks}
+  stopped: {final: failure}
+"""
+
+
+def tasks(more: str = "", **keys: object) -> str:
+    """A machine with an `each` state that has these keys as well."""
+    written = "\n    ".join(f"{key}: {json.dumps(value)}" for key, value in keys.items())
+    stop = "" if "then" in more else "  stopped: {final: failure}\n"
+    return TASKS.replace("MORE", more).replace("KEYS", written or "emit: begun").replace(stop, "")
+
+
+def said(**by_key: Any) -> str:
+    """A script in which the writer of each child says this."""
+    parts = {key: {"agents": {"writer": replies}} for key, replies in by_key.items()}
+    anybody: dict[str, Any] = {"agents": {"writer": ["good"]}}
+    return scenario(children={"tasks": {"*": anybody, **parts}})
+
+
+def listed(*ids: str, **needs: list[str]) -> dict[str, Any]:
+    return {"tasks": [{"id": name, "needs": needs.get(name, [])} for name in ids]}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path, in_memory=False)
+    desk.write("task.yaml", TASK)
+    return desk
+
+
+def became(run: Played) -> dict[str, str]:
+    """The outcome of each item."""
+    data: Mapping[str, Any] = run.state.artifacts["tasks"].data
+    return {key: result["outcome"] for key, result in data.items()}
+
+
+def order(run: Played) -> list[str]:
+    """Which children began and ended, in order: `+a`, `-a`."""
+    found = (event for event in run.events if isinstance(event, ChildStarted | ChildEnded))
+    return [f"{'+' if isinstance(event, ChildStarted) else '-'}{event.key}" for event in found]
+
+
+def test_each_item_is_a_run_of_its_own_whose_result_is_known_by_its_key(desk: Desk) -> None:
+    run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
+    assert (run.outcome, became(run)) == ("done", {"a": "done", "b": "done"})
+    of_b = run.result["tasks"]["b"]
+    assert (of_b["success"], of_b["result"], of_b["rounds"], of_b["calls"]) == (
+        True, {"draft": "good"}, 2, 2
+    )  # fmt: skip
+    assert run.state.facts["tasks"] == {
+        "succeeded": 2, "failed": 0, "total": 2, "deadlocked": False
+    }  # fmt: skip
+
+
+def test_what_children_spend_is_spent_by_their_parent(desk: Desk) -> None:
+    run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
+    assert (run.state.usage.agent_calls, run.of(Intended)) == (3, [])
+
+
+def test_the_results_are_in_the_order_of_the_list_whoever_ends_first(desk: Desk) -> None:
+    slow = [{"reply": "good", "delay": "100ms"}]
+    run = desk.play(tasks(parallel=3), said(a=slow), listed("a", "b", "c"))
+    assert order(run)[:3] == ["+a", "+b", "+c"]
+    assert order(run).index("-b") < order(run).index("-a")
+    assert list(became(run)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_no_more_than_so_many_run_at_the_same_time(desk: Desk, parallel: int) -> None:
+    run = desk.play(tasks(parallel=parallel), said(), listed("a", "b", "c", "d"))
+    running = most = 0
+    for step in order(run):
+        running += 1 if step[0] == "+" else -1
+        most = max(most, running)
+    assert most == parallel
+
+
+def test_an_item_begins_when_all_that_it_waits_for_have_succeeded(desk: Desk) -> None:
+    machine = tasks(parallel=4, after="task.needs")
+    run = desk.play(machine, said(), listed("c", "b", "a", b=["a"], c=["a", "b"]))
+    assert order(run) == ["+a", "-a", "+b", "-b", "+c", "-c"]
+
+
+def test_an_item_is_blocked_where_what_it_waits_for_fails_and_says_by_whom(desk: Desk) -> None:
+    machine = tasks(parallel=4, after="task.needs")
+    run = desk.play(machine, said(a=["bad", "bad"]), listed("a", "b", "c", "d", b=["a"], c=["b"]))
+    assert became(run) == {"a": "failed", "b": "blocked", "c": "blocked", "d": "done"}
+    assert run.state.facts["tasks"] == {
+        "succeeded": 1, "failed": 3, "total": 4, "deadlocked": True
+    }  # fmt: skip
+    told = [finding["message"] for finding in run.result["tasks"]["c"]["findings"]]
+    assert told == ["it waits for `b`, which is blocked"]
+    assert sorted(order(run)) == ["+a", "+d", "-a", "-d"]
+
+
+def test_an_item_may_wait_for_other_outcomes_than_success(desk: Desk) -> None:
+    machine = tasks(after={"of": "task.needs", "when": ["failed"]})
+    run = desk.play(machine, said(a=["bad", "bad"]), listed("a", "b", "c", b=["a"], c=["b"]))
+    assert became(run) == {"a": "failed", "b": "done", "c": "blocked"}
+
+
+def test_only_items_of_one_group_overlap(desk: Desk) -> None:
+    machine = tasks(parallel=4, group="task.group")
+    items = [("a", "one"), ("b", "two"), ("c", "one"), ("d", "two")]
+    inputs = {"tasks": [{"id": name, "group": group} for name, group in items]}
+    run = desk.play(machine, said(), inputs)
+    assert [step for step in order(run) if step[0] == "+"] == ["+a", "+c", "+b", "+d"]
+    assert set(order(run)[:4]) == {"+a", "+c", "-a", "-c"}
+
+
+def test_an_outcome_can_stop_all_others(desk: Desk) -> None:
+    run = desk.play(tasks(stop_on=["failed"]), said(b=["bad", "bad"]), listed("a", "b", "c", "d"))
+    assert became(run) == {"a": "done", "b": "failed", "c": "cancelled", "d": "cancelled"}
+
+
+def test_siblings_in_hand_end_their_step_and_are_cancelled_then(desk: Desk) -> None:
+    slow = [{"reply": "bad"}, {"reply": "good", "delay": "5s"}]
+    script = said(a=["bad", "bad"], b=slow)
+    run = desk.play(tasks(stop_on=["failed"], parallel=2), script, listed("a", "b"))
+    assert became(run) == {"a": "failed", "b": "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [("limits: {agent_calls: 3}", None), ("limits: {agent_calls: 3, then: stopped}", "stopped")],
+)
+def test_a_limit_counts_a_run_and_all_its_children(desk: Desk, more: str, outcome: str) -> None:
+    script = said(a=["bad", "good"], b=["bad", "good"])
+    run = desk.play(tasks(more), script, listed("a", "b", "c"))
+    assert run.outcome == outcome
+    assert run.state.usage.agent_calls + _open_calls(run) == 3
+
+
+def _open_calls(run: Played) -> int:
+    """Calls of children that have not ended are not the parent's yet."""
+    return 3 - run.state.usage.agent_calls if run.outcome is None else 0
+
+
+def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk) -> None:
+    script = said(a=["bad", "good"], b=["bad", "good"])
+    run = desk.play(tasks("limits: {agent_calls: 3}"), script, listed("a", "b", "c"))
+    stopped = run.state.suspended
+    assert stopped is not None
+    assert (stopped.reason, stopped.message) == (
+        "limit", "the limit `agent_calls` leaves no room: 3 of 3 used"
+    )  # fmt: skip
+    again = desk.resume(run.state.run, {"agent_calls": 9})
+    assert (again.outcome, again.state.usage.agent_calls) == ("done", 5)
+    assert [step for step in order(again) if step[0] == "+"] == ["+a", "+b", "+c"]
+
+
+def test_a_parent_waits_for_a_child_that_failed_for_now_and_goes_on_with_it(desk: Desk) -> None:
+    script = said(a=[[{"fault": "rate_limit"}, {"reply": "good"}]])
+    run = desk.play(tasks(), script, listed("a", "b"))
+    assert [event.reason for event in run.of(Suspended)] == ["transient"]
+    assert order(run) == ["+a", "+b", "-b"]
+    again = desk.resume(run.state.run)
+    assert (again.outcome, became(again)) == ("done", {"a": "done", "b": "done"})
+
+
+ASKING = """
+loopkit: 1
+input: {text: str}
+states:
+  ask:
+    human: "Take {{ input.text }}?"
+    choices: [take, leave]
+    transitions:
+      - {guard: choice == "take", target: done}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_child_that_waits_for_a_person_frees_its_place_and_keeps_its_parent(desk: Desk) -> None:
+    desk.write("task.yaml", ASKING)
+    run = desk.play(tasks(), inputs=listed("a", "b"))
+    assert order(run) == ["+a", "+b"]
+    assert [event.reason for event in run.of(Suspended)] == ["waiting"]
+    for begun in run.of(ChildStarted):
+        desk.answer(begun.child, "take" if begun.key == "a" else "leave")
+    again = desk.resume(run.state.run)
+    assert (again.outcome, became(again)) == ("failed", {"a": "done", "b": "failed"})
+
+
+WHOLE = """
+loopkit: 1
+LIMITS
+states:
+  plan: {render: good tea, next: work}
+  work:
+    machine: task.yaml
+    input: {text: "{{ plan }}"}
+    transitions:
+      - {guard: outcome == "done", target: done}
+      - {target: failed}
+  done: {final: success, result: work}
+  failed: {final: failure, result: work}
+"""
+
+
+@pytest.mark.parametrize(("said", "outcome"), [("good", "done"), ("bad", "failed")])
+def test_a_machine_is_run_once_and_its_outcome_decides(desk: Desk, said: str, outcome: str) -> None:
+    parts = {"work": {"*": {"agents": {"writer": [said, said]}}}}
+    run = desk.play(WHOLE.replace("LIMITS", ""), scenario(children=parts))
+    assert (run.outcome, run.state.facts["work"]) == (outcome, {"outcome": outcome})
+    assert run.result["work"]["result"] == {"draft": said}
+    assert [event.child for event in run.of(ChildStarted)] == [f"{run.state.run}/work.1"]
+
+
+def test_a_limit_counts_children_of_children(desk: Desk) -> None:
+    desk.write("whole.yaml", WHOLE.replace("LIMITS", "input: {text: str}"))
+    machine = tasks("limits: {agent_calls: 2, then: stopped}", machine="whole.yaml")
+    script = scenario(children={"tasks": {"*": {"children": {
+        "work": {"*": {"agents": {"writer": ["good"]}}}}}}})  # fmt: skip
+    run = desk.play(machine.replace("    machine: task.yaml\n", ""), script, listed("a", "b", "c"))
+    assert (run.outcome, run.state.usage.agent_calls) == ("stopped", 2)
+
+
+def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: Desk) -> None:
+    desk.write("task.yaml", TASK)
+    machine = tasks().replace(
+        "    transitions:\n      - {guard: failed == 0, target: done}\n      - {target: failed}\n",
+        """    next: check
+  check:
+    validate: tasks
+    by: [{require: 'result.draft != "good"', each: "[]", message: "No."}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: tasks, max: 1}
+      - {target: failed}
+""",
+    )
+    run = desk.play(machine, said(b=["very good"]), listed("a", "b"))
+    assert (run.outcome, order(run)) == ("failed", ["+a", "-a", "+b", "-b", "+a", "-a"])
+    (told,) = [event.feedback for event in run.of(ChildStarted) if event.feedback]
+    assert (told.to, told.revision) == ("draft", 1)
+    assert "at `a`" in told.text
+    assert "`b`" not in told.text
+
+
+def test_the_feedback_reaches_the_first_author_of_the_child(desk: Desk) -> None:
+    machine = tasks().replace(
+        "    transitions:\n      - {guard: failed == 0, target: done}\n      - {target: failed}\n",
+        """    next: ask
+  ask:
+    human: Fine?
+    choices: [fine, again]
+    transitions:
+      - {guard: choice == "fine", target: done}
+      - {revise: tasks, max: 1, feedback: "{{ comment }}"}
+      - {target: failed}
+""",
+    )
+    script = json.loads(said()) | {
+        "answers": {"ask": [{"choice": "again", "comment": "Use more tea."}, "fine"]}
+    }
+    run = desk.play(machine, json.dumps(script), listed("a", "b"))
+    assert (run.outcome, order(run)) == ("done", ["+a", "-a", "+b", "-b"] * 2)
+    assert [e.feedback.text for e in run.of(ChildStarted) if e.feedback] == ["Use more tea."] * 2
+    begun = [event.child for event in run.of(ChildStarted)]
+    assert len(set(begun)) == 4
