@@ -11,6 +11,7 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.cli import invoke
+from loopkit.document.problems import ProblemsFound
 from loopkit.language import EachState, MachineState
 from loopkit.language.inputs import InvalidInput
 from loopkit.language.load import Loaded, load
@@ -22,6 +23,7 @@ from loopkit.machine.inputs import (
     partial_input,
 )
 from loopkit.machine.item_list import Item, items_of
+from loopkit.testing import load_suite
 from tests.support import Desk
 
 CHILD = """
@@ -163,6 +165,17 @@ def test_there_are_as_many_items_as_the_state_says(tmp_path: Path) -> None:
     ]
 
 
+def test_what_should_have_lists_in_it_is_told_where_it_has_none(tmp_path: Path) -> None:
+    state = each(tmp_path, each="plan.sections[].tasks", min_items=0)
+    for text in ("No plan.", FieldedText("No plan.", {"goal": "win"})):
+        assert faults(state, {"plan": text}) == ["`plan`: `No plan.` has no field `sections`"]
+    sections = [{"tasks": [{"id": "a"}]}, "two", None, {"tasks": 3}]
+    assert faults(state, {"plan": {"sections": sections}}) == [
+        "`plan.sections[1]`: `two` has no field `tasks`",
+        "`plan.sections[3].tasks`: `3` is no list",
+    ]
+
+
 def test_ten_thousand_items_are_read_at_once(tmp_path: Path) -> None:
     state = each(tmp_path, "after: task.needs")
     tasks = [{"id": str(n), "needs": [str(n - 1)] if n else []} for n in range(10_000)]
@@ -290,6 +303,33 @@ def test_the_input_of_a_single_child_is_judged_as_well(tmp_path: Path) -> None:
     parent = INPUTS.replace("WRITTEN", '"{{ input.note }}"')
     machine = loaded(tmp_path, child="{text: yes|no}", parent=parent)
     assert refused(machine) == ["`one`: input `text` takes `yes` or `no`; `Hi` is not"]
+
+
+def test_a_case_with_such_an_input_is_told_to_be_wrong(desk: Desk) -> None:
+    loaded(desk.folder)
+    cases = {"twice": {"input": {"tasks": [{"id": "a"}, {"id": "a"}]}, "expect": {}}}
+    written = {"scenario": 1, "machine": "parent.yaml", "cases": cases}
+    path = desk.write("parent.scenario.yaml", json.dumps(written))
+    with pytest.raises(ProblemsFound, match="`a` is a key already"):
+        load_suite(path)
+
+
+def test_machines_inside_each_other_have_a_limit(tmp_path: Path) -> None:
+    """Each level names the next one twice, so that what is kept would double."""
+    (tmp_path / "m12.yaml").write_text(CHILD.replace("INPUT", "{text: {type: str, default: x}}"))
+    for level in range(12):
+        inner = f"m{level + 1}.yaml"
+        states = {
+            "one": {"machine": inner, "next": "two"},
+            "two": {"machine": inner, "next": "done"},
+            "done": {"final": "success"},
+        }
+        (tmp_path / f"m{level}.yaml").write_text(json.dumps({"loopkit": 1, "states": states}))
+    with pytest.raises(ProblemsFound, match="is inside more than 10 other machines"):
+        load(tmp_path / "m0.yaml")
+    with pytest.raises(ProblemsFound, match="more than 100 machines are inside"):
+        load(tmp_path / "m4.yaml")
+    assert load(tmp_path / "m8.yaml").size == 31
 
 
 def test_lists_of_a_child_are_judged_with_the_input_of_its_parent(tmp_path: Path) -> None:

@@ -24,15 +24,9 @@ MEANINGS = {
 
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""
-RESERVED = frozenset(
-    {
-        *EVERYWHERE,
-        *OF_MESSAGES,
-        *OF_COMMANDS,
-        *OF_PROGRAMS,
-        *("input", "report", "reports", "choice", "comment", "artifact", "loop", "range"),
-    }
-)
+OF_WORK = frozenset({*EVERYWHERE, "input", "report", "reports", "loop", "range"})
+"""Names known to templates wherever a state works."""
+RESERVED = OF_WORK.union(OF_MESSAGES, OF_COMMANDS, OF_PROGRAMS, ("choice", "comment", "artifact"))
 """Names known to templates in at least one place."""
 SAID = frozenset(name for noun in STATE_NOUNS for name in noun.said)
 """Names that stand for what the work of some state has left, after its name and a dot."""
@@ -51,7 +45,7 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
         if artifact is not None and artifact != name:
             yield from _artifact(subject, name, artifact, taken)
     for name, each in subject.machine.states_of(EachState).items():
-        yield from _item(subject, ("states", name, "as"), each.as_, taken)
+        yield from _item(subject, ("states", name, "as"), each.as_)
     if "artifact" in subject.machine.validators:
         yield _reserved(subject, ("validators", "artifact"), "artifact")
 
@@ -76,9 +70,9 @@ def _artifact(subject: Subject, author: str, artifact: str, taken: Set[str]) -> 
         yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
 
 
-def _item(subject: Subject, path: DocPath, name: str, taken: Set[str]) -> Iterator[Problem]:
-    """What an item is called hides nothing else."""
-    if name in taken:
+def _item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+    """What an item is called hides nothing else that the input of a child may read."""
+    if name in OF_WORK.union(KEYWORDS):
         yield _reserved(subject, path, name, key=False)
     elif name in subject.machine.states or name in subject.graph.artifacts:
         kind = "a state" if name in subject.machine.states else "an artifact"

@@ -24,7 +24,20 @@ from loopkit.text import is_broken
 
 MACHINE = "machine"
 """The key of a state under which another machine is named."""
-Within = tuple[Path, ...]
+MOST_MACHINES = 100
+"""How many machines one may run, each counted as often as it is named: it keeps them all."""
+MOST_LEVELS = 10
+"""How many machines may run inside each other."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What has been read when a machine is that is a part of others."""
+
+    within: tuple[Path, ...] = ()
+    """The files of the machines around it."""
+    known: dict[Path, Loaded | ProblemsFound] = field(default_factory=dict)
+    """What became of each file of another machine."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,11 @@ class Loaded:
     children: Mapping[str, Loaded] = field(default_factory=dict)
     """The machines that states run, by the names of these."""
 
+    @cached_property
+    def size(self) -> int:
+        """How many machines it is made of, itself included."""
+        return 1 + sum(child.size for child in self.children.values())
+
     @property
     def family(self) -> list[Loaded]:
         """The machine, those that it runs, and so on; of each file one."""
@@ -109,9 +127,9 @@ def _scenario_instead(source: Source, tested: Any) -> Problem:
 
 
 def load_document(
-    document: Document, folder: Path, default_name: str, within: Within = ()
+    document: Document, folder: Path, default_name: str, reading: Reading | None = None
 ) -> Loaded:
-    """The machine of a document; `within` are the files of the machines that it is part of."""
+    """The machine of a document; of one that another machine runs, also what was read before."""
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
@@ -123,10 +141,10 @@ def load_document(
     source = Source(
         document, {**files.included, **included, **of_inputs, **in_schemas}, files.notes
     )
-    children, broken = _load_children(plain, folder, source, within)
+    children, broken = _load_children(plain, folder, source, reading or Reading())
     faults += [*files.faults, *unread, *dead, *broken]
     if faults:
-        raise ProblemsFound(faults)
+        raise ProblemsFound(dict.fromkeys(faults))
     try:
         machine = Machine.model_validate(plain)
     except ValidationError as error:
@@ -143,10 +161,10 @@ def load_document(
 
 
 def _load_children(
-    plain: Any, folder: Path, source: Source, within: Within
+    plain: Any, folder: Path, source: Source, reading: Reading
 ) -> tuple[dict[str, Loaded], list[Problem]]:
     """Replace every machine file that a state names by the machine; what can't be is told."""
-    here = (*within, Path(source.document.file).resolve())
+    here = replace(reading, within=(*reading.within, Path(source.document.file).resolve()))
     states = plain.get("states")
     children: dict[str, Loaded] = {}
     faults: list[Problem] = []
@@ -162,21 +180,45 @@ def _load_children(
             faults += found.problems
         else:
             child = children[name]
+            if sum(child.size for child in children.values()) > MOST_MACHINES:
+                faults.append(_too_many(source, name))
+                break
             files = json.loads(child.resolved)["files"]
             state[MACHINE] = {"file": state[MACHINE], "files": files, "definition": child.machine}
     return children, faults
 
 
-def _load_child(file: str, folder: Path, source: Source, within: Within) -> Loaded:
+def _too_many(source: Source, state: str) -> Problem:
+    message = f"with this one, more than {MOST_MACHINES} machines are inside this machine"
+    remedy = "each counts as often as a state names it; name fewer"
+    return source.problem(("states", state, MACHINE), "too-many-machines", message, help=remedy)
+
+
+def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Loaded:
     """The machine of a file beside another one, or below; raises CannotInclude, ProblemsFound."""
     text = read_included(folder, file)
     path = Path(source.document.file).parent / file
-    if path.resolve() in within:
+    found = path.resolve()
+    if found in reading.within:
         raise CannotInclude(
             f"`{file}` contains itself", "name another machine; a machine can't run itself"
         )
-    document = read(text, str(path))
-    return load_document(document, (folder / file).parent, path.stem, within)
+    if len(reading.within) > MOST_LEVELS:
+        raise CannotInclude(
+            f"`{file}` is inside more than {MOST_LEVELS} other machines",
+            "let machines run each other in fewer levels",
+        )
+    if found not in reading.known:
+        try:
+            document = read(text, str(path))
+            loaded = load_document(document, (folder / file).parent, path.stem, reading)
+            reading.known[found] = loaded
+        except ProblemsFound as error:
+            reading.known[found] = error
+    known = reading.known[found]
+    if isinstance(known, ProblemsFound):
+        raise known
+    return known
 
 
 def _with_folders(machine: Machine, folder: Path) -> Machine:

@@ -41,7 +41,7 @@ def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
     `data` is what stands under the first steps of paths: the input, and artifacts.
     """
     reading = _Reading(state)
-    found = list(reading.listed(data))
+    found = reading.listed(data)
     reading.count(len(found))
     items = [reading.item(place, value) for place, value in found]
     reading.relate()
@@ -73,17 +73,26 @@ class _Reading:
     def fault(self, place: str, message: str) -> None:
         self.faults.append(f"`{place}`: {message}")
 
-    def listed(self, data: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    def listed(self, data: Mapping[str, object]) -> list[tuple[str, object]]:
         """The items with their places; a list that is not there has none."""
-        path = self.state.each
-        first = parse_path(path)[0]
-        known = {first: _fields(data.get(first))}
-        path = path if path.endswith(ITEMS) else path + ITEMS
-        for outer in _lists_on(path):
-            for place, value in select(outer, known):
-                if value is not None and not isinstance(value, list | tuple):
-                    self.fault(place, f"`{value_text(value)}` is no list")
-        yield from select(path, known)
+        first, *steps = parse_path(self.state.each.removesuffix(ITEMS) + ITEMS)
+        found = [(first, data.get(first))]
+        for step in steps:
+            found = [next_one for one in found for next_one in self._stepped(*one, step)]
+        return found
+
+    def _stepped(self, place: str, value: object, step: str) -> Iterator[tuple[str, object]]:
+        if value is None:
+            return
+        if isinstance(value, FieldedText) and step in value.fields:
+            yield f"{place}.{step}", value.fields[step]
+        elif step != ITEMS and isinstance(value, Mapping):
+            yield f"{place}.{step}", value.get(step)
+        elif step == ITEMS and isinstance(value, list | tuple):
+            yield from ((f"{place}[{index}]", item) for index, item in enumerate(value))
+        else:
+            what = "is no list" if step == ITEMS else f"has no field `{step}`"
+            self.fault(place, f"`{value_text(value)}` {what}")
 
     def count(self, items: int) -> None:
         least, most = self.state.min_items, self.state.max_items
@@ -163,16 +172,6 @@ def single_text(value: object) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return json.dumps(value)
     return None
-
-
-def _fields(value: object) -> object:
-    return value.fields if isinstance(value, FieldedText) else value
-
-
-def _lists_on(path: str) -> Iterator[str]:
-    """The paths of all lists that a path goes through."""
-    for number in range(1, path.count(ITEMS) + 1):
-        yield ITEMS.join(path.split(ITEMS)[:number])
 
 
 def _rest(path: str) -> str:

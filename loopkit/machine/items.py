@@ -9,7 +9,7 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import Anything, Shape
-from loopkit.language.template.shapes import Items, item_of, member
+from loopkit.language.template.shapes import item_of, member
 from loopkit.machine.graph import Graph
 
 
@@ -24,10 +24,8 @@ def shape_at(known: Shape | None, path: str) -> Shape | None:
 def items_at(names: Mapping[str, Shape], each: str) -> Shape:
     """The shape of the items of the list at a path; nothing is known of what leads nowhere."""
     first, *_ = parse_path(each)
-    rest = each.removeprefix(first).removeprefix(".")
-    known = names.get(first)
-    found = shape_at(known, rest) if rest else known
-    return item_of(found) if isinstance(found, Items) else found or Anything()
+    rest = f"{each.removesuffix(ITEMS)}{ITEMS}".removeprefix(first).removeprefix(".")
+    return shape_at(names.get(first), rest) or Anything()
 
 
 def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:

@@ -24,6 +24,7 @@ OF_READING: Mapping[str, str] = {
     "too-large": "A file is larger than 1,000,000 bytes.",
     "too-deep": "Values are nested more than 64 levels deep.",
     "too-many-values": "A file has more than 200,000 keys and values after expanding aliases.",
+    "too-many-machines": "More than 100 other machines are inside a machine.",
     "too-many-problems": "A file has more than 50 mistakes in its YAML; the rest was not read.",
     "empty-file": "A file is empty.",
     "not-a-mapping": "The root of a file is not a mapping.",
