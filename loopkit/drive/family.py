@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -189,6 +190,7 @@ class Family:
     async def _drive(self) -> None:
         """Drive children until none can go on."""
         stops = asyncio.ensure_future(self._active.asked_to_stop())
+        looked_at = time.monotonic()
         try:
             while True:
                 self._begin()
@@ -201,8 +203,12 @@ class Family:
                     waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 self._collect()
-                if self._must_stop() or await self._is_to_be_cancelled():
+                if self._must_stop():
                     self._halt()
+                if time.monotonic() - looked_at > INBOX_SECONDS:
+                    looked_at = time.monotonic()
+                    if await self._is_to_be_cancelled():
+                        self._halt()
         except BaseException:
             # What others have in hand is finished first: it may be paid already.
             self._halt()
