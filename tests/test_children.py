@@ -310,3 +310,62 @@ def test_the_feedback_reaches_the_first_author_of_the_child(desk: Desk) -> None:
     assert [e.feedback.text for e in run.of(ChildStarted) if e.feedback] == ["Use more tea."] * 2
     begun = [event.child for event in run.of(ChildStarted)]
     assert len(set(begun)) == 4
+
+
+NOTING = """
+loopkit: 1
+input: {text: str}
+states:
+  first:
+    run: [sh, -c, "echo +first >> log; sleep 0.02; echo -first >> log"]
+    next: second
+  second:
+    run: [sh, -c, "echo +second >> log; sleep 0.02; echo -second >> log"]
+    next: done
+  done: {final: success}
+"""
+
+
+def _overlaps(folder: Path) -> set[str]:
+    """What began while something else worked: `second in first`."""
+    working: list[str] = []
+    found: set[str] = set()
+    for line in (folder / "log").read_text(encoding="utf-8").splitlines():
+        name = line[1:]
+        if line[0] == "+":
+            found |= {f"{name} in {other}" for other in working}
+            working.append(name)
+        else:
+            working.remove(name)
+    return found
+
+
+def test_of_serial_states_one_works_at_a_time(desk: Desk) -> None:
+    desk.write("task.yaml", NOTING)
+    machine = tasks(parallel=4, serial=["first", "second"])
+    assert desk.play(machine, inputs=listed(*"abcd")).outcome == "done"
+    assert _overlaps(desk.folder) == set()
+
+
+def test_a_state_that_has_to_be_alone_works_beside_no_other(desk: Desk) -> None:
+    desk.write("task.yaml", NOTING)
+    machine = tasks(parallel=4, serial=["second"], alone=["first"])
+    assert desk.play(machine, inputs=listed(*"abcd")).outcome == "done"
+    assert _overlaps(desk.folder) == set()
+
+
+def test_hundreds_of_items_end_in_order_with_fifty_at_a_time(desk: Desk) -> None:
+    desk.in_memory = True
+    machine = tasks(parallel=50).replace("max_items: 10", "max_items: 300")
+    names = [f"t{number}" for number in range(300)]
+    run = desk.play(machine, said(t7=["bad", "bad"]), listed(*names))
+    assert list(became(run)) == names
+    assert run.state.facts["tasks"] == {
+        "succeeded": 299, "failed": 1, "total": 300, "deadlocked": False
+    }  # fmt: skip
+    running = most = 0
+    for step in order(run):
+        running += 1 if step[0] == "+" else -1
+        most = max(most, running)
+    assert most == 50
+    assert run.state.usage.agent_calls == 301
