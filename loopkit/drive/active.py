@@ -17,6 +17,7 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState, apply
 from loopkit.journal import Claim, NewRecord
+from loopkit.journal.contents import Contents
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
@@ -84,6 +85,8 @@ class ActiveRun:
     """Set by the first Ctrl-C: finish the step, then stop."""
     line: Line = field(default_factory=Line)
     """The calls of this run that are made or wait for room."""
+    contents: Contents = field(default_factory=Contents)
+    """The files of its folders, version by version."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     _stops: asyncio.Event | None = None

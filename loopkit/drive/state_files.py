@@ -8,9 +8,11 @@ from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
+from loopkit.drive.folders import watch_folder
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
+from loopkit.outside.trees.tree import files_digest
 from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
@@ -21,7 +23,6 @@ from loopkit.outside.workspace import (
     resolve_inside,
     written_since,
 )
-from loopkit.outside.worktree import files_digest
 
 
 def workspace(active: ActiveRun, own: Workspace | None) -> Path:
@@ -38,11 +39,28 @@ def workspace(active: ActiveRun, own: Workspace | None) -> Path:
         raise CallFailed("fatal", str(error)) from error
 
 
-def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Written]:
-    """A function that reads the output file, if it was written since now."""
+async def watch_output(
+    active: ActiveRun, folder: Path, output: Output, task: str
+) -> Callable[[], Awaitable[Written]] | None:
+    """A function that reads the output file or folder, if the work has changed it."""
+    if output.folder is not None:
+        relative = render(active.program, active.state, output.folder).strip()
+        place = _inside(folder, relative)
+        return await watch_folder(active, place, relative, output.name, task)
     if output.file is None:
-        return Written
-    relative = render(active.program, active.state, output.file).strip()
+        return None
+    return _watch_file(folder, render(active.program, active.state, output.file).strip())
+
+
+def _inside(folder: Path, relative: str) -> Path:
+    """A folder of the workspace, made where it is missing."""
+    try:
+        return prepare(resolve_inside(folder, relative))
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]:
     try:
         path = resolve_inside(folder, relative)
         prepare(path.parent)
@@ -50,7 +68,7 @@ def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[
         raise CallFailed("fatal", str(error)) from error
     before = mark(path)
 
-    def read() -> Written:
+    async def read() -> Written:
         if not written_since(path, before):
             return Written(fault=f"{relative} was not written in this attempt")
         try:

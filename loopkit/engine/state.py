@@ -10,6 +10,7 @@ from loopkit.engine.events import (
     Artifact,
     Baselined,
     Cancelled,
+    Captured,
     Decided,
     Entered,
     Event,
@@ -85,6 +86,10 @@ class RunState(Mutable):
     """Tasks of calls in doubt that must not be made again."""
     baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
     """By state and validator, then by rule: the ids of what its command found at first."""
+    captured: dict[str, Captured] = {}
+    """By task: the folder that is its artifact, as it was before."""
+    originals: dict[tuple[str, str], str] = {}
+    """By artifact that is a folder, and where that is: its tree before the first attempt."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     usage: Usage = Usage()
@@ -258,6 +263,11 @@ def _keep_baseline(state: RunState, event: Baselined) -> None:
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
 
+def _capture(state: RunState, event: Captured) -> None:
+    state.captured[event.task] = event
+    state.originals.setdefault((event.artifact, event.place), event.tree)
+
+
 def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
         state.usage = state.usage.plus(Usage(time_s=event.time_s))
@@ -331,6 +341,8 @@ def _repair(state: RunState, event: Repaired) -> None:
 def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
     named = ((names.get(task, task), known) for task, known in state.tasks.items())
     state.tasks = {name: known for name, known in named if name}
+    moved = {names.get(task, task): event for task, event in state.captured.items()}
+    state.captured = {name: event for name, event in moved.items() if name}
     state.refused = frozenset(names.get(task, task) for task in state.refused)
     state.doubts = {
         key: intent.replace(task=names.get(intent.task, intent.task))
@@ -373,6 +385,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "settled": _settle,
     "worked": _work,
     "baselined": _keep_baseline,
+    "captured": _capture,
     "decided": _decide,
     "entered": _enter,
     "waiting": _wait,

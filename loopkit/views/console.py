@@ -206,6 +206,8 @@ def _artifact(before: Progress, event: Worked) -> str:
     if artifact is None:
         return ""
     size = plural(len(artifact.text), "character") if artifact.text.strip() else "empty"
+    if artifact.tree:
+        size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:
         size = _unsaid(before, artifact.fault) or "nothing"
     if "exit_code" in event.facts:

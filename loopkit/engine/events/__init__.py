@@ -17,6 +17,7 @@ from loopkit.engine.events.payloads import (
     Choice,
     Feedback,
     HumanAnswer,
+    LeftFolder,
     Ran,
     RefusedCall,
     Usage,
@@ -31,7 +32,15 @@ from loopkit.engine.events.runs import (
     Started,
     Suspended,
 )
-from loopkit.engine.events.steps import Baselined, Decided, Emitted, Entered, Waiting, Worked
+from loopkit.engine.events.steps import (
+    Baselined,
+    Captured,
+    Decided,
+    Emitted,
+    Entered,
+    Waiting,
+    Worked,
+)
 from loopkit.engine.records import read_record
 from loopkit.text import one_line
 
@@ -39,8 +48,8 @@ MESSAGE_WIDTH = 200
 EVENTS: dict[str, type[Event]] = {
     noun.type: noun
     for noun in (
-        Started, Claimed, Baselined, Held, Intended, Replied, Failed, InDoubt, Settled, Worked,
-        Decided, Emitted, Entered, Waiting, Suspended, Repaired, Resumed, Refused,
+        Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
+        Worked, Decided, Emitted, Entered, Waiting, Suspended, Repaired, Resumed, Refused,
         Finished, Cancelled,
     )
 }  # fmt: skip
@@ -100,6 +109,7 @@ __all__ = [
     "Artifact",
     "Baselined",
     "Cancelled",
+    "Captured",
     "Change",
     "Choice",
     "Claimed",
@@ -114,6 +124,7 @@ __all__ = [
     "HumanAnswer",
     "InDoubt",
     "Intended",
+    "LeftFolder",
     "NewerEvent",
     "Outcome",
     "Policy",

@@ -54,6 +54,22 @@ class Baselined(Event, frozen=True, kw_only=True):
     time_s: float = 0.0
 
 
+class Captured(Event, frozen=True, kw_only=True):
+    """A folder that is an artifact, as it was before an attempt."""
+
+    type: ClassVar[str] = "captured"
+    task: str
+    """The work that begins with it."""
+    state: str
+    artifact: str
+    place: str
+    """Where the folder is."""
+    tree: str
+    """The digest under which its files are kept."""
+    times: str
+    """A digest that is another one if any file was written since."""
+
+
 class Decided(Event, frozen=True, kw_only=True):
     """Which edge was taken, why, and what it costs."""
 
