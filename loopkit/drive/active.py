@@ -87,6 +87,10 @@ class ActiveRun:
     """The calls of this run that are made or wait for room."""
     contents: Contents = field(default_factory=Contents)
     """The files of its folders, version by version."""
+    isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a tree of its own is made."""
+    occupied: dict[Path, int] = field(default_factory=dict)
+    """The workspaces that other runs have to leave alone, each with the lock on it."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     _stops: asyncio.Event | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
+from loopkit.drive.isolation import origin_of
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import LONGEST_ANSWER
 from loopkit.engine.events import Captured, LeftFolder
@@ -31,13 +32,13 @@ async def watch_folder(
 
     What it began with is stored before it: tries that were lost with their process count as well.
     """
-    before = active.state.captured.get(task)
+    origin, before = origin_of(active, place), active.state.captured.get(task)
     if before is None:
         before = await _capture(active, place, relative, artifact, task)
 
     async def read() -> Written:
         try:
-            tree = await asyncio.to_thread(active.contents.keep, active.state.run, place)
+            tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
         except TooLarge:
             return Written(fault=f"folder {relative!r} has {_MOST} now; {_SMALLER}")
         except OSError as error:
@@ -53,10 +54,11 @@ async def _capture(
     active: ActiveRun, place: Path, relative: str, artifact: str, task: str
 ) -> Captured:
     """What the folder is now, durable before the work begins."""
+    origin = origin_of(active, place)
     # Whose run nobody knows, nothing is kept for.
     await active.append()
     try:
-        tree = await asyncio.to_thread(active.contents.keep, active.state.run, place)
+        tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
     except TooLarge as error:
         message = f"folder {relative!r} has {_MOST}; {_SMALLER}"
         raise CallFailed("fatal", message) from error

@@ -9,6 +9,8 @@ from pathlib import Path
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
 from loopkit.drive.folders import watch_folder
+from loopkit.drive.isolation import origin_of, own_tree
+from loopkit.drive.occupancy import occupy
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
@@ -25,18 +27,27 @@ from loopkit.outside.workspace import (
 )
 
 
-def workspace(active: ActiveRun, own: Workspace | None) -> Path:
-    """The folder in which a state works: its own workspace, the machine's, or the project."""
+async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
+    """The folder in which a state works: its own workspace, the machine's, or the project.
+
+    Where it is isolated, that is a tree of the run's own. With `writes` no other run may work
+    in it, if it is not.
+    """
     written = own or active.program.machine.workspace
     if written is None:
         return active.folder
     relative = render(active.program, active.state, written.path).strip()
     try:
-        return prepare(
+        folder = prepare(
             active.folder if relative == "." else resolve_inside(active.folder, relative)
         )
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
+    if written.isolate != "none":
+        return await own_tree(active, folder, written.isolate)
+    if writes:
+        occupy(active, folder)
+    return folder
 
 
 async def watch_output(
@@ -89,7 +100,9 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     if output.file is not None:
         written = resolve_inside(folder, render(active.program, active.state, output.file).strip())
 
+    origin = origin_of(active, folder)
+
     async def read() -> str:
-        return await asyncio.to_thread(files_digest, folder, written)
+        return await asyncio.to_thread(files_digest, folder, written, origin)
 
     return read

@@ -20,8 +20,12 @@ from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,
     Intended,
+    Isolated,
+    Merged,
+    Merging,
     Repaired,
     Replied,
+    Restored,
     Resumed,
     Settled,
     Started,
@@ -90,6 +94,14 @@ class RunState(Mutable):
     """By task: the folder that is its artifact, as it was before."""
     originals: dict[tuple[str, str], str] = {}
     """By artifact that is a folder, and where that is: its tree before the first attempt."""
+    isolated: dict[str, Isolated] = {}
+    """By workspace: the tree in which the run works instead, until it is merged."""
+    merging: dict[str, Merging] = {}
+    """Those that are being merged."""
+    merged: frozenset[str] = frozenset()
+    """The workspaces into which the run was merged."""
+    unrestored: dict[str, Artifact] = {}
+    """Folders that have to become what they were in the round that was picked as the best."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     usage: Usage = Usage()
@@ -271,7 +283,8 @@ def _capture(state: RunState, event: Captured) -> None:
 def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
         state.usage = state.usage.plus(Usage(time_s=event.time_s))
-    state.artifacts.update(event.restored)
+    if event.restored:
+        _restore(state, event.restored)
     if event.artifact is not None:
         state.artifacts[event.artifact.name] = event.artifact
     if event.answer is not None:
@@ -280,6 +293,30 @@ def _work(state: RunState, event: Worked) -> None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
         _complete(state, event)
+
+
+def _restore(state: RunState, restored: Mapping[str, Artifact]) -> None:
+    state.artifacts.update(restored)
+    folders = {name: artifact for name, artifact in restored.items() if artifact.tree}
+    state.unrestored = {**state.unrestored, **folders}
+
+
+def _restored(state: RunState, event: Restored) -> None:
+    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
+    state.unrestored = left
+
+
+def _isolate(state: RunState, event: Isolated) -> None:
+    state.isolated[event.source] = event
+
+
+def _merge(state: RunState, event: Merging) -> None:
+    state.merging[event.source] = event
+
+
+def _end_merge(state: RunState, event: Merged) -> None:
+    state.merging.pop(event.source, None)
+    state.merged |= {event.source}
 
 
 def _report(state: RunState, report: Report) -> None:
@@ -386,6 +423,10 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "worked": _work,
     "baselined": _keep_baseline,
     "captured": _capture,
+    "isolated": _isolate,
+    "merging": _merge,
+    "merged": _end_merge,
+    "restored": _restored,
     "decided": _decide,
     "entered": _enter,
     "waiting": _wait,

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from loopkit.journal.faults import unusable
 from loopkit.journal.port import JournalError
+from loopkit.outside.trees.isolation import drop_all
 from loopkit.outside.trees.tree import Entry, Tree, content_at, digest_of, read_tree
 
 DATABASE = "trees.db"
+TREES = "trees"
+"""The folder of the state folder in which runs have trees of their own to work in."""
 _BUSY_S = 60.0
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT",
@@ -34,7 +37,7 @@ class Contents:
 
     def __init__(self, folder: Path | None = None) -> None:
         """In the state folder `folder`; without one they are gone with this process."""
-        self._folder = folder
+        self.folder = folder
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
 
@@ -74,8 +77,11 @@ class Contents:
             raise _lost(digest)
         return bytes(row[0])
 
-    def forget(self, runs: Iterable[str]) -> None:
-        """Remove what only these runs have kept."""
+    def forget(self, runs: Sequence[str]) -> None:
+        """Remove what only these runs have kept, and the trees in which they worked."""
+        if self.folder is not None:
+            for run in runs:
+                drop_all(self.folder / TREES / run)
         if not self._exists():
             return
         with self._transaction() as db:
@@ -105,7 +111,7 @@ class Contents:
                 self._db = None
 
     def _exists(self) -> bool:
-        return self._db is not None or bool(self._folder and (self._folder / DATABASE).exists())
+        return self._db is not None or bool(self.folder and (self.folder / DATABASE).exists())
 
     def _kept_file(self, db: sqlite3.Connection, folder: Path, path: str, entry: Entry) -> Entry:
         known = db.execute("SELECT 1 FROM contents WHERE digest = ?", (entry.digest,)).fetchone()
@@ -137,12 +143,10 @@ class Contents:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                self._db = self._db or _opened(self._folder)
+                self._db = self._db or _opened(self.folder)
                 yield self._db
             except sqlite3.Error as error:
-                raise unusable(
-                    error, str(self._folder / DATABASE if self._folder else "")
-                ) from error
+                raise unusable(error, str(self.folder / DATABASE if self.folder else "")) from error
 
 
 def _opened(folder: Path | None) -> sqlite3.Connection:

@@ -26,7 +26,9 @@ from loopkit.engine.events import (
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.text import one_line
 
-PROCESS = frozenset({"claimed", "held", "refused", "captured"})
+PROCESS = frozenset(
+    {"claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"}
+)
 """Events about the process that drives a run and about its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
@@ -37,6 +39,7 @@ UNREPEATED = {
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
     "suspended": ("time_s", "resume_at", "refused", "remedy"),
+    "finished": ("left",),
 }
 CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
 """Those of judges that work at the same time may come in any order."""

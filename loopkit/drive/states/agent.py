@@ -106,9 +106,10 @@ async def _reply(
 ) -> Replied:
     asked = active.program.agents_asked[name, chosen]
     agent, output = asked.agent, asked.output
-    folder = workspace(active, asked.workspace)
     port = active.agents[chosen]
     is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
+    writes = is_program or output.is_left
+    folder = await workspace(active, asked.workspace, writes=writes)
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",

@@ -57,7 +57,7 @@ def _artifact(
 
 
 async def _reply(active: ActiveRun, name: str, state: CommandState, output: Output) -> Replied:
-    folder = workspace(active, state.workspace)
+    folder = await workspace(active, state.workspace, writes=True)
     program, run = active.program, active.state
     argv = [render(program, run, element) for element in state.run]
     is_judged = output.name in program.graph.judged and not output.is_whole_folder

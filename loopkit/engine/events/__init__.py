@@ -38,6 +38,10 @@ from loopkit.engine.events.steps import (
     Decided,
     Emitted,
     Entered,
+    Isolated,
+    Merged,
+    Merging,
+    Restored,
     Waiting,
     Worked,
 )
@@ -50,7 +54,7 @@ EVENTS: dict[str, type[Event]] = {
     for noun in (
         Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
         Worked, Decided, Emitted, Entered, Waiting, Suspended, Repaired, Resumed, Refused,
-        Finished, Cancelled,
+        Finished, Cancelled, Isolated, Merging, Merged, Restored,
     )
 }  # fmt: skip
 
@@ -124,7 +128,10 @@ __all__ = [
     "HumanAnswer",
     "InDoubt",
     "Intended",
+    "Isolated",
     "LeftFolder",
+    "Merged",
+    "Merging",
     "NewerEvent",
     "Outcome",
     "Policy",
@@ -133,6 +140,7 @@ __all__ = [
     "RefusedCall",
     "Repaired",
     "Replied",
+    "Restored",
     "Resumed",
     "Role",
     "Settled",

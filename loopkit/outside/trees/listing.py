@@ -89,6 +89,9 @@ def ask_git(
 
 def _walked(top: bytes, origin: bytes | None) -> Iterator[bytes]:
     """All files, one level of folders after the other, without what `origin` ignores."""
+    if origin is not None and _ignores(origin):
+        # A folder that is ignored as a whole is taken as it is.
+        origin = None
     level = [top]
     while level:
         entries = [entry for folder in level for entry in _entries(folder)]
@@ -107,6 +110,14 @@ def _walked(top: bytes, origin: bytes | None) -> Iterator[bytes]:
 def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
     with os.scandir(folder) as listed:
         return sorted(listed, key=lambda entry: entry.name)
+
+
+def _ignores(folder: bytes) -> bool:
+    """Whether git ignores all of a folder, or none because there is no git."""
+    try:
+        return ask_git(folder, "check-ignore", "-q", ".").returncode == 0
+    except NoGit:
+        return True
 
 
 def _ignored(origin: bytes, top: bytes, entries: Iterable[os.DirEntry[bytes]]) -> frozenset[bytes]:

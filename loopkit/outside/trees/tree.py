@@ -111,17 +111,22 @@ def _files(top: bytes, origin: Path | None) -> Iterator[bytes]:
 def files_digest(
     folder: Path,
     without: Path | None = None,
+    origin: Path | None = None,
     *,
     most_files: int = MOST_FILES,
     most_bytes: int = MOST_BYTES,
 ) -> str:
     """One digest for all files below a folder, but for the file `without`.
 
+    `origin` is the folder that this one is a copy of.
+
     Empty where there is no telling: too many files, or too much in them, to be looked at
     after each attempt, or a folder that cannot be listed.
     """
     try:
-        tree = read_tree(folder, without=without, most_files=most_files, most_bytes=most_bytes)
+        tree = read_tree(
+            folder, origin, without=without, most_files=most_files, most_bytes=most_bytes
+        )
     except (TooLarge, OSError):
         return ""
     return tree.digest
@@ -150,6 +155,16 @@ def _entry(path: bytes, info: os.stat_result) -> Entry:
     if stat.S_ISLNK(mode):
         return Entry("link", digest_of(os.readlink(path)))  # noqa: PTH115 - bytes
     return Entry("other", digest_of(b""))
+
+
+def entry_at(folder: Path, path: str) -> Entry | None:
+    """What stands at a path of a folder; none where nothing or a folder does; raises OSError."""
+    place = os.path.join(os.fsencode(folder), os.fsencode(path))
+    try:
+        info = os.lstat(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return None if stat.S_ISDIR(info.st_mode) else _entry(place, info)
 
 
 def content_at(folder: Path, path: str, entry: Entry) -> bytes:
