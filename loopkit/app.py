@@ -399,6 +399,7 @@ class App(StoredRuns):
             redact=players.redact,
             listeners=self.listeners,
             notify=self._notify or players.notify,
+            contents=self.journal.contents,
             asked_before=state.question.question if state.question else "",
             state=state,
         )

@@ -85,6 +85,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     s.Played: ("Attempts and calls",),
     s.SpentTokens: ("Attempts and calls", "usage."),
     s.PlayedCommand: ("Commands",),
+    s.PlayedFolder: ("Attempts and calls", "folder."),
     s.Reserved: ("Attempts and calls", "reserved."),
     s.PlayedTry: ("Commands",),
     s.PlayedAnswer: ("Answers",),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from loopkit.agents.model.answer_caps import AnswerCaps
-from loopkit.engine.events import HumanAnswer, Role, Usage
+from loopkit.engine.events import HumanAnswer, LeftFolder, Role, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Mutable, Value
@@ -97,6 +97,8 @@ class Reply(Value, frozen=True):
     """Nobody counted: tokens and cost are what was reserved."""
     workspace: str = ""
     """Of a played one: what stands for the files that it left; empty where they are looked at."""
+    folder: LeftFolder | None = None
+    """Of a played one: what it left in its output folder; none where that is looked at."""
     cost_usd: float | None = 0.0
     """None is unknown."""
 

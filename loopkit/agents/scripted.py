@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
-from loopkit.engine.events import HumanAnswer, Usage, Waiting
+from loopkit.engine.events import HumanAnswer, LeftFolder, Usage, Waiting
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -21,6 +22,7 @@ from loopkit.scenario import (
     Played,
     PlayedAnswer,
     PlayedCommand,
+    PlayedFolder,
     PlayedTry,
     call_at,
 )
@@ -125,7 +127,8 @@ class ScriptedAgent:
         session = self._name if played.session else None
         tokens = played.usage.tokens
         said = said.replace(session=session, tokens=tokens, cost_usd=played.cost_usd)
-        return said.replace(played=not played.recorded, workspace=played.workspace)
+        left = None if played.folder is None else LeftFolder(**as_left(played.folder))
+        return said.replace(played=not played.recorded, workspace=played.workspace, folder=left)
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)
@@ -164,6 +167,12 @@ def _failure(played: Played, fault: str) -> AgentError:
         capped=fault == CAPPED,
         unavailable=fault in UNAVAILABLE,
     )
+
+
+def as_left(played: PlayedFolder) -> dict[str, Any]:
+    """What a scenario says of an output folder, as what an attempt left."""
+    tree = played.tree or hashlib.sha256(played.change.encode(errors="replace")).hexdigest()
+    return {**played.model_dump(), "tree": tree}
 
 
 def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
@@ -224,7 +233,8 @@ class PlayedResults:
             raise CommandNotStarted(message)
         write_files(folder, played.files)
         said = played.stdout, played.stderr
-        return CommandResult(played.exit_code, *said, 0.0, False, played.workspace)
+        left = None if played.folder is None else as_left(played.folder)
+        return CommandResult(played.exit_code, *said, 0.0, False, played.workspace, left)
 
 
 class ScriptedPerson:

@@ -16,6 +16,7 @@ from loopkit.checks.exits import check_exits
 from loopkit.checks.explored import confirm_by_exploring
 from loopkit.checks.feedback import check_feedback
 from loopkit.checks.finding_keys import check_finding_keys
+from loopkit.checks.folders import check_best_folders, check_folders
 from loopkit.checks.guards import check_guards, check_named
 from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.infeasible_success import check_infeasible_success
@@ -101,6 +102,8 @@ OF_PARTS: tuple[Rule, ...] = (
     check_counts,
     check_errors,
     check_outputs,
+    check_folders,
+    check_best_folders,
     check_exits,
     check_unused,
 )

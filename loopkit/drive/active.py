@@ -17,10 +17,12 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState, apply
 from loopkit.journal import Claim, NewRecord
+from loopkit.journal.contents import Contents
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.scenario import Scenario
+from loopkit.text.run_ids import is_child
 
 if TYPE_CHECKING:
     from loopkit.drive.account import Account
@@ -117,6 +119,12 @@ class ActiveRun:
     """Set by the first Ctrl-C: finish the step, then stop."""
     line: Line = field(default_factory=Line)
     """The calls of this run that are made or wait for room."""
+    contents: Contents = field(default_factory=Contents)
+    """The files of its folders, version by version."""
+    isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a tree of its own is made."""
+    occupied: dict[Path, int] = field(default_factory=dict)
+    """The workspaces that other runs have to leave alone, each with the lock on it."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     gate: Gate | None = None
@@ -136,6 +144,11 @@ class ActiveRun:
         """What is limited, and to how much: by the machine, and as raised since."""
         raised = self.state.limits
         return {**self.program.limits, **raised} if raised else self.program.limits
+
+    @property
+    def is_child(self) -> bool:
+        """Whether another run has begun it."""
+        return is_child(self.state.run)
 
     def stop(self) -> None:
         """Stop after the step in hand, or at once where it only waits for its next try."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
+from loopkit.drive.ending import end
 from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
+from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.occupancy import WorkspaceTaken, leave
 from loopkit.drive.posting import ANSWER
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
@@ -32,7 +35,7 @@ from loopkit.engine.events import (
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.engine.state import RunState
 from loopkit.journal import JournalError
-from loopkit.language import Machine, State
+from loopkit.language import FinalState, Machine, State
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
@@ -51,6 +54,8 @@ async def advance(active: ActiveRun) -> None:
         while not await let_go(active):
             await _go_on(active)
     finally:
+        if not active.is_child:
+            leave(active)
         # Whatever ends this, what was staged and not written yet must not be lost.
         await active.append()
 
@@ -151,34 +156,56 @@ async def turn(active: ActiveRun) -> None:
     """One piece of work and the macrostep that it completes; none where the run is to stop."""
     name = active.state.state
     state = active.program.machine.states[name]
+    if isinstance(state, FinalState):
+        await end(active, name, state)
+        return
     try:
-        work = await perform(active, name, state)
-    except CallFailed as failed:
-        work = _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
+        work = await _work(active, name, state)
     except Stopped:
         return
     except ChildrenStopped as stopped:
         await active.append(stopped.suspended)
+        return
+    except WorkspaceTaken as taken:
+        await _stop(active, _unworked(active, taken.error_class, taken.message))
         return
     except LimitReached as reached:
         work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
         work = work.replace(refused=reached.call, commands=reached.commands, time_s=reached.time_s)
         if reached.owner:
             # The run can't do without what it shares: its own `then` is for its own limits.
-            active.take(suspend(active.state, work))
-            await active.append()
+            await _stop(active, work)
             return
-    except TemplateError as error:
-        work = _unfilled(active, error)
-    except NotJudged as error:
-        reason = f"the answer could not be checked against its schema: {error}"
-        work = _unworked(active, "fatal", reason)
-    except PatternTimeout as error:
-        work = _unworked(active, "fatal", f"a field could not be taken out of the text: {error}")
     before = active.mark()
     take_in(active, work)
     if not calls_at_once(active):
         await store(active, before, (work,))
+
+
+async def _work(active: ActiveRun, name: str, state: State) -> Worked:
+    """The work of the active state, or why it came to none."""
+    try:
+        if active.state.unrestored:
+            await restore(active, active.state.unrestored)
+        return await perform(active, name, state)
+    except WorkspaceTaken:
+        raise
+    except CallFailed as failed:
+        return _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
+    except TemplateError as error:
+        return _unfilled(active, error)
+    except NotJudged as error:
+        reason = f"the answer could not be checked against its schema: {error}"
+        return _unworked(active, "fatal", reason)
+    except PatternTimeout as error:
+        reason = f"a field could not be taken out of the text: {error}"
+        return _unworked(active, "fatal", reason)
+
+
+async def _stop(active: ActiveRun, work: Worked) -> None:
+    """Suspend the run whatever would catch the error."""
+    active.take(suspend(active.state, work))
+    await active.append()
 
 
 def take_in(active: ActiveRun, work: Worked) -> None:
@@ -226,7 +253,7 @@ def calls_at_once(active: ActiveRun) -> bool:
 
 async def perform(active: ActiveRun, name: str, state: State) -> Worked:
     """The work of the active state, by its kind."""
-    if state.ends or state.waits:
+    if state.waits:
         reason = f"`{name}` is active and has no work to do"
         return _unworked(active, "fatal", reason, "restore the journal from a copy")
     if active.gate is None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.drive.fields import body, extract
-from loopkit.engine.events import Artifact, Replied
+from loopkit.engine.events import Artifact, LeftFolder, Replied
 from loopkit.language import Agent, ModelAgent, Output
 from loopkit.language.datatypes import conform, fault_texts, parse_fields, salvaged
+from loopkit.language.states.output import OF_FOLDERS
 from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.text.json_text import NoJson, extract_json
 
@@ -30,13 +31,29 @@ def make_artifact(
     plain = Artifact(
         name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
     )
+    plain = plain if fault else with_folder(plain, reply, output)
     if fault:
         return plain.replace(fault=fault, fault_code=code)
     if agent.schema_ is not None:
         return _with_data(plain, agent)
     if not output.fields:
         return plain
-    return plain.replace(fields=extract(text, output.fields, patterns))
+    return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
+
+
+def left_text(reply: Replied) -> str | None:
+    """What the attempt left in the workspace as a text; none where it left nothing."""
+    return reply.artifact_text if reply.folder is None else reply.folder.change
+
+
+def with_folder(artifact: Artifact, reply: Replied, output: Output) -> Artifact:
+    """The artifact with what is known of a folder, where it is one."""
+    if output.folder is None:
+        return artifact
+    left = reply.folder or LeftFolder(tree="")
+    told = list(left.files), left.last_change, left.tree
+    fields = dict(zip(OF_FOLDERS, told, strict=True))
+    return artifact.replace(fields=fields, tree=left.tree, place=left.place)
 
 
 def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
@@ -48,14 +65,15 @@ def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> 
 
 def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; of data the whole text, in which it is looked for."""
-    wrote_file = reply.artifact_text is not None
-    if output.file is not None and not wrote_file and output.else_ is None:
+    written = left_text(reply)
+    if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
-    text = reply.artifact_text if reply.artifact_text is not None else reply.text
+    text = reply.text if written is None else written
     text = text if has_schema else body(text, output)
-    if not text.strip():
+    # Whoever takes back all changes has left the folder as it was, and not nothing.
+    if not text.strip() and reply.folder is None:
         return text, EMPTY, "the answer is empty"
-    if reply.cut_off and not wrote_file:
+    if reply.cut_off and written is None:
         return text, CUT_OFF, "the answer was cut off before its end"
     return text, "", ""
 

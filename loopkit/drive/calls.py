@@ -19,7 +19,16 @@ from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_t
 from loopkit.drive.room import find_room, out_of_time, room_for_longer
 from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
 from loopkit.drive.turns import Callee, take_turn
-from loopkit.engine.events import Failed, Held, Intended, RefusedCall, Replied, Role, Usage
+from loopkit.engine.events import (
+    Failed,
+    Held,
+    Intended,
+    LeftFolder,
+    RefusedCall,
+    Replied,
+    Role,
+    Usage,
+)
 from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, Task
 from loopkit.text import or_empty
@@ -27,11 +36,16 @@ from loopkit.validators.answer import storable
 
 
 class Written(Value, frozen=True):
-    """What an attempt left in its output file."""
+    """What an attempt left in its output file or folder."""
 
     text: str | None = None
-    """None where the attempt did not write it."""
+    """The file's; none where the attempt did not write it."""
     fault: str = ""
+    folder: LeftFolder | None = None
+    """None where the attempt changed nothing in it."""
+
+
+NOTHING_WRITTEN = Written()
 
 
 async def _at_once() -> None:
@@ -50,8 +64,8 @@ class CallSeries(Value, frozen=True):
     """Who is asked, one after the other, until somebody answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
-    written: Callable[[], Written] = Written
-    """What the call left in its output file, where the output is a file."""
+    written: Callable[[], Awaitable[Written]] | None = None
+    """What the call left, where the output is a file or a folder."""
     files: Callable[[], Awaitable[str]] | None = None
     """The digest of what the call left in its workspace, where it leaves files."""
     ready: Callable[[], Awaitable[None]] = _at_once
@@ -258,7 +272,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
             raise AnswerCutOff(message, longer) from error
         raise failure from error
     spent_s = active.clock.monotonic() - started
-    written = work.written()
+    written = await _left(work, reply)
     if written.text is not None:
         written = _storable(active, written.text)
     left = storable(reply.workspace) if reply.workspace else ""
@@ -279,9 +293,17 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         model=_kept(active, reply.model[:LONGEST_NAME]) if reply.model else "",
         artifact_text=written.text,
         artifact_fault=written.fault,
+        folder=written.folder,
         workspace=left,
         usage=usage.as_held if reply.held else usage,
     )
+
+
+async def _left(work: CallSeries, reply: Reply) -> Written:
+    """What the call left where the output is, or what a scenario says that it did."""
+    if reply.folder is not None:
+        return Written(folder=reply.folder)
+    return NOTHING_WRITTEN if work.written is None else await work.written()
 
 
 def _kept(active: ActiveRun, text: str) -> str:

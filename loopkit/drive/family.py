@@ -245,7 +245,7 @@ class Family:
     async def _run(self, key: str) -> None:
         child = await self._active.children.child(self._active, await self._started(key))
         if isinstance(child, ActiveRun):
-            child.gate = self._gate
+            child.gate, child.occupied = self._gate, self._active.occupied
             self._hands[key] = child
             if self._is_halted:
                 child.stop()

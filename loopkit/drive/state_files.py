@@ -8,9 +8,13 @@ from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
+from loopkit.drive.folders import watch_folder
+from loopkit.drive.isolation import origin_of, own_tree
+from loopkit.drive.occupancy import occupy
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
+from loopkit.outside.trees.tree import files_digest
 from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
@@ -21,28 +25,53 @@ from loopkit.outside.workspace import (
     resolve_inside,
     written_since,
 )
-from loopkit.outside.worktree import files_digest
 
 
-def workspace(active: ActiveRun, own: Workspace | None) -> Path:
-    """The folder in which a state works: its own workspace, the machine's, or the project."""
+async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
+    """The folder in which a state works: its own workspace, the machine's, or the project.
+
+    Where it is isolated, that is a tree of the run's own. With `writes` no other run may work
+    in it, if it is not.
+    """
     written = own or active.program.machine.workspace
     if written is None:
         return active.folder
     relative = render(active.program, active.state, written.path).strip()
     try:
-        return prepare(
+        folder = prepare(
             active.folder if relative == "." else resolve_inside(active.folder, relative)
         )
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
+    if written.isolate != "none":
+        return await own_tree(active, folder, written.isolate)
+    if writes:
+        occupy(active, folder)
+    return folder
 
 
-def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Written]:
-    """A function that reads the output file, if it was written since now."""
+async def watch_output(
+    active: ActiveRun, folder: Path, output: Output, task: str
+) -> Callable[[], Awaitable[Written]] | None:
+    """A function that reads the output file or folder, if the work has changed it."""
+    if output.folder is not None:
+        relative = render(active.program, active.state, output.folder).strip()
+        place = _inside(folder, relative)
+        return await watch_folder(active, place, relative, output.name, task)
     if output.file is None:
-        return Written
-    relative = render(active.program, active.state, output.file).strip()
+        return None
+    return _watch_file(folder, render(active.program, active.state, output.file).strip())
+
+
+def _inside(folder: Path, relative: str) -> Path:
+    """A folder of the workspace, made where it is missing."""
+    try:
+        return prepare(resolve_inside(folder, relative))
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]:
     try:
         path = resolve_inside(folder, relative)
         prepare(path.parent)
@@ -50,7 +79,7 @@ def output_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[
         raise CallFailed("fatal", str(error)) from error
     before = mark(path)
 
-    def read() -> Written:
+    async def read() -> Written:
         if not written_since(path, before):
             return Written(fault=f"{relative} was not written in this attempt")
         try:
@@ -71,7 +100,9 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     if output.file is not None:
         written = resolve_inside(folder, render(active.program, active.state, output.file).strip())
 
+    origin = origin_of(active, folder)
+
     async def read() -> str:
-        return await asyncio.to_thread(files_digest, folder, written)
+        return await asyncio.to_thread(files_digest, folder, written, origin)
 
     return read

@@ -70,6 +70,6 @@ def _request(program: Program, to: str, asked: str | None) -> str:
     machine = program.machine
     agent = machine.agents[asked]
     author = machine.states_of(AuthorState)[to]
-    files = author.output_at(to).file or author.own_workspace or agent.workspace
-    is_in_files = agent.works_on_files and (files or machine.workspace)
+    folder = author.own_workspace or agent.workspace or machine.workspace
+    is_in_files = agent.works_on_files and (author.output_at(to).is_left or folder)
     return IN_THE_FILES if is_in_files else WHOLE_VERSION

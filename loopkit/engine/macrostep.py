@@ -119,6 +119,13 @@ class Engine:
         self._enter(step, edge.target, edge.id, now)
         return step
 
+    def finish(self, run: RunState) -> Macrostep:
+        """What ends a run in the active final state; raises TemplateError."""
+        step, state = Macrostep(run), self.program.machine.states[run.state]
+        assert isinstance(state, FinalState)
+        step.add(self._finished(step.run, run.state, state))
+        return step
+
     def facts(self, run: RunState, work: Worked | None) -> Facts:
         """Everything that the guards of the active state read, under dotted names."""
         plan = self.program.plans[run.state]
@@ -287,7 +294,9 @@ class Engine:
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
         if isinstance(state, FinalState):
-            step.add(self._finished(run, target, state))
+            # Before a run with trees of its own ends, they have to be merged or left.
+            if not run.isolated:
+                step.add(self._finished(run, target, state))
             return
         if state.emit is not None:
             # Of a state it is the attempt that begins, not the one before it.
@@ -330,6 +339,7 @@ class Engine:
                 for n, a in picked.items()
             },
             absent=tuple(name for name in state.result if name not in current),
+            left=() if state.succeeds else tuple(i.place for i in run.isolated.values()),
         )
 
 

@@ -10,6 +10,7 @@ from loopkit.engine.events import (
     Artifact,
     Baselined,
     Cancelled,
+    Captured,
     ChildEnded,
     ChildStarted,
     Decided,
@@ -21,8 +22,12 @@ from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,
     Intended,
+    Isolated,
+    Merged,
+    Merging,
     Repaired,
     Replied,
+    Restored,
     Resumed,
     Settled,
     Started,
@@ -89,6 +94,18 @@ class RunState(Mutable):
     """By state and key: of each item the child that was begun last."""
     baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
     """By state and validator, then by rule: the ids of what its command found at first."""
+    captured: dict[str, Captured] = {}
+    """By task: the folder that is its artifact, as it was before."""
+    originals: dict[tuple[str, str], str] = {}
+    """By artifact that is a folder, and where that is: its tree before the first attempt."""
+    isolated: dict[str, Isolated] = {}
+    """By workspace: the tree in which the run works instead, until it is merged."""
+    merging: dict[str, Merging] = {}
+    """Those that are being merged."""
+    merged: frozenset[str] = frozenset()
+    """The workspaces into which the run was merged."""
+    unrestored: dict[str, Artifact] = {}
+    """Folders that have to become what they were in the round that was picked as the best."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     usage: Usage = Usage()
@@ -275,10 +292,16 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
+def _capture(state: RunState, event: Captured) -> None:
+    state.captured[event.task] = event
+    state.originals.setdefault((event.artifact, event.place), event.tree)
+
+
 def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
         state.usage = state.usage.plus(Usage(time_s=event.time_s))
-    state.artifacts.update(event.restored)
+    if event.restored:
+        _restore(state, event.restored)
     if event.artifact is not None:
         state.artifacts[event.artifact.name] = event.artifact
     if event.answer is not None:
@@ -287,6 +310,30 @@ def _work(state: RunState, event: Worked) -> None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
         _complete(state, event)
+
+
+def _restore(state: RunState, restored: Mapping[str, Artifact]) -> None:
+    state.artifacts.update(restored)
+    folders = {name: artifact for name, artifact in restored.items() if artifact.tree}
+    state.unrestored = {**state.unrestored, **folders}
+
+
+def _restored(state: RunState, event: Restored) -> None:
+    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
+    state.unrestored = left
+
+
+def _isolate(state: RunState, event: Isolated) -> None:
+    state.isolated[event.source] = event
+
+
+def _merge(state: RunState, event: Merging) -> None:
+    state.merging[event.source] = event
+
+
+def _end_merge(state: RunState, event: Merged) -> None:
+    state.merging.pop(event.source, None)
+    state.merged |= {event.source}
 
 
 def _report(state: RunState, report: Report) -> None:
@@ -348,6 +395,8 @@ def _repair(state: RunState, event: Repaired) -> None:
 def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
     named = ((names.get(task, task), known) for task, known in state.tasks.items())
     state.tasks = {name: known for name, known in named if name}
+    moved = {names.get(task, task): event for task, event in state.captured.items()}
+    state.captured = {name: event for name, event in moved.items() if name}
     state.refused = frozenset(names.get(task, task) for task in state.refused)
     state.doubts = {
         key: intent.replace(task=names.get(intent.task, intent.task))
@@ -392,6 +441,11 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "child_ended": _end_child,
     "worked": _work,
     "baselined": _keep_baseline,
+    "captured": _capture,
+    "isolated": _isolate,
+    "merging": _merge,
+    "merged": _end_merge,
+    "restored": _restored,
     "decided": _decide,
     "entered": _enter,
     "waiting": _wait,

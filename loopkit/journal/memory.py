@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from loopkit.journal.contents import Contents
 from loopkit.journal.port import (
     CLAIMED,
     ClaimLost,
@@ -124,6 +125,7 @@ class MemoryJournal:
         self._definitions: dict[str, str] = {}
         self._claim_data = claim_data()
         self._closed = False
+        self.contents = Contents()
 
     def refuse_closed(self) -> None:
         """Raise `JournalError` where nothing may be asked for any more."""
@@ -185,6 +187,7 @@ class MemoryJournal:
                 raise _busy(known, known.claim)
         for run in runs:
             del self._runs[run]
+        self.contents.forget(runs)
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)
@@ -212,6 +215,7 @@ class MemoryJournal:
 
     async def close(self) -> None:
         self._closed = True
+        self.contents.close()
 
     def _known(self, run: str) -> _Run:
         refuse_text("the name of the run", run)

@@ -11,9 +11,12 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    from loopkit.journal.contents import Contents
 
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
@@ -232,6 +235,11 @@ class Claim(Protocol):
 class Journal(Protocol):
     """The records of all runs."""
 
+    @property
+    def contents(self) -> Contents:
+        """The contents of their folders."""
+        ...
+
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
     ) -> Claim:
@@ -268,6 +276,8 @@ class Journal(Protocol):
 
     async def remove(self, *runs: str) -> None:
         """Forget runs that no living process owns, with their records and messages; all or none.
+
+        What only they have kept of their folders goes as well.
 
         Definitions that no run names any more go with them, unless somebody may be about to begin
         a run with one. Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.

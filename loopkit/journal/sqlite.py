@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from loopkit.journal import store
+from loopkit.journal.contents import Contents
 from loopkit.journal.database import connect, connect_to_read
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import DATABASE, alone, furnish
@@ -120,10 +121,12 @@ class SqliteJournal:
         writer: Writer,
         presence: Presence,
         clock: Callable[[], float],
+        contents: Contents,
     ) -> None:
         self._writer = writer
         self._presence = presence
         self._clock = clock
+        self.contents = contents
         self._claim_data = store.claim_data()
         self._has_stored = False
         """Whether a run may be about to begin here with a definition that was stored."""
@@ -147,7 +150,7 @@ class SqliteJournal:
         except JournalUnusable as error:
             connection, presence = _open_to_read(folder, place, error)
             fault = error
-        return cls(Writer(connection, place, fault), presence, clock)
+        return cls(Writer(connection, place, fault), presence, clock, Contents(folder))
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -205,6 +208,11 @@ class SqliteJournal:
         for run in runs:
             refuse_text("the name of the run", run)
         await self._writer.write(lambda db: self._remove(db, runs))
+        # Also of those after whose removal a process was killed.
+        kept = await asyncio.to_thread(self.contents.runs)
+        gone = [run for run in kept if not await self.has(run)]
+        if gone:
+            await asyncio.to_thread(self.contents.forget, gone)
 
     def _remove(self, db: sqlite3.Connection, runs: Sequence[str]) -> None:
         for run in runs:
@@ -235,6 +243,7 @@ class SqliteJournal:
         try:
             await self._writer.close()
         finally:
+            self.contents.close()
             self._presence.withdraw()
 
     async def _take_claim(

@@ -40,5 +40,5 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
     if any(agent.schema_ is not None for agent in agents):
         yield from (NOT_JSON, BREAKS_SCHEMA)
     output = state.output_at(author)
-    if output is not None and output.file is not None and output.else_ is None:
+    if output is not None and output.may_be_missing:
         yield MISSING

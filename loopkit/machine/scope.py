@@ -55,6 +55,8 @@ HISTORY = Items(
         }
     )
 )
+BESIDE: Mapping[str, Shape] = {"files": Items(Scalar())}
+"""What an artifact has beside its fields, where that is no single value."""
 EVERYWHERE: Mapping[str, Shape] = {
     **dict.fromkeys(("findings", "warnings", "resolved", "regressed"), Items(FINDING)),
     **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
@@ -156,7 +158,8 @@ class Scope:
         fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
         if output is not None and output.name == author:
             fields |= dict.fromkeys(state.said, Scalar())
-        fields |= {name: Scalar() for name in state.beside if name not in fields}
+        beside = (*state.beside, *(output.beside if output is not None else ()))
+        fields |= {name: BESIDE.get(name, Scalar()) for name in beside if name not in fields}
         if isinstance(state, RenderState) and self._passes_data(state):
             return Anything()
         return _weakened(Fields(fields), whole=whole) if fields else Scalar()

@@ -72,6 +72,8 @@ class CommandResult:
     """Whether text was left out of `stdout` or `stderr`."""
     workspace: str = ""
     """Of a played one: what stands for the files that it left; empty where they are looked at."""
+    folder: Mapping[str, Any] | None = None
+    """Of a played one: what stands for its output folder; none where that is looked at."""
 
 
 class CommandNotStarted(Exception):

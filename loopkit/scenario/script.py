@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from loopkit.language.noun import FROM_LIST, Duration, Id, Noun, Text, fault
+from loopkit.language.noun import FROM_LIST, Duration, Id, Noun, Text, Texts, fault
 
 Fault = Literal[
     "rate_limit",
@@ -69,6 +69,19 @@ class Unwritten(Noun):
     """What is still to be written here, for a person; a case with that is not played."""
 
 
+class PlayedFolder(Noun):
+    """What stands for the output folder after a call."""
+
+    change: str = ""
+    """The difference to what was there before the first attempt, which is the artifact."""
+    last_change: str = ""
+    """What this attempt changed."""
+    files: Texts = ()
+    """The paths of the files that differ."""
+    tree: str = ""
+    """Equal where the contents are; without it a digest of the difference."""
+
+
 class Played(Unwritten):
     """One call: a reply, or a fault."""
 
@@ -80,6 +93,8 @@ class Played(Unwritten):
     """Files that the agent writes into its workspace."""
     workspace: str = ""
     """What stands for all files of its workspace after that; without it they are looked at."""
+    folder: PlayedFolder | None = None
+    """What stands for its output folder after that; without it the folder is looked at."""
     cut_off: bool = False
     """The reply ends where the provider's limit cut it."""
     fault: Fault | None = None
@@ -119,7 +134,7 @@ class Played(Unwritten):
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
         given = [k for k in ("reply", "data", "fault") if k in self.model_fields_set]
-        is_other = bool(self.files or self.todo) and not given
+        is_other = bool(self.files or self.folder or self.todo) and not given
         if len(given) != 1 and not is_other and not self.is_refused:
             raise fault("one-reply", "a call plays one of `reply`, `data`, `fault`")
         return self
@@ -150,6 +165,8 @@ class PlayedTry(Unwritten):
     """Files that the program writes into its workspace."""
     workspace: str = ""
     """What stands for all files of its workspace after that; without it they are looked at."""
+    folder: PlayedFolder | None = None
+    """What stands for its output folder after that; without it the folder is looked at."""
     fault: Literal["timeout", "not_found"] | None = None
     """What goes wrong instead of an end."""
     message: str = ""

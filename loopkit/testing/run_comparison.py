@@ -14,12 +14,22 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from loopkit.engine.events import Event, Intended, Resumed, Started, Suspended
+from loopkit.engine.events import (
+    Event,
+    Intended,
+    Replied,
+    Resumed,
+    Started,
+    Suspended,
+    Worked,
+)
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.text import one_line
 
-PROCESS = frozenset({"claimed", "held", "refused"})
-"""Events about the process that drives a run, not about its work."""
+PROCESS = frozenset(
+    {"claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"}
+)
+"""Events about the process that drives a run and about its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "fallback", "deadline_s", "cap", "reserved"),
@@ -29,6 +39,7 @@ UNREPEATED = {
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
     "suspended": ("time_s", "resume_at", "refused", "remedy"),
+    "finished": ("left",),
 }
 CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
 """Those of judges that work at the same time may come in any order."""
@@ -113,12 +124,20 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     for name in ("time_s", "held_tokens", "held_usd"):
         plain.get("usage", {}).pop(name, None)
     is_command = tasks.get(getattr(event, "key", ""), "").endswith(":run")
+    if isinstance(event, Replied | Worked):
+        plain.update(_without_place(plain))
     if event.type == "replied" and not is_command:
         # What the program of an agent printed beside its answer goes nowhere.
         del plain["exit_code"], plain["stderr"]
     if event.type == "worked":
         _unrepeated_of_work(plain)
     return dict(redacted(plain, redact))
+
+
+def _without_place(plain: dict[str, Any]) -> dict[str, Any]:
+    """Where a folder is, no replay can repeat."""
+    parts = {name: plain.get(name) for name in ("folder", "artifact")}
+    return {name: {**part, "place": ""} for name, part in parts.items() if part}
 
 
 def _unrepeated_of_work(plain: dict[str, Any]) -> None:

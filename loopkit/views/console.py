@@ -18,6 +18,7 @@ from loopkit.engine.events import (
     Held,
     InDoubt,
     Intended,
+    Merged,
     Refused,
     Repaired,
     Replied,
@@ -176,6 +177,11 @@ def _waiting(event: Waiting, *_: object) -> Iterator[Line]:
 def _finished(event: Finished, *_: object) -> Iterator[Line]:
     tone: Tone = "good" if event.success else "bad"
     yield Line("", event.outcome, f" ({'success' if event.success else 'failure'})", tone)
+    yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
+
+
+def _merged(event: Merged, *_: object) -> Iterator[Line]:
+    yield _row("", f" {plural(len(event.files), 'file')} into the workspace", word="merged")
 
 
 def _cancelled(*_: object) -> Iterator[Line]:
@@ -206,6 +212,8 @@ def _artifact(before: Progress, event: Worked) -> str:
     if artifact is None:
         return ""
     size = plural(len(artifact.text), "character") if artifact.text.strip() else "empty"
+    if artifact.tree:
+        size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:
         size = _unsaid(before, artifact.fault) or "nothing"
     if "exit_code" in event.facts:
@@ -269,6 +277,7 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "resumed": _resumed,
     "refused": _refused,
     "waiting": _waiting,
+    "merged": _merged,
     "finished": _finished,
     "cancelled": _cancelled,
 }

@@ -91,11 +91,27 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
     if not before:
         return
     last = max(before, key=lambda version: version.attempt)
+    if artifact.tree and last.tree:
+        yield from _folder_lines(last, artifact)
+        return
     if normalised(last) == normalised(artifact):
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     yield f"Changed since attempt {last.attempt}:"
     diff = list(difflib.unified_diff(_lines(last), _lines(artifact), lineterm="", n=2))[2:]
+    yield from _shortened(diff)
+
+
+def _folder_lines(last: Artifact, artifact: Artifact) -> Iterator[str]:
+    """What the newest attempt changed in a folder, which is shown against its first state."""
+    if last.tree == artifact.tree:
+        yield f"It is the same as attempt {last.attempt}."
+    elif last.attempt + 1 == artifact.attempt:
+        yield f"Changed since attempt {last.attempt}:"
+        yield from _shortened(printable(artifact.fields["last_change"]).splitlines())
+
+
+def _shortened(diff: Sequence[str]) -> Iterator[str]:
     yield from (f"  {line}".rstrip() for line in diff[:MOST_LINES])
     if len(diff) > MOST_LINES:
         yield f"  … and {plural(len(diff) - MOST_LINES, 'more line')}"

@@ -46,6 +46,7 @@ def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterat
         yield from hints
     elif status == "interrupted":
         yield f"resume with: {resume_line(state.run)}"
+    yield from _trees(state)
     yield from _results(state)
 
 
@@ -55,6 +56,14 @@ def _answers(state: RunState) -> Iterator[str]:
         edited = "edited" if answer.edit is not None else ""
         told = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
         yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
+
+
+def _trees(state: RunState) -> Iterator[str]:
+    """Where the run works, or has left its work, instead of in a workspace."""
+    verb = "left its work" if state.is_over else "works"
+    for isolated in state.isolated.values():
+        if isolated.source not in state.merged:
+            yield f"{verb} in {isolated.place}, not in {isolated.source}"
 
 
 def _results(state: RunState) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
@@ -84,7 +85,8 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:
-        judging = baseline_of(due.rule, _setting(active, due, ran))
+        folder = await workspace(active, due.state.workspace)
+        judging = baseline_of(due.rule, _setting(active, due, folder, ran))
         found = await limit_time(active, judging)
     except LimitReached as reached:
         remedy = raising(active.state.run, reached)
@@ -109,7 +111,7 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     )
 
 
-def _setting(active: ActiveRun, due: _Due, ran: list[Ran]) -> Setting:
+def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Setting:
     machine = active.program.machine
     setting = Setting(
         names={"input": active.state.input},
@@ -117,7 +119,7 @@ def _setting(active: ActiveRun, due: _Due, ran: list[Ran]) -> Setting:
         patterns=machine.patterns,
         severities=machine.levels,
         input=active.state.input,
-        folder=workspace(active, due.state.workspace),
+        folder=folder,
         validator=due.validator,
         place=due.place,
         redact=active.redact,

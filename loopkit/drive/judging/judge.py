@@ -112,7 +112,7 @@ class Judge:
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=self.form.schema,
-            folder=workspace(self.active, self.agent.workspace),
+            folder=await workspace(self.active, self.agent.workspace),
         )
         return await call(self.active, self.work, request)
 

@@ -12,7 +12,7 @@ from loopkit.drive.calls import CallSeries, call, conversation, stored_reply
 from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
-from loopkit.drive.state_files import files_reader, output_reader, workspace
+from loopkit.drive.state_files import files_reader, watch_output, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange
@@ -25,6 +25,8 @@ from loopkit.machine.graph import artifact_of
 from loopkit.text import one_line
 from loopkit.text.markdown import fenced
 
+NO_CHANGE = "So far, nothing is changed."
+"""What is sent where an author has taken back all of its changes in a folder."""
 LONGEST_WORD = 60
 """Characters of a word without an agent that are told."""
 
@@ -104,10 +106,11 @@ async def _reply(
 ) -> Replied:
     asked = active.program.agents_asked[name, chosen]
     agent, output = asked.agent, asked.output
-    folder = workspace(active, asked.workspace)
     port = active.agents[chosen]
     is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
-    leaves_files = is_program and active.program.graph.judged
+    writes = is_program or output.is_left
+    folder = await workspace(active, asked.workspace, writes=writes)
+    leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
         agent=chosen,
@@ -117,11 +120,12 @@ async def _reply(
         quote=port.quote,
         ask=port.ask,
         ready=port.ready,
-        written=output_reader(active, folder, output),
         files=files_reader(active, folder, output) if leaves_files else None,
     )
     if (paid := stored_reply(active, work, is_usable)) is not None:
         return paid
+    if output.is_left:
+        work = work.replace(written=await watch_output(active, folder, output, work.task))
     is_fresh = agent.session == "fresh"
     told = () if is_fresh else told_before(active, name, chosen)
     prompt = author_prompt(active, name, state, kept=bool(told))
@@ -202,11 +206,20 @@ def _previous_version(active: ActiveRun, *, is_edited: bool) -> str:
     else:
         return f"Your previous version has {len(version):,} characters, too many to be shown here."
     printed = printed.strip("\n")
+    if _is_folder(active):
+        return f"Your changes so far:\n\n{fenced(printed)}" if printed else NO_CHANGE
     if printed.strip():
         by = ", as a reviewer has changed it" if is_edited else ""
         return f"Your previous version{by}:\n\n{fenced(printed)}"
     is_there = active.state.attempts.get(active.state.state, 0) > 0
     return "Your previous version was empty." if is_there else ""
+
+
+def _is_folder(active: ActiveRun) -> bool:
+    """Whether the version before is a folder, of which the difference is shown."""
+    name = artifact_of(active.program.machine, active.state.state)
+    artifact = active.state.artifacts.get(name or "")
+    return artifact is not None and bool(artifact.tree)
 
 
 def _is_edited(active: ActiveRun, name: str) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.artifacts import left_text, with_folder
 from loopkit.drive.calls import CallSeries, call, stored_reply
 from loopkit.drive.fields import body, extract
-from loopkit.drive.state_files import files_reader, output_reader, workspace
+from loopkit.drive.state_files import files_reader, watch_output, workspace
 from loopkit.drive.turns import Callee
-from loopkit.engine.events import Artifact, Replied, Usage, Worked
+from loopkit.engine.events import Artifact, LeftFolder, Replied, Usage, Worked
 from loopkit.engine.template_values import render
 from loopkit.language import CommandState, Output, Retry
 from loopkit.machine.codes import MISSING
@@ -38,29 +39,28 @@ async def perform(active: ActiveRun, name: str, state: CommandState) -> Worked:
 def _artifact(
     active: ActiveRun, name: str, state: CommandState, output: Output, reply: Replied
 ) -> Artifact:
-    is_missing = output.file is not None and output.else_ is None and reply.artifact_text is None
-    text = body(reply.text if reply.artifact_text is None else reply.artifact_text, output)
-    patterns = active.program.machine.patterns
-    return Artifact(
+    plain = Artifact(
         name=output.name,
         author=name,
         attempt=active.state.attempts.get(name, 0) + 1,
-        text="" if is_missing else text,
-        fields={}
-        if is_missing
-        else {"stderr": reply.stderr} | extract(text, output.fields, patterns),
+        text="",
         fallback=state.fallback,
-        fault=reply.artifact_fault if is_missing else "",
-        fault_code=MISSING if is_missing else "",
         workspace=reply.workspace,
     )
+    written = left_text(reply)
+    if output.may_be_missing and written is None:
+        return plain.replace(fault=reply.artifact_fault, fault_code=MISSING)
+    text = body(reply.text if written is None else written, output)
+    fields = extract(text, output.fields, active.program.machine.patterns)
+    whole = with_folder(plain.replace(text=text), reply, output)
+    return whole.replace(fields={"stderr": reply.stderr} | whole.fields | fields)
 
 
 async def _reply(active: ActiveRun, name: str, state: CommandState, output: Output) -> Replied:
-    folder = workspace(active, state.workspace)
+    folder = await workspace(active, state.workspace, writes=True)
     program, run = active.program, active.state
     argv = [render(program, run, element) for element in state.run]
-    is_judged = output.name in program.graph.judged
+    is_judged = output.name in program.graph.judged and not output.is_whole_folder
     stdin = None if state.stdin is None else render(program, run, state.stdin)
 
     async def ask(_: Request) -> Reply:
@@ -76,6 +76,7 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
             exit_code=result.exit_code,
             stderr=result.stderr,
             workspace=result.workspace,
+            folder=None if result.folder is None else LeftFolder(**result.folder),
         )
 
     work = CallSeries(
@@ -86,10 +87,11 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
         callees=(Callee(ONCE, state.timeout),),
         quote=lambda _: Usage(),
         ask=ask,
-        written=output_reader(active, folder, output),
         files=files_reader(active, folder, output) if is_judged else None,
     )
     if (answered := stored_reply(active, work)) is not None:
         return answered
+    if output.is_left:
+        work = work.replace(written=await watch_output(active, folder, output, work.task))
     request = Request(name, name, "run", " ".join(argv), folder=folder)
     return await call(active, work, request, hold=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
@@ -87,7 +88,8 @@ async def _panel(
     if artifact.fault:
         return ledger.Panel((_content_fault(artifact, rules.levels.worst),), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    judging = _judge_by_rules(active, name, state, rules, subject, earlier, rules_work.ran)
+    folder = await workspace(active, state.workspace)
+    judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, rules_work.ran)
     started = active.clock.monotonic()
     try:
         answers = await limit_time(active, judging)
@@ -104,7 +106,7 @@ async def _panel(
     ]
     if not asked:
         return ledger.Panel(tuple(answers), ())
-    judged = await ask_all(asked, subject, _setting(active, state, rules))
+    judged = await ask_all(asked, subject, _setting(active, folder, rules))
     return ledger.Panel(tuple(answers), ledger.settled(judged, earlier, state, rules.levels))
 
 
@@ -114,13 +116,14 @@ async def _judge_by_rules(
     state: ValidateState,
     rules: RulesAsked,
     subject: JudgedArtifact,
+    folder: Path,
     earlier: Earlier,
     ran: list[Ran],
 ) -> list[Answer]:
     """The answers of the validators that need no model, until one blocks where that is enough."""
     answers: list[Answer] = []
     for validator, fixed in rules.fixed:
-        setting = _setting(active, state, rules)
+        setting = _setting(active, folder, rules)
         if validator in rules.starting:
             setting.baselines = active.state.baselines.get((name, validator), {})
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
@@ -150,7 +153,7 @@ def _content_fault(artifact: Artifact, severity: str) -> Answer:
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
 
 
-def _setting(active: ActiveRun, state: ValidateState, rules: RulesAsked) -> Setting:
+def _setting(active: ActiveRun, folder: Path, rules: RulesAsked) -> Setting:
     program, run = active.program, active.state
     is_guarded = rules.are_guarded
     return Setting(
@@ -159,7 +162,7 @@ def _setting(active: ActiveRun, state: ValidateState, rules: RulesAsked) -> Sett
         patterns=program.machine.patterns,
         severities=rules.levels,
         input=run.input,
-        folder=workspace(active, state.workspace),
+        folder=folder,
         redact=active.redact,
     )
 

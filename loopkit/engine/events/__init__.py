@@ -18,6 +18,7 @@ from loopkit.engine.events.payloads import (
     Choice,
     Feedback,
     HumanAnswer,
+    LeftFolder,
     Ran,
     RefusedCall,
     Usage,
@@ -32,7 +33,19 @@ from loopkit.engine.events.runs import (
     Started,
     Suspended,
 )
-from loopkit.engine.events.steps import Baselined, Decided, Emitted, Entered, Waiting, Worked
+from loopkit.engine.events.steps import (
+    Baselined,
+    Captured,
+    Decided,
+    Emitted,
+    Entered,
+    Isolated,
+    Merged,
+    Merging,
+    Restored,
+    Waiting,
+    Worked,
+)
 from loopkit.engine.records import read_record
 from loopkit.text import one_line
 
@@ -40,9 +53,9 @@ MESSAGE_WIDTH = 200
 EVENTS: dict[str, type[Event]] = {
     noun.type: noun
     for noun in (
-        Started, Claimed, Baselined, Held, Intended, Replied, Failed, InDoubt, Settled,
+        Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
         ChildStarted, ChildEnded, Worked, Decided, Emitted, Entered, Waiting, Suspended, Repaired,
-        Resumed, Refused, Finished, Cancelled,
+        Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged, Restored,
     )
 }  # fmt: skip
 
@@ -101,6 +114,7 @@ __all__ = [
     "Artifact",
     "Baselined",
     "Cancelled",
+    "Captured",
     "Change",
     "ChildEnded",
     "ChildStarted",
@@ -117,6 +131,10 @@ __all__ = [
     "HumanAnswer",
     "InDoubt",
     "Intended",
+    "Isolated",
+    "LeftFolder",
+    "Merged",
+    "Merging",
     "NewerEvent",
     "Outcome",
     "Policy",
@@ -125,6 +143,7 @@ __all__ = [
     "RefusedCall",
     "Repaired",
     "Replied",
+    "Restored",
     "Resumed",
     "Role",
     "Settled",

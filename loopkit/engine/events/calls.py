@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from loopkit.engine.events.event import Event, Policy, Role
-from loopkit.engine.events.payloads import Usage
+from loopkit.engine.events.payloads import LeftFolder, Usage
 from loopkit.engine.findings import ErrorClass
 
 
@@ -83,7 +83,9 @@ class Replied(Event, frozen=True, kw_only=True):
     artifact_text: str | None = None
     """The content of the file that the attempt wrote, where the output is a file."""
     artifact_fault: str = ""
-    """Why there is no such content."""
+    """Why there is no such content, or no such folder."""
+    folder: LeftFolder | None = None
+    """What the attempt left in the folder that is the output, if it changed anything there."""
     workspace: str = ""
     """Digest of the files that an author left where it worked, if it is a program; empty where
     there are too many."""

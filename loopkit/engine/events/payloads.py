@@ -52,6 +52,21 @@ class Usage(Record, frozen=True, kw_only=True):
         )
 
 
+class LeftFolder(Record, frozen=True, kw_only=True):
+    """A folder as an attempt left it."""
+
+    tree: str
+    """Digest of the paths, modes and contents of its files, under which they are kept."""
+    place: str = ""
+    """Where the folder is; empty where a scenario plays it."""
+    files: tuple[str, ...] = ()
+    """The paths at which it differs from what was there before the first attempt."""
+    change: str = ""
+    """That difference, which is the artifact."""
+    last_change: str = ""
+    """What this attempt changed."""
+
+
 class Artifact(Record, frozen=True, kw_only=True):
     """One version of an artifact."""
 
@@ -74,6 +89,10 @@ class Artifact(Record, frozen=True, kw_only=True):
     """A person has changed it since the author wrote it."""
     workspace: str = ""
     """Digest of the files that its author left where it worked, if that is a program."""
+    tree: str = ""
+    """Of a folder: the digest of its files, under which they are kept."""
+    place: str = ""
+    """Of a folder: where it is."""
 
 
 class Feedback(Record, frozen=True, kw_only=True):

@@ -106,6 +106,8 @@ class Finished(Event, frozen=True, kw_only=True):
     """For each artifact of the result: author, attempt, whether it is a fallback."""
     absent: tuple[str, ...] = ()
     """Artifacts of the result that this path never made."""
+    left: tuple[str, ...] = ()
+    """The trees of a failed run, which are left as they are."""
 
 
 class Cancelled(Event, frozen=True, kw_only=True):

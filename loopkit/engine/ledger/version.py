@@ -26,14 +26,21 @@ class Version(Value, frozen=True):
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     """What is judged with an artifact: that, and what its author made it from."""
     whole = program.whole_authors
-    is_whole = artifact.author in whole
+    is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
         return Version("", is_whole)
     sources = sorted(_sources(program, run, artifact), key=lambda part: part.name)
-    if not all(part.workspace or part.author in whole for part in sources):
+    if not all(part.workspace or part.tree or part.author in whole for part in sources):
         return Version("", is_whole)
-    told = [[p.name, _digest(normalised(p)), p.workspace] for p in (artifact, *sources)]
+    told = [_told(part) for part in (artifact, *sources)]
     return Version(_digest(json.dumps(told)), is_whole)
+
+
+def _told(part: Artifact) -> list[str]:
+    """What is equal for two versions of one artifact that are the same. A folder is its files."""
+    if part.tree:
+        return [part.name, part.tree]
+    return [part.name, _digest(normalised(part)), part.workspace]
 
 
 def normalised(artifact: Artifact) -> str:

@@ -56,6 +56,9 @@ class Workspace(Noun):
 
     path: str
     """A template; relative to the project folder, and inside it."""
+    isolate: Literal["none", "copy", "worktree"] = "none"
+    """Whether a run works in a tree of its own: a copy of the folder, or a git worktree. It is
+    merged into the folder when the run succeeds."""
 
 
 class AgentBase(Noun):

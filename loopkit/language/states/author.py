@@ -19,8 +19,8 @@ class AuthorState(WorkingState):
 
     @property
     def templates(self) -> Written:
-        if isinstance(self.output, Output) and self.output.file is not None:
-            yield ("output", "file"), self.output.file
+        if isinstance(self.output, Output):
+            yield from ((("output", *path), text) for path, text in self.output.templates)
 
     def output_at(self, name: str) -> Output:
         if isinstance(self.output, Output):

@@ -62,4 +62,4 @@ class CommandState(AuthorState):
     @property
     def may_leave_none(self) -> bool:
         written = self.output
-        return isinstance(written, Output) and written.file is not None and written.else_ is None
+        return isinstance(written, Output) and written.may_be_missing

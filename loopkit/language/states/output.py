@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from loopkit.language.noun import Id, Noun
+from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.section import Section
+
+OF_FOLDERS = ("files", "last_change", "digest")
+"""Of a folder: the paths that differ from before the first attempt, what this attempt changed, and
+what is equal where the contents are."""
 
 
 class ExtractSection(Section):
@@ -72,12 +76,56 @@ class Output(Noun):
     """What the artifact is called."""
     file: str | None = None
     """The artifact is this file of the workspace, if this attempt wrote it."""
+    folder: str | None = None
+    """The artifact is this folder of the workspace, if this attempt changed anything in it: its
+    text is the difference to what was there before the first attempt."""
     else_: Literal["reply"] | None = Field(None, alias="else")
-    """Where the attempt wrote no file: the reply is the artifact."""
+    """Where the attempt wrote no file, or changed nothing in the folder: the reply is the
+    artifact."""
     fence: Literal["strip"] | None = None
     """`strip`: where the text has exactly one code fence, the artifact is what stands in it."""
     fields: dict[Id, Extract] = {}
     """Typed fields taken out of the text."""
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Output:
+        for key in ("file", "fence"):
+            if self.folder is not None and getattr(self, key) is not None:
+                raise fault(
+                    "folder-as-text",
+                    f"`{key}` is for a text, and this artifact is a folder",
+                    (key,),
+                    help=f"delete `{key}`, or `folder`",
+                )
+        return self
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is what the work leaves in the workspace."""
+        return self.file is not None or self.folder is not None
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether there may be none, because the work left nothing there."""
+        return self.is_left and self.else_ is None
+
+    @property
+    def is_whole_folder(self) -> bool:
+        """Whether it is a folder whatever is answered: then that is all of the work."""
+        return self.folder is not None and self.else_ is None
+
+    @property
+    def templates(self) -> Written:
+        """The paths in the workspace."""
+        if self.file is not None:
+            yield ("file",), self.file
+        if self.folder is not None:
+            yield ("folder",), self.folder
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What templates see under it, beside its fields."""
+        return OF_FOLDERS if self.folder is not None else ()
 
 
 OutputName = Annotated[

@@ -44,6 +44,8 @@ FAULTS = (
 )  # fmt: skip
 _WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _NUMBER = re.compile(r"(?<![\w.\"'])\d+\b")
+WRITTEN_FILE = "written.txt"
+"""What agents write into a folder that is an artifact."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,13 @@ class Lines:
         return text
 
     def _file(self, run: RunState) -> str | None:
-        """The file that the work in hand has to write, if it has to."""
+        """A file that the work in hand has to write, if it has to."""
         output = self.program.machine.states[run.state].output_at(run.state)
-        if output is None or output.file is None:
+        if output is None:
             return None
-        return render(self.program, run, output.file).strip()
+        if output.folder is not None:
+            return f"{render(self.program, run, output.folder).strip()}/{WRITTEN_FILE}"
+        return None if output.file is None else render(self.program, run, output.file).strip()
 
     # -- what the machine looks for --------------------------------------------------------
 

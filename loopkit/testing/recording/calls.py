@@ -77,7 +77,11 @@ def result_of(replied: Replied, file: str) -> dict[str, Any]:
 
 def _left(replied: Replied) -> dict[str, Any]:
     """What stands for the files of a workspace, which a scenario does not have."""
-    return {"workspace": replied.workspace} if replied.workspace else {}
+    left: dict[str, Any] = {"workspace": replied.workspace} if replied.workspace else {}
+    if replied.folder is not None:
+        folder = {name: v for name, v in replied.folder.plain().items() if v and name != "place"}
+        left["folder"] = folder
+    return left
 
 
 def lost_result_of(message: str, error_class: str) -> dict[str, Any]:

@@ -138,9 +138,10 @@ class Parts:
             return [AGENT_FAULTS[event]] * tries
         is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
         if event == "content" or is_faulty:
-            file = state.output_at(step.source).file
+            output = state.output_at(step.source)
+            place = output.file or output.folder
             return [
-                AGENT_FAULTS["content"] if file is None else {"reply": f"Nothing is in {file}."}
+                AGENT_FAULTS["content"] if place is None else {"reply": f"Nothing is in {place}."}
             ]
         if event != "done":
             return [AGENT_FAULTS[event]]
@@ -186,7 +187,7 @@ class Parts:
             ended = COMMAND_FAULTS[event]
         elif event == "done" and not is_faulty:
             wanted = list(self._wanted(index, None))
-            if wanted or state.output_at(step.source).file is not None:
+            if wanted or state.output_at(step.source).is_left:
                 ended = todo(self._head(step, state, "stdout"), wanted, **ended)
         self._result(step.source, len(self._played.results.get(step.source, ())), ended)
 
@@ -225,8 +226,11 @@ class Parts:
 
     def _head(self, step: Step, state: AuthorState, key: str) -> str:
         output = state.output_at(step.source)
-        file = output.file if output.else_ is None else None
-        where = f"`{key}:`" if file is None else f"`files:` with `{file}`"
+        where = f"`{key}:`"
+        if output.may_be_missing and output.file is not None:
+            where = f"`files:` with `{output.file}`"
+        elif output.may_be_missing:
+            where = f"`files:` below `{output.folder}`"
         return f"Put {where} here: attempt {self._visits[step.source]} of `{step.source}`"
 
     def _wanted(self, index: int, schema: Mapping[str, Any] | None) -> Iterator[str]:

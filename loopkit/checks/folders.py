@@ -1,0 +1,75 @@
+"""`folder-as-text`, `not-isolated`: folders as artifacts where they can't be, or can't go back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.checks.subject import Subject
+from loopkit.document.problems import Problem
+from loopkit.language import RenderState
+from loopkit.machine.graph import DocPath
+
+MEANINGS = {
+    "folder-as-text": "A folder is the artifact where only a text or data can be.",
+    "not-isolated": "The best version of a folder is wanted, and its workspace is not isolated.",
+}
+
+
+def check_folders(subject: Subject) -> Iterator[Problem]:
+    """Folders that nobody can write, that should be data, or that a person should edit."""
+    machine = subject.machine
+    for name, state in machine.states.items():
+        output = state.output_at(name)
+        at: DocPath = ("states", name, "output", "folder")
+        if output is not None and output.folder is not None:
+            if isinstance(state, RenderState):
+                message = "a `render` state changes no folder"
+                yield _problem(subject, at, message, "write `output: NAME` alone")
+            elif any(agent.schema_ is not None for agent in machine.agents_at(name)):
+                asked = " or ".join(map("`{}`".format, state.asks))
+                message = f"the answer of {asked} is data, by its `schema`, and a folder is none"
+                yield _problem(subject, at, message, "delete `schema`, or `folder`")
+        if state.edits is not None and is_folder(subject, state.edits):
+            message = f"`{state.edits}` is a folder, which a person can't edit as a text"
+            remedy = "let the person comment, and revise with that"
+            yield _problem(subject, ("states", name, "edit"), message, remedy)
+
+
+def check_best_folders(subject: Subject) -> Iterator[Problem]:
+    """`pick: best` where a folder would have to become what it was, in sight of everybody."""
+    for name, state in subject.machine.states.items():
+        if not state.picks_best:
+            continue
+        # A person's pick makes the whole round the current one, whatever of it is shown.
+        picked = (shown for _, shown in state.shown) if state.ends else subject.graph.artifacts
+        authors = (a for artifact in picked for a in subject.graph.artifacts.get(artifact, ()))
+        exposed = next((author for author in authors if _is_exposed(subject, author)), None)
+        if exposed is not None:
+            message = f"the best version of the folder that `{exposed}` writes can't be restored"
+            remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
+            path: DocPath = ("states", name, "pick")
+            yield subject.source.problem(path, "not-isolated", message, help=remedy)
+
+
+def _is_exposed(subject: Subject, author: str) -> bool:
+    """Whether a state writes a folder in a workspace where others see it at once."""
+    machine = subject.machine
+    state = machine.states[author]
+    output = state.output_at(author)
+    if output is None or output.folder is None:
+        return False
+    agents = machine.agents_at(author)
+    of_agents = [agent.workspace for agent in agents] if agents else [None]
+    used = (state.own_workspace or own or machine.workspace for own in of_agents)
+    return any(workspace is None or workspace.isolate == "none" for workspace in used)
+
+
+def is_folder(subject: Subject, artifact: str) -> bool:
+    """Whether an artifact is a folder, as some author writes it."""
+    states = subject.machine.states
+    written = (states[name].output_at(name) for name in subject.graph.artifacts.get(artifact, ()))
+    return any(output is not None and output.folder is not None for output in written)
+
+
+def _problem(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
+    return subject.source.problem(path, "folder-as-text", message, help=remedy)

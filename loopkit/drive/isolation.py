@@ -1,0 +1,177 @@
+"""Trees of a run's own: made before its first work there, merged when it succeeds, else left."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.retries import CallFailed
+from loopkit.engine.events import Artifact, Isolated, Merged, Merging, Restored
+from loopkit.journal.contents import TREES
+from loopkit.journal.folder import STATE_FOLDER
+from loopkit.outside.trees.diff import shown_path
+from loopkit.outside.trees.isolation import CannotIsolate, Isolation, is_in_git, make
+from loopkit.outside.trees.listing import TooLarge
+from loopkit.outside.trees.merging import Conflicts, Merge, merged, write_tree
+from loopkit.outside.trees.tree import MOST_BYTES, MOST_FILES, Tree
+from loopkit.text import plural
+
+MOST_NAMED = 20
+"""Files that a conflict names."""
+
+
+async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
+    """Where the run works instead of a workspace; made where it has not been yet."""
+    async with active.isolating:
+        known = active.state.isolated.get(str(source))
+        if known is None:
+            known = await _isolate(active, source, kind)
+    place = Path(known.place)
+    if not await asyncio.to_thread(place.is_dir):
+        message = f"the tree {known.place!r} in which the run works is gone"
+        raise CallFailed("fatal", f"{message}; restore it from a copy, or start a new run")
+    return place
+
+
+def origin_of(active: ActiveRun, folder: Path) -> Path | None:
+    """The folder of the workspace that a folder in a tree of the run's own is a copy of."""
+    for isolated in active.state.isolated.values():
+        if folder.is_relative_to(isolated.place):
+            return Path(isolated.source) / folder.relative_to(isolated.place)
+    return None
+
+
+async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated:
+    """Make the tree, and keep what it begins with; nothing counts before both are stored."""
+    # Whose run nobody knows, nothing is kept for.
+    await active.append()
+    trees = _trees(active)
+    place = trees_of(active) / str(len(active.state.isolated) + 1)
+    if kind == "worktree" and active.state.script is not None and not is_in_git(source):
+        # What a scenario plays may be played where there is no repository.
+        kind = "copy"
+    try:
+        inside = await asyncio.to_thread(make, kind, source, place, trees.parent)
+    except CannotIsolate as error:
+        raise CallFailed("fatal", str(error)) from error
+    base = await _kept(active, inside, source)
+    isolated = Isolated(source=str(source), kind=kind, place=str(inside), base=base.digest)
+    await active.append(isolated)
+    return isolated
+
+
+def _trees(active: ActiveRun) -> Path:
+    """The folder for trees of all runs, which git ignores wherever it is."""
+    trees = (active.contents.folder or active.folder / STATE_FOLDER).absolute() / TREES
+    trees.mkdir(parents=True, exist_ok=True)
+    (trees / ".gitignore").write_text("*\n", encoding="utf-8")
+    return trees
+
+
+def trees_of(active: ActiveRun) -> Path:
+    """The folder for the trees of this run."""
+    return _trees(active) / active.state.run
+
+
+async def _kept(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
+    """The files of a folder as they are now; raises CallFailed."""
+    try:
+        return await asyncio.to_thread(active.contents.keep, active.state.run, folder, origin)
+    except TooLarge as error:
+        most = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
+        remedy = "name a smaller workspace, or let git ignore what is not part of the work"
+        raise CallFailed("fatal", f"{str(folder)!r} has {most}; {remedy}") from error
+    except OSError as error:
+        message = f"{str(folder)!r} can't be read: {error}; make it readable"
+        raise CallFailed("fatal", message) from error
+
+
+async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
+    """Make folders what they were in the round that was picked; doing it again changes nothing."""
+    for artifact in folders.values():
+        if not artifact.place:
+            # A scenario has played it.
+            continue
+        place = Path(artifact.place)
+        origin = origin_of(active, place)
+        if origin is None:
+            message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
+            raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
+        now, wanted = await _kept(active, place, origin), active.contents.tree(artifact.tree)
+        await _write(active, place, now, wanted)
+    active.stage(Restored(artifacts=tuple(folders)))
+
+
+async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
+    """Merge what the run has made into its workspace, once; raises CallFailed."""
+    source = Path(isolated.source)
+    async with _alone(_trees(active)):
+        ours = await _kept(active, source)
+        merge = await _merge(active, isolated, ours)
+        if merge.conflicts:
+            raise _conflict(isolated, merge.conflicts)
+        contents, run = active.contents, active.state.run
+        after = await asyncio.to_thread(contents.keep_made, run, merge.tree, merge.made)
+        # From now on it is known what is written, so that it is never merged twice.
+        merging = Merging(source=isolated.source, before=ours.digest, after=after.digest)
+        await active.append(merging)
+        try:
+            changed = await _write(active, source, ours, after)
+        except Conflicts as strange:
+            raise _conflict(isolated, strange.paths) from strange
+    files = tuple(map(shown_path, changed))
+    await active.append(Merged(source=isolated.source, files=files))
+
+
+async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
+    """What the workspace is to be: as it was decided before the process was killed, else anew."""
+    tree, load = active.contents.tree, active.contents.content
+    begun = active.state.merging.get(isolated.source)
+    if begun is not None:
+        before, after = tree(begun.before), tree(begun.after)
+        merge = await asyncio.to_thread(merged, before, ours, after, load)
+        if not merge.conflicts:
+            return merge
+    theirs = await _kept(active, Path(isolated.place), Path(isolated.source))
+    return await asyncio.to_thread(merged, tree(isolated.base), ours, theirs, load)
+
+
+async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> list[str]:
+    load = active.contents.content
+    try:
+        return await asyncio.to_thread(write_tree, folder, before, after, load)
+    except OSError as error:
+        message = f"{str(folder)!r} can't be written: {error}; make it writable"
+        raise CallFailed("fatal", message) from error
+
+
+def _conflict(isolated: Isolated, paths: tuple[str, ...]) -> CallFailed:
+    named = ", ".join(map(shown_path, paths[:MOST_NAMED]))
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return CallFailed(
+        "fatal",
+        f"{plural(len(paths), 'file')} changed both in the workspace {isolated.source!r} and in "
+        f"the run's own tree {isolated.place!r}: {named}{more}; nothing was merged. "
+        "Make each of them the same in both, then resume the run",
+    )
+
+
+@asynccontextmanager
+async def _alone(folder: Path) -> AsyncIterator[None]:
+    """Keep all others who merge waiting, in this process and elsewhere."""
+    descriptor = await asyncio.to_thread(_locked, folder)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(folder: Path) -> int:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor

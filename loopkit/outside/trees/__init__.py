@@ -1,0 +1,1 @@
+"""Trees: all files of a folder as one value, their differences, copies and merges."""

@@ -1,0 +1,115 @@
+"""Trees of one's own: a copy of a folder, or a git worktree, to work in; made and dropped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Literal
+
+from loopkit.outside.trees.listing import NoGit, TooLarge, ask_git, list_files
+
+Isolation = Literal["copy", "worktree"]
+
+
+class CannotIsolate(Exception):
+    """The tree could not be made; the message has the cause and the remedy."""
+
+
+def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
+    """Make a tree at `place` that is what the folder `source` is now; where to work in it.
+
+    A copy has everything in the folder but `without`, which may be inside it. A worktree is one
+    of the whole repository, with the tracked files and those that git does not ignore, as they
+    are. What stands at `place` goes before. Raises CannotIsolate.
+    """
+    drop(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "worktree":
+            return _make_worktree(source, place)
+        _copy(source, place, without)
+    except (OSError, shutil.Error, NoGit) as error:
+        drop(place)
+        raise CannotIsolate(
+            f"no {kind} of {str(source)!r} can be made: {error}; "
+            "see that it can be read and that there is room"
+        ) from error
+    return place
+
+
+def drop(place: Path) -> None:
+    """Remove a tree, whichever it is; nothing where there is none."""
+    if (place / ".git").is_file():
+        try:
+            common = ask_git(os.fsencode(place), "rev-parse", "--git-common-dir", ok=(0,))
+            repository = os.path.join(os.fsencode(place), common.stdout.rstrip(b"\n"))
+            ask_git(repository, "worktree", "remove", "--force", "--force", str(place))
+        except NoGit:
+            # The repository is gone, so that it has nothing to forget.
+            pass
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def drop_all(folder: Path) -> None:
+    """Remove all trees in a folder, and the folder."""
+    for place in folder.iterdir() if folder.is_dir() else ():
+        drop(place)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_in_git(folder: Path) -> bool:
+    """Whether a worktree of the folder can be made: it is in a repository with a commit."""
+    try:
+        return ask_git(os.fsencode(folder), "rev-parse", "-q", "--verify", "HEAD").returncode == 0
+    except NoGit:
+        return False
+
+
+def _make_worktree(source: Path, place: Path) -> Path:
+    if not is_in_git(source):
+        raise CannotIsolate(
+            f"there is no git repository with a commit at {str(source)!r}; "
+            "commit something, or write `isolate: copy`"
+        )
+    here = os.fsencode(source)
+    top = ask_git(here, "rev-parse", "--show-toplevel", ok=(0,)).stdout.rstrip(b"\n")
+    ask_git(top, "worktree", "prune")
+    add = ("worktree", "add", "--quiet", "--detach", "--no-checkout", str(place), "HEAD")
+    ask_git(top, *add, ok=(0,))
+    ask_git(os.fsencode(place), "read-tree", "HEAD", ok=(0,))
+    try:
+        for path in list_files(top):
+            inside = os.fsdecode(os.path.relpath(path, top))
+            _copy_file(Path(os.fsdecode(path)), place / inside)
+    except TooLarge as error:
+        raise CannotIsolate(
+            f"{str(source)!r} has too many repositories inside one another; write `isolate: copy`"
+        ) from error
+    work = place / source.relative_to(os.fsdecode(os.path.realpath(top)))
+    work.mkdir(parents=True, exist_ok=True)
+    return work
+
+
+def _copy_file(path: Path, target: Path) -> None:
+    """Copy a file or a link with its times; neither a pipe nor a socket."""
+    mode = path.lstat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target, follow_symlinks=False)
+
+
+def _copy(source: Path, place: Path, without: Path) -> None:
+    """Everything in a folder, links as links."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        found = {name for name in names if Path(folder, name) == without}
+        # A file of this name leads to a repository elsewhere, whose index and branch are not the
+        # copy's to change.
+        return found | ({".git"} if Path(folder, ".git").is_file() else set())
+
+    def copy(path: str, target: str) -> None:
+        _copy_file(Path(path), Path(target))
+
+    shutil.copytree(source, place, symlinks=True, ignore=left_out, copy_function=copy)

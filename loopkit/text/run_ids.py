@@ -1,0 +1,33 @@
+"""Ids of runs, and the names of their places in a family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.text import one_line
+
+BELOW = "/"
+"""Between the id of a parent and the rest of a child's, which begins with it; no root has it."""
+KEY_WIDTH = 40
+
+
+def root_of(run: str) -> str:
+    """The run that nobody began: this one, or the one that its family goes back to."""
+    return run.partition(BELOW)[0]
+
+
+def is_child(run: str) -> bool:
+    return BELOW in run
+
+
+def ancestors_of(run: str) -> Iterator[str]:
+    """The parent of a run, that one's parent, and so on."""
+    while BELOW in run:
+        run = run.rpartition(BELOW)[0]
+        yield run
+
+
+def place_of(state: str, key: str, within: str = "") -> str:
+    """Where a child belongs: `tasks[1.2]`, or `review` where its state has only one."""
+    item = f"{state}[{one_line(key, KEY_WIDTH)}]" if key else state
+    return f"{within}{BELOW}{item}" if within else item

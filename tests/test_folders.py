@@ -1,0 +1,348 @@
+"""Folders as artifacts: what an attempt has changed, as judges, people and templates see it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.cli import invoke
+from loopkit.engine.events import Suspended
+from tests.crash.points import SAME, killed_at_every_point
+from tests.support import Desk, Played, scenario
+
+FIX = """diff --git a/src/calc.py b/src/calc.py
+--- a/src/calc.py
++++ b/src/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a {sign} b
+"""
+
+
+def machine(*does: str, output: str = "folder: src", **parts: str) -> str:
+    """A coder whose n-th work is the n-th of some shell scripts, and a check of what it leaves."""
+    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
+    script = f"cat > .prompt; echo >> .count; case $(wc -l < .count) in {acts} esac; echo Done."
+    command = json.dumps(["sh", "-c", script])
+    by = parts.get("by", "[{command: [grep, -q, 'a + b', src/calc.py], message: It is wrong.}]")
+    return f"""
+loopkit: 1
+agents: {{coder: {{command: {command}, on_in_doubt: retry}}}}
+states:
+  code:
+    agent: coder
+    prompt: Repair it.
+    output: {{name: fix, {output}}}
+    next: test
+  test:
+    validate: fix
+    by: {by}
+    transitions:
+      - {{guard: valid, target: {parts.get("to", "done")}}}
+      - {{guard: stalled, target: stuck}}
+      - {{revise: code}}
+      - {{target: failed}}
+  tell: {{render: "{{{{ fix.files | join(' ') }}}}|{{{{ fix.last_change }}}}", next: done}}
+  done: {{final: success, result: fix}}
+  stuck: {{final: failure, result: fix}}
+  failed: {{final: failure, result: fix}}
+""".replace("  tell:", "  tell:" if parts.get("to") == "tell" else "  # tell:")
+
+
+def says(text: str) -> str:
+    return rf"printf 'def add(a, b):\n    return a {text} b\n' > src/calc.py"
+
+
+@pytest.fixture
+def work(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk with a folder that has a fault."""
+    monkeypatch.chdir(desk.folder)
+    desk.write("src/calc.py", "def add(a, b):\n    return a - b\n")
+    return desk
+
+
+def test_the_artifact_is_the_difference_to_the_state_before_the_first_attempt(work: Desk) -> None:
+    run = work.play(machine(says("*"), says("+")))
+    assert run.outcome == "done"
+    assert run.result == {"fix": FIX.format(sign="+")}
+    before, after = (artifact_at(run, n) for n in (1, 2))
+    assert before["text"] == FIX.format(sign="*")
+    assert before["tree"] != after["tree"]
+
+
+def artifact_at(run: Played, attempt: int) -> dict[str, Any]:
+    made = (e.plain()["artifact"] for e in run.events if e.type == "worked")
+    return next(a for a in made if a and a["attempt"] == attempt)
+
+
+def test_templates_know_what_the_last_attempt_changed_and_in_which_files(work: Desk) -> None:
+    new = "mkdir -p src/deep; echo x > 'src/deep/a b'"
+    run = work.play(machine(f"{says('*')}; {new}", says("+"), to="tell"))
+    files, _, change = run.state.artifacts["tell"].text.partition("|")
+    assert files == "src/calc.py src/deep/a b"
+    assert "-    return a * b\n+    return a + b" in change
+    assert "deep" not in change
+
+
+def test_the_difference_is_one_that_git_applies(work: Desk, tmp_path: Path) -> None:
+    act = "; ".join(
+        [
+            says("+"),
+            "printf 'no end' > src/new",
+            "printf 'one' > src/was",
+            "rm src/gone",
+            "chmod +x src/tool",
+            "ln -s calc.py src/link",
+            ": > src/empty",
+            "rm src/turned; ln -s calc.py src/turned",
+        ]
+    )
+    for name in ("gone", "tool", "was", "turned"):
+        work.write(f"src/{name}", "#!/bin/sh\n")
+    copy = tmp_path / "copy"
+    shutil.copytree(work.folder / "src", copy / "src")
+    run = work.play(machine(act))
+    subprocess.run(("git", "init", "-q", copy), check=True)
+    subprocess.run(("git", "apply", "-"), input=run.result["fix"], cwd=copy, text=True, check=True)
+    assert files_of(copy / "src") == files_of(work.folder / "src")
+
+
+def files_of(folder: Path) -> dict[str, Any]:
+    return {
+        path.name: (
+            path.readlink() if path.is_symlink() else path.read_bytes(),
+            path.lstat().st_mode & 0o100,
+        )
+        for path in folder.iterdir()
+    }
+
+
+def test_a_binary_file_is_named_and_not_shown(work: Desk) -> None:
+    run = work.play(machine(rf"{says('+')}; printf '\000secret' > src/data"))
+    assert "Binary files /dev/null and b/src/data differ" in run.result["fix"]
+    assert "secret" not in run.result["fix"]
+
+
+def test_a_link_that_leads_out_is_not_followed(work: Desk, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("password")
+    run = work.play(machine(f"{says('+')}; ln -s {tmp_path}/outside src/out"))
+    assert f"+{tmp_path}/outside" in run.result["fix"]
+    assert "password" not in run.result["fix"]
+
+
+def test_what_git_ignores_is_no_part_of_the_folder(work: Desk) -> None:
+    subprocess.run(("git", "init", "-q", work.folder), check=True)
+    work.write(".gitignore", "*.log\n")
+    run = work.play(machine(f"{says('+')}; echo noise > src/run.log"))
+    assert run.result == {"fix": FIX.format(sign="+")}
+
+
+def test_an_attempt_that_changes_nothing_is_a_fault_and_the_author_is_told(work: Desk) -> None:
+    run = work.play(machine("true", says("+")))
+    assert run.outcome == "done"
+    [first, _] = run.reports
+    assert [(f.code, f.message) for f in first.findings] == [
+        ("missing", "fix: nothing in folder 'src' was changed in this attempt")
+    ]
+
+
+def test_the_same_content_written_again_counts_as_written(work: Desk) -> None:
+    run = work.play(machine("touch -d 2020-01-01 src/calc.py", says("+")))
+    assert [f.message for f in run.reports[0].findings] == ["It is wrong."]
+    assert artifact_at(run, 1)["text"] == ""
+
+
+def test_with_else_the_reply_is_the_artifact_where_nothing_changed(work: Desk) -> None:
+    by = "[{matches: Done}]"
+    run = work.play(machine("true", output="folder: src, else: reply", by=by, to="tell"))
+    assert run.result == {"fix": "Done.\n"}
+    assert run.state.artifacts["tell"].text == "|"
+
+
+def test_a_folder_that_comes_back_has_stalled_and_another_has_not(work: Desk) -> None:
+    assert work.play(machine(says("*"), says("/"), says("*"))).outcome == "stuck"
+    (work.folder / ".count").unlink()
+    assert work.play(machine(says("*"), says("/"), says("%"))).outcome == "failed"
+
+
+def test_files_elsewhere_are_no_progress(work: Desk) -> None:
+    acts = [f"{says('*')}; echo {n} > notes" for n in (1, 2)]
+    run = work.play(machine(*acts))
+    assert (run.outcome, len(run.reports)) == ("stuck", 2)
+
+
+def test_a_later_prompt_shows_the_changes_so_far(work: Desk) -> None:
+    run = work.play(machine(says("*"), says("+")))
+    prompt = run.prompts("coder")[1]
+    assert f"Your changes so far:\n\n```\n{FIX.format(sign='*')}```" in prompt
+    assert "Fix this in the files" in prompt
+
+
+def test_an_author_that_takes_everything_back_is_told_so(work: Desk) -> None:
+    run = work.play(machine(says("*"), says("-"), says("+")))
+    assert "So far, nothing is changed." in run.prompts("coder")[2]
+
+
+def test_a_judge_reads_the_difference(work: Desk) -> None:
+    text = machine(says("+"), by="[{judge: critic}]")
+    text = text.replace("agents: {", "agents: {critic: {model: openai/gpt-5-mini}, ")
+    data = {"data": {"verdict": "pass", "findings": []}}
+    run = work.play(text, scenario(agents={"critic": [data]}))
+    [prompt] = run.prompts("critic")
+    assert "+    return a + b" in prompt
+
+
+def test_a_person_sees_the_difference_and_what_the_last_attempt_changed(
+    work: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = machine(says("*"), says("+"), to="ask") + (
+        "  ask: {human: Take it?, show: fix, choices: take, next: done}\n"
+    )
+    file = work.write("ask.yaml", text)
+    assert invoke(["run", str(file)]) == 5
+    [row] = run_rows(capsys)
+    assert invoke(["runs", "show", row]) == 0
+    said = "".join(capsys.readouterr())
+    assert "fix, attempt 2 by code" in said
+    assert "+    return a + b" in said
+    assert "Changed since attempt 1:\n  diff --git" in said
+
+
+def test_a_change_that_is_too_long_is_a_fault_with_its_place(work: Desk) -> None:
+    run = work.play(machine("seq 400000 > src/long.txt", f"rm src/long.txt; {says('+')}"))
+    assert run.outcome == "done"
+    [finding] = run.reports[0].findings
+    assert finding.code == "missing"
+    assert "more than 1,500,000 characters (1 file, the first is 'src/long.txt')" in finding.message
+
+
+def test_too_many_files_before_the_first_attempt_suspend_the_run(work: Desk) -> None:
+    for number in range(50_001):
+        (work.folder / f"src/{number}").touch()
+    run = work.play(machine(says("+")))
+    [suspended] = run.of(Suspended)
+    assert "folder 'src' has more than 50,000 files or" in suspended.message
+    assert "let git ignore" in suspended.message
+    assert run.prompts("coder") == []
+
+
+def test_a_folder_that_leads_out_of_the_workspace_is_refused(work: Desk) -> None:
+    run = work.play(machine(says("+"), output="folder: ../other"))
+    assert "contains '..'" in run.of(Suspended)[0].message
+
+
+def test_secrets_are_taken_out_of_the_difference(
+    work: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-verysecretkey12345")
+    run = work.play(machine(f"{says('+')}; echo sk-verysecretkey12345 > src/key"))
+    assert "sk-verysecret" not in json.dumps([event.plain() for event in run.events])
+
+
+def test_a_command_of_a_run_state_writes_a_folder(work: Desk) -> None:
+    command = json.dumps(["sh", "-c", says("+")])
+    text = (
+        machine("true")
+        .replace("agent: coder", f"run: {command}")
+        .replace("    prompt: Repair it.\n", "")
+    )
+    run = work.play(text)
+    assert run.result == {"fix": FIX.format(sign="+")}
+
+
+def test_files_of_a_scenario_make_the_folder(desk: Desk) -> None:
+    part = {"files": {"src/calc.py": "a + b\n"}}
+    run = desk.play(
+        machine("true", by="[{matches: '^.a . b'}]"), scenario(agents={"coder": [part]})
+    )
+    assert run.result["fix"].endswith("@@ -0,0 +1 @@\n+a + b\n")
+
+
+def test_a_recorded_run_plays_the_same_difference_without_the_files(
+    work: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = work.write("machine.yaml", machine(says("*"), says("+")))
+    tape = work.folder / "case.scenario.yaml"
+    assert invoke(["run", str(file), "--record", str(tape)]) == 0
+    assert "differs" not in capsys.readouterr().err
+    assert invoke(["test", str(tape)]) == 0
+    assert "last_change" in tape.read_text()
+
+
+def test_what_a_removed_run_has_kept_goes_and_what_others_have_stays(
+    work: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = work.write("machine.yaml", machine(says("+")))
+    for _ in range(2):
+        (work.folder / ".count").unlink(missing_ok=True)
+        work.write("src/calc.py", "def add(a, b):\n    return a - b\n")
+        assert invoke(["run", str(file)]) == 0
+    runs = run_rows(capsys)
+    assert invoke(["runs", "rm", runs[0]]) == 0
+    assert kept(work) == 4
+    assert invoke(["runs", "rm", runs[1]]) == 0
+    assert kept(work) == 0
+    assert (work.folder / "src/calc.py").exists()
+
+
+def run_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The ids of all runs."""
+    assert "attempt 1: 1 file changed" in capsys.readouterr().err
+    assert invoke(["runs", "ls"]) == 0
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def kept(desk: Desk) -> int:
+    with sqlite3.connect(desk.folder / ".loopkit/trees.db") as db:
+        count: int = db.execute("SELECT count(*) FROM contents").fetchone()[0]
+    return count
+
+
+AGENT = "cat > .prompt; until mkdir .call_$((n += 1)) 2>/dev/null; do :; done; touch call_$n; \
+echo 'work '$n >> src/log; \
+if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; fi; \
+case $(cat .prompt) in *'Revision 1'*) echo good > src/plan;; *) echo bad > src/plan;; esac"
+CRASHING = f"""
+loopkit: 1
+input: {{n: {{type: int, minimum: 0, maximum: 3}}}}
+agents: {{coder: {{command: {json.dumps(["sh", "-c", AGENT])}, on_in_doubt: retry}}}}
+states:
+  code: {{agent: coder, prompt: Plan., output: {{name: fix, folder: src}}, next: test}}
+  test:
+    validate: fix
+    by: [{{command: [grep, -q, good, src/plan], message: It is bad.}}]
+    transitions: [{{guard: valid, target: done}}, {{revise: code}}, {{target: failed}}]
+  done: {{final: success, result: fix}}
+  failed: {{final: failure, result: fix}}
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    return killed_at_every_point(tmp_path_factory.mktemp("crash"), CRASHING)
+
+
+def test_a_run_that_is_killed_anywhere_ends_with_the_folder_of_the_unharmed_one(told: Any) -> None:
+    unharmed, *points = told
+    assert (unharmed["outcome"], unharmed["calls"]) == ("done", 2)
+    for point in points:
+        assert point["outcome"] in ("done", None), point
+        if point["outcome"] and point["calls"] == unharmed["calls"]:
+            assert {key: point[key] for key in SAME} == {key: unharmed[key] for key in SAME}
+
+
+def test_what_a_lost_call_had_changed_is_part_of_the_difference(told: Any) -> None:
+    lost = [point for point in told if point["outcome"] and point["calls"] > 2]
+    assert lost
+    for point in lost:
+        # The base is what was there before the first try, also where another process goes on.
+        assert "+work 1\n+work 2\n+work 3\n" in point["result"]["fix"]

@@ -1,0 +1,304 @@
+"""Isolated workspaces: a run works in a tree of its own, which is merged, or left where it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.engine.events import Baselined, Isolated, Merged, Suspended
+from tests.crash.points import killed_at_every_point
+from tests.support import Desk, Played, scenario
+from tests.test_merging import git, write
+
+TEN = "".join(f"line {n}\n" for n in range(10))
+
+
+def machine(*does: str, isolate: str = "copy", **parts: str) -> str:
+    """A coder whose n-th work is the n-th of some shell scripts, and a check of what it leaves."""
+    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
+    script = f"cat > .count.prompt; echo >> .count; case $(wc -l < .count) in {acts} esac; echo ok"
+    command = json.dumps(["sh", "-c", script])
+    rule = parts.get("rule", "command: [grep, -q, good, src/plan], message: It is bad.")
+    return f"""
+loopkit: 1
+workspace: {{path: {parts.get("path", ".")}, isolate: {isolate}}}
+agents: {{coder: {{command: {command}, on_in_doubt: retry}}}}
+states:
+  code:
+    agent: coder
+    prompt: Plan it.
+    output: {{name: fix, folder: src}}
+    next: test
+  test:
+    validate: fix
+    by: [{{{rule}}}]
+    transitions:
+      - {{guard: valid, target: {parts.get("to", "done")}}}
+      - {{revise: code}}
+      - {{target: failed}}
+  done: {{final: success, result: fix}}
+  failed: {{final: failure, result: fix, pick: best}}
+"""
+
+
+@pytest.fixture(params=["memory", "disk"])
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    write(tmp_path, src__plan="none\n", src__both=TEN)
+    return Desk(tmp_path, in_memory=request.param == "memory")
+
+
+def place_of(run: Played) -> Path:
+    [isolated] = run.of(Isolated)
+    return Path(isolated.place)
+
+
+@pytest.mark.parametrize("isolate", ["copy", "worktree"])
+def test_a_success_is_merged_and_nothing_is_seen_before(work: Desk, isolate: str) -> None:
+    write(work.folder, **{".gitignore": ".loopkit\n*.log\n"})
+    git(work.folder, "init", "-q")
+    git(work.folder, "add", ".")
+    git(work.folder, "commit", "-qm", "One")
+    seen = f"cat {work.folder}/src/plan > seen; echo noise > src/run.log"
+    run = work.play(
+        machine(f"echo bad > src/plan; {seen}", "echo good > src/plan", isolate=isolate)
+    )
+    assert run.outcome == "done"
+    assert (work.folder / "src/plan").read_text() == "good\n"
+    assert (work.folder / "seen").read_text() == "none\n"
+    # What git ignores is no part of the work.
+    assert not (work.folder / "src/run.log").exists()
+    [merged] = run.of(Merged)
+    assert set(merged.files) == {".count", ".count.prompt", "seen", "src/plan"}
+    assert len(git(work.folder, "worktree", "list").splitlines()) == 1
+    assert not place_of(run).exists()
+
+
+def test_a_failure_is_left_aside_with_its_best_version(work: Desk) -> None:
+    acts = ("echo 1 > src/plan", "echo 2 > src/plan; rm src/both", "echo 3 > src/plan")
+    rules = "command: [grep, -q, '2', src/plan], severity: warning}, {command: ['false']"
+    run = work.play(machine(*acts, rule=rules))
+    assert run.outcome == "failed"
+    assert (work.folder / "src/plan").read_text() == "none\n"
+    [left] = run.state.finished.left if run.state.finished else ()
+    assert Path(left) == place_of(run)
+    assert (place_of(run) / "src/plan").read_text() == "2\n"
+    assert not (place_of(run) / "src/both").exists()
+    assert "+2" in run.result["fix"]
+    assert run.of(Merged) == []
+
+
+def test_what_others_do_in_the_workspace_meanwhile_stays(work: Desk) -> None:
+    ours = f"sed -i '1s/^/ours /' {work.folder}/src/both; echo x > {work.folder}/new"
+    run = work.play(machine(f"{ours}; sed -i '9s/^/theirs /' src/both; echo good > src/plan"))
+    assert run.outcome == "done"
+    assert (work.folder / "new").read_text() == "x\n"
+    both = TEN.replace("line 0", "ours line 0").replace("line 8", "theirs line 8")
+    assert (work.folder / "src/both").read_text() == both
+
+
+def test_a_conflict_suspends_the_run_and_a_resume_merges_what_is_solved(tmp_path: Path) -> None:
+    work = Desk(write(tmp_path, src__plan="none\n"), in_memory=False)
+    ours = f"echo ours > {work.folder}/src/plan"
+    run = work.play(machine(f"echo good > src/plan; echo x > new; {ours}"))
+    [suspended] = run.of(Suspended)
+    assert suspended.state == "done"
+    assert "1 file changed both in the workspace" in suspended.message
+    assert "src/plan; nothing was merged" in suspended.message
+    assert not (work.folder / "new").exists()
+    again = work.resume(run.state.run)
+    assert again.state.status == "suspended"
+    (work.folder / "src/plan").write_text("good\n")
+    solved = work.resume(run.state.run)
+    assert solved.outcome == "done"
+    assert (work.folder / "new").read_text() == "x\n"
+    assert (work.folder / "src/plan").read_text() == "good\n"
+    assert not place_of(run).exists()
+
+
+def test_a_person_picks_the_best_and_the_work_goes_on_from_there(tmp_path: Path) -> None:
+    work = Desk(write(tmp_path, src__plan="none\n"), in_memory=False)
+    text = machine(
+        "echo one > src/plan; touch src/first",
+        "echo two > src/plan; rm src/first",
+        "echo three > src/plan",
+        "cat src/plan > src/seen; ls src >> src/seen",
+        rule="not_matches: '^.two|^.three'}, {matches: never",
+        to="failed",
+    )
+    text = (
+        text.replace("      - {target: failed}", "      - {target: ask}")
+        + """
+  ask:
+    human: Keep the best?
+    show: fix
+    pick: best
+    choices: [keep]
+    next: polish
+  polish:
+    agent: coder
+    prompt: Polish.
+    output: {name: fix, folder: src}
+    on_error: failed
+    next: done
+"""
+    )
+    asked = work.play(text)
+    assert asked.state.status == "waiting"
+    assert (place_of(asked) / "src/plan").read_text() == "three\n"
+    done = work.answer(asked.state.run, "keep")
+    assert done.outcome == "done"
+    assert (work.folder / "src/seen").read_text() == "one\nboth\nfirst\nplan\nseen\n".replace(
+        "both\n", ""
+    )
+    assert "+one" in done.result["fix"]
+
+
+def test_validators_and_baselines_work_in_the_tree(work: Desk) -> None:
+    rule = (
+        "command: [sh, -c, 'pwd; echo \"src/plan:1: bad\"; exit 1'], parse: lines, baseline: true"
+    )
+    run = work.play(machine("echo 1 > src/plan", rule=rule))
+    assert run.outcome == "done"
+    [taken] = run.of(Baselined)
+    assert taken.commands[0].stdout.startswith(f"{place_of(run)}\n")
+    assert run.events.index(run.of(Isolated)[0]) < run.events.index(taken)
+
+
+def test_the_tree_of_a_run_is_made_once_whoever_works_there(work: Desk) -> None:
+    text = machine("echo 1 > src/plan", "echo good > src/plan").replace(
+        "by: [", "workspace: {path: ., isolate: copy}\n    by: ["
+    )
+    assert len(work.play(text).of(Isolated)) == 1
+
+
+def test_two_workspaces_have_a_tree_each_and_both_are_merged(work: Desk) -> None:
+    text = (
+        machine("echo good > src/plan").replace("next: test", "next: more", 1)
+        + """
+  more: {run: [sh, -c, echo x > y], workspace: {path: other, isolate: copy}, next: test}
+"""
+    )
+    run = work.play(text)
+    assert run.outcome == "done"
+    assert (work.folder / "other/y").read_text() == "x\n"
+    assert len(run.of(Merged)) == 2
+
+
+def test_a_worktree_without_a_commit_suspends_the_run_before_anything_is_done(
+    tmp_path: Path,
+) -> None:
+    work = Desk(tmp_path)
+    run = work.play(machine("echo 1 > src/plan", isolate="worktree"))
+    assert "commit something, or write `isolate: copy`" in run.of(Suspended)[0].message
+    assert run.prompts("coder") == []
+
+
+def test_a_scenario_plays_an_isolated_run_without_a_repository(desk: Desk) -> None:
+    plays = [{"files": {"src/plan": "bad\n"}}, {"files": {"src/plan": "good\n"}}]
+    parts = scenario(agents={"coder": plays}, commands={"by[0]": [{"exit_code": 1}, {}]})
+    run = desk.play(machine("true", isolate="worktree"), parts)
+    assert run.outcome == "done"
+    assert (desk.folder / "src/plan").read_text() == "good\n"
+
+
+def test_a_tree_that_is_gone_is_told(tmp_path: Path) -> None:
+    work = Desk(write(tmp_path, src__plan="none\n"), in_memory=False)
+    text = machine("rm -rf $PWD; exit 3", "true")
+    run = work.play(text)
+    assert run.state.status == "suspended"
+    again = work.resume(run.state.run)
+    assert "in which the run works is gone; restore it" in again.of(Suspended)[-1].message
+
+
+def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: Path) -> None:
+    work = Desk(tmp_path, in_memory=False)
+    inner = work.write(
+        "inner.yaml",
+        "loopkit: 1\nworkspace: {path: work}\nstates:\n"
+        "  one: {run: [touch, done], on_error: caught, next: done}\n"
+        "  done: {final: success}\n  caught: {final: failure}\n",
+    )
+    call = f"{sys.executable} -m loopkit run {inner} 2> {tmp_path}/said; true"
+    outer = (
+        f"loopkit: 1\nworkspace: {{path: work}}\nstates:\n"
+        f"  one: {{run: [sh, -c, {json.dumps(f'cd {tmp_path}; {call}')}], next: done}}\n"
+        "  done: {final: success}\n"
+    )
+    run = work.play(outer)
+    assert run.outcome == "done"
+    said = (tmp_path / "said").read_text()
+    assert f"run {run.state.run} works in the workspace" in " ".join(said.split())
+    assert not (tmp_path / "work/done").exists()
+    # The one that is over holds nothing any more.
+    [second] = [name for name in names_of(work) if name != run.state.run]
+    assert work.resume(second).outcome == "done"
+    assert (tmp_path / "work/done").exists()
+
+
+def names_of(work: Desk) -> list[str]:
+    listed = subprocess.run(
+        (sys.executable, "-m", "loopkit", "runs", "ls"),
+        cwd=work.folder, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
+
+
+AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
+touch call_$n
+[ $n = 1 ] && sed -i '1s/^/ours /' ../../../../src/both
+if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; fi
+sed -i '9s/$/ theirs/' src/both
+case $(cat .prompt) in *'Revision 1'*) echo good > src/plan;; *) echo bad > src/plan;; esac"""
+
+
+@pytest.fixture(scope="module", params=["copy", "worktree"])
+def killed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, Any]]:
+    """The folder of all points, and what the host tells of them."""
+    folder = tmp_path_factory.mktemp("crash")
+    # The workspace is made by the run, before it works in it isolated.
+    make = (
+        f"mkdir -p src && printf '{TEN}' > src/both && echo none > src/plan && [ -e .git ] || "
+        "{ git init -q . && git add src && git -c user.name=A -c user.email=a@b commit -qm 1; }"
+    ).replace("\n", "\\n")
+    shell = json.dumps(["sh", "-c", AGENT])
+    prepare = f"""states:
+  prepare:
+    run: [sh, -c, {json.dumps(make)}]
+    workspace: {{path: .}}
+    on_in_doubt: retry
+    next: code"""
+    head = """loopkit: 1
+input: {n: {type: int, minimum: 0, maximum: 3}}"""
+    text = machine("AGENT", isolate=request.param).replace("states:", prepare, 1)
+    text = re.sub(r"command: .*?, on_in", lambda _: f"command: {shell}, on_in", text, count=1)
+    text = text.replace("loopkit: 1", head)
+    return folder / "work", killed_at_every_point(folder, text)
+
+
+def test_a_run_that_is_killed_anywhere_merges_once(killed: tuple[Path, Any]) -> None:
+    work, [unharmed, *points] = killed
+    assert (unharmed["outcome"], unharmed["attempts"]["code"]) == ("done", 2)
+    both = (work / "unharmed/src/both").read_text()
+    assert both.count("ours") == 1
+    for point in points:
+        if point["outcome"] is None:
+            continue
+        assert {key: point[key] for key in ("outcome", "route", "attempts")} == {
+            key: unharmed[key] for key in ("outcome", "route", "attempts")
+        }, point
+        folder = work / point["point"]
+        assert (folder / "src/plan").read_text() == "good\n", point
+        told = (folder / "src/both").read_text()
+        assert told.count("ours") == 1, point
+        assert told.count("theirs") >= both.count("theirs"), point
+        assert told.count("\n") == 10, point
+        assert list((folder / ".loopkit/trees").glob("*/*/src")) == [], point
