@@ -7,7 +7,8 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import LimitReached, time_left
+from loopkit.drive.limits import LimitReached
+from loopkit.drive.room import out_of_time, seconds_left
 
 T = TypeVar("T")
 
@@ -18,15 +19,15 @@ async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
     A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.
     Where the run went on behind a limit they may judge to their end.
     """
-    is_over = active.state.then_used
-    limits = active.limits
-    if is_over or limits.get("time") is None:
+    if active.state.then_used:
         return await judging
     try:
-        left_s = time_left(limits, active.state.committed)
+        left_s = seconds_left(active)
     except LimitReached:
         judging.close()
         raise
+    if left_s is None:
+        return await judging
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
     try:
@@ -37,7 +38,7 @@ async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
             raise
         raise _reached(active, active.clock.monotonic() - started) from error
     spent_s = active.clock.monotonic() - started
-    if left_s is not None and spent_s >= left_s:
+    if spent_s >= left_s:
         raise _reached(active, spent_s)
     return judged
 
@@ -79,6 +80,6 @@ class _Waiting(Generic[T]):
 
 
 def _reached(active: ActiveRun, spent_s: float) -> LimitReached:
-    reached = LimitReached("time", active.limits["time"], active.state.committed.time_s + spent_s)
+    reached = out_of_time(active, spent_s)
     reached.time_s = spent_s
     return reached

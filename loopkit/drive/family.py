@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from loopkit.drive.account import Account
+from loopkit.drive.account import Account, SharedLimitReached
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.again import Again, entered_again
 from loopkit.drive.gate import Gate
@@ -123,6 +123,7 @@ class Family:
         ChildrenStopped where one can't go on.
         """
         await self._book()
+        self._require_time()
         await self._drive()
         if await self._is_to_be_cancelled():
             await self._cancel("its parent is cancelled")
@@ -139,6 +140,13 @@ class Family:
         if self._stopped:
             raise ChildrenStopped(self._suspension())
         return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
+
+    def _require_time(self) -> None:
+        """Raise LimitReached where the time of this run, or of one above it, is over."""
+        try:
+            self._account.require_room(Usage())
+        except SharedLimitReached as reached:
+            raise (reached.as_own if reached.account is self._account else reached) from reached
 
     @property
     def time_s(self) -> float:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from loopkit.agents.model.answer_caps import USUAL_ANSWER, AnswerCaps, needs_caps
 from loopkit.agents.port import Request
-from loopkit.drive.account import SharedLimitReached
+from loopkit.drive.account import Account, SharedLimitReached
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for
+from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for, time_left
 from loopkit.engine.events import Usage
 from loopkit.engine.records import Value
 from loopkit.text.command_lines import resume_line
@@ -60,21 +60,44 @@ def _room(active: ActiveRun, reserved: Usage) -> Room:
     limits = active.limits
     left_s = room_for(limits, active.state.committed, reserved) if limits else None
     if active.account is not None:
-        shared_s = active.account.require_room(reserved)
-        left_s = min((each for each in (left_s, shared_s) if each is not None), default=None)
+        left_s = _less(left_s, active.account.require_room(reserved))
     return Room(reserved, left_s)
 
 
-def out_of_time(active: ActiveRun) -> LimitReached:
-    """The limit on time at which a call was ended: the run's own, or one that it shares."""
-    spent, limit = active.state.committed.time_s, active.limits.get("time")
+def seconds_left(active: ActiveRun) -> float | None:
+    """Seconds of work that are left in the limits of a run, and in those that it shares.
+
+    None for no limit. Raises LimitReached.
+    """
+    left_s = time_left(active.limits, active.state.committed)
+    return left_s if active.account is None else _less(left_s, _shared(active.account, Usage()))
+
+
+def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
+    """The limit on time that ended work: the run's own, or one that it shares.
+
+    `spent_s` are seconds of that work that no event tells of.
+    """
+    spent, limit = active.state.committed.time_s + spent_s, active.limits.get("time")
+    if active.account is not None and (limit is None or spent < limit):
+        try:
+            _shared(active.account, Usage())
+        except LimitReached as reached:
+            return reached
+    return LimitReached("time", spent if limit is None else limit, spent)
+
+
+def _shared(account: Account, reserved: Usage) -> float | None:
+    """What `require_room` says, whose refusal stops all who share the limit."""
     try:
-        if active.account is not None and (limit is None or spent < limit):
-            active.account.require_room(Usage())
+        return account.require_room(reserved)
     except SharedLimitReached as reached:
         reached.account.reached = reached
-        return reached
-    return LimitReached("time", spent if limit is None else limit, spent)
+        raise
+
+
+def _less(first: float | None, second: float | None) -> float | None:
+    return min((each for each in (first, second) if each is not None), default=None)
 
 
 def _may_have_room(active: ActiveRun, most: Usage) -> bool:
