@@ -24,6 +24,7 @@ from loopkit.drive.advance import advance, doubts
 from loopkit.drive.archive import definition, state_after
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import CANCEL, consume
+from loopkit.drive.isolation import own_tree
 from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew
@@ -164,13 +165,17 @@ class App(StoredRuns):
         scenario = parent.scenario and parent.scenario.of_child(started.state, started.key)
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
+            folder, isolate = parent.folder, parent.state.isolate
+            if isolate != "none":
+                folder = await own_tree(parent, folder, isolate)
             begins = Started(
                 run=started.child,
                 machine=definition.machine.name or "machine",
                 definition=definition.digest,
-                folder=parent.state.folder,
+                folder=str(folder),
                 input=started.input,
                 feedback=started.feedback,
+                isolate=started.isolate,
             )
             return await self._begin(begins, definition, scenario)
         state = await self.state_of(started.child)

@@ -82,7 +82,7 @@ def has_own_work(state: State) -> bool:
 
 
 def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    if state.parallel == 1:
+    if state.parallel == 1 or state.isolate != "none":
         return
     apart = {*state.serial, *state.alone}
     writers = [inner for inner in _writing(state.child) if inner not in apart]
@@ -93,7 +93,8 @@ def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]
     message = f"{whose} may write files, and {state.parallel} items run at the same time"
     kept = (each for each in state.serial if each in state.child.states)
     serial = f"`serial: [{', '.join((*kept, *writers))}]`"
-    remedy = "write `parallel: 1`" if inside else f"write {serial}, or `parallel: 1`"
+    ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
+    remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
     path: DocPath = ("states", name, "parallel")
     yield subject.source.problem(path, "parallel-writers", message, help=remedy)
 

@@ -127,6 +127,8 @@ class ActiveRun:
     """The workspaces that other runs have to leave alone, each with the lock on it."""
     account: Account | None = None
     """Limits that it shares with other runs."""
+    may_merge: Callable[[], bool] = lambda: True
+    """Whether it is its turn to merge what it has made."""
     gate: Gate | None = None
     """Which states of it and of its siblings may work at the same time."""
     _stops: asyncio.Event | None = None

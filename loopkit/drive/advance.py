@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.ending import end
+from loopkit.drive.ending import end, may_end
 from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
@@ -79,6 +79,8 @@ async def _advance(active: ActiveRun) -> None:
         if active.stopping:
             return await interrupt(active)
         if active.state.status == "waiting" and not await take_answer(active):
+            return None
+        if not may_end(active):
             return None
         if active.state.doubts:
             await ask_about_doubt(active)

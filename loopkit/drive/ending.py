@@ -6,11 +6,12 @@ import asyncio
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.inbox import store
-from loopkit.drive.isolation import merge_back, restore, trees_of
+from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.retries import CallFailed
-from loopkit.engine.events import Worked
-from loopkit.engine.macrostep import suspend
+from loopkit.engine.events import Finished, Worked
+from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.language import FinalState
+from loopkit.language.states.children import CONFLICT
 from loopkit.outside.trees.isolation import drop_all
 
 
@@ -19,14 +20,40 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
     run = active.state
     try:
         await _settle(active, state)
+        ended = active.engine.finish(active.state)
+    except MergeConflict as conflict:
+        if run.isolate == "none":
+            await _suspend(active, name, conflict)
+            return
+        # Its parent decides what becomes of it.
+        ended = _in_conflict(active, conflict)
     except CallFailed as failed:
-        work = Worked(state=name, visit=run.visit, outcome=failed.error_class, error=failed.message)
-        active.take(suspend(active.state, work))
-        await active.append()
+        await _suspend(active, name, failed)
         return
     before = active.mark()
-    active.take(active.engine.finish(active.state))
+    active.take(ended)
     await store(active, before, ())
+
+
+def may_end(active: ActiveRun) -> bool:
+    """Whether a run in a final state may end, or has to leave others the first turn to merge."""
+    state = active.program.machine.states.get(active.state.state)
+    merges = isinstance(state, FinalState) and state.succeeds and bool(active.state.isolated)
+    return not merges or active.may_merge()
+
+
+async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
+    visit = active.state.visit
+    work = Worked(state=name, visit=visit, outcome=failed.error_class, error=failed.message)
+    active.take(suspend(active.state, work))
+    await active.append()
+
+
+def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:
+    step = Macrostep(active.state.copy())
+    left = tuple(isolated.place for isolated in active.state.isolated.values())
+    step.add(Finished(outcome=CONFLICT, success=False, conflicts=conflict.paths, left=left))
+    return step
 
 
 async def _settle(active: ActiveRun, state: FinalState) -> None:

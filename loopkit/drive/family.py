@@ -111,6 +111,11 @@ class Family:
             begun=of_visit,
             ended={key: result["outcome"] for key, result in self._results.items()},
         )
+        self._isolate = each.isolate if each else "none"
+        self._to_merge = self._schedule.merge_order() if self._isolate != "none" else []
+        """The keys of those that have not ended, in the order in which they are merged."""
+        self._held: set[str] = set()
+        """Those that are done, and have to leave others the first turn to merge."""
         self._gate = Gate(each.serial, each.alone) if each and (each.serial or each.alone) else None
         self._stop_on = each.stop_on if each else ()
         self._is_halted = any(r["outcome"] in self._stop_on for r in self._results.values())
@@ -228,6 +233,9 @@ class Family:
     def _begin(self) -> None:
         if self._is_halted:
             return
+        for key in [key for key in self._held if self._is_next(key)]:
+            self._held.remove(key)
+            self._schedule.again(key)
         for item in self._schedule.begin():
             task = asyncio.ensure_future(self._run(item.key))
             self._tasks[task] = item.key
@@ -253,6 +261,7 @@ class Family:
     async def _run(self, key: str) -> None:
         child = await self._active.children.child(self._active, await self._started(key))
         if isinstance(child, ActiveRun):
+            child.may_merge = lambda: self._is_next(key)
             child.gate, child.occupied = self._gate, self._active.occupied
             self._hands[key] = child
             if self._is_halted:
@@ -265,9 +274,19 @@ class Family:
             child = child.state
         if child.is_over:
             await self._end(key, child)
+            return
+        self._schedule.leave(key)
+        if child.status == "running":
+            self._held.add(key)
         else:
             self._stopped[key] = child
-            self._schedule.leave(key)
+
+    def _is_next(self, key: str) -> bool:
+        """Whether all have ended whose work is merged before that of an item."""
+        gone = {*self._results, *self._schedule.blocked}
+        while self._to_merge and self._to_merge[0] in gone:
+            del self._to_merge[0]
+        return not self._to_merge or self._to_merge[0] == key
 
     async def _started(self, key: str) -> ChildStarted:
         """The record of a child's start, which is durable before the child is."""
@@ -282,6 +301,7 @@ class Family:
             definition=self._active.program.children[self._name].digest,
             input=self._inputs[key],
             feedback=self._told(key),
+            isolate=self._isolate,
         )
         await self._active.append(started)
         return started
@@ -342,6 +362,8 @@ class Family:
         return f"{item} is suspended: {one_line(why, MESSAGE_WIDTH)}"
 
 
+CHANGED_TOO = "the file has changed in the workspace as well"
+"""Why it could not be merged."""
 MOST_TOLD = 5
 """How many children are named of those that have stopped."""
 MESSAGE_WIDTH = 120
@@ -357,6 +379,9 @@ def _reason(child: RunState) -> Any:
 def _result(child: RunState) -> dict[str, Any]:
     """What the artifact of a state holds of a child that is over."""
     finished, report = child.finished, child.last_report
+    found = [plain_finding(finding) for finding in report.blocking] if report else []
+    if finished is not None:
+        found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
     return {
         "outcome": finished.outcome if finished else CANCELLED,
         "success": finished is not None and finished.success,
@@ -364,7 +389,7 @@ def _result(child: RunState) -> dict[str, Any]:
         "rounds": len(child.rounds),
         "calls": child.usage.agent_calls,
         "cost": child.usage.cost_usd,
-        "findings": [plain_finding(finding) for finding in report.blocking] if report else [],
+        "findings": found,
         "duration": child.usage.time_s,
     }
 

@@ -25,6 +25,14 @@ MOST_NAMED = 20
 """Files that a conflict names."""
 
 
+class MergeConflict(CallFailed):
+    """Files changed both in a workspace and in the run's own tree."""
+
+    def __init__(self, message: str, paths: tuple[str, ...]) -> None:
+        super().__init__("fatal", message)
+        self.paths = paths
+
+
 async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
     """Where the run works instead of a workspace; made where it has not been yet."""
     async with active.isolating:
@@ -52,7 +60,7 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
     await active.append()
     trees = _trees(active)
     place = trees_of(active) / str(len(active.state.isolated) + 1)
-    if kind == "worktree" and active.state.script is not None and not is_in_git(source):
+    if kind == "worktree" and active.scenario is not None and not is_in_git(source):
         # What a scenario plays may be played where there is no repository.
         kind = "copy"
     try:
@@ -150,14 +158,14 @@ async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> 
         raise CallFailed("fatal", message) from error
 
 
-def _conflict(isolated: Isolated, paths: tuple[str, ...]) -> CallFailed:
+def _conflict(isolated: Isolated, paths: tuple[str, ...]) -> MergeConflict:
     named = ", ".join(map(shown_path, paths[:MOST_NAMED]))
     more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return CallFailed(
-        "fatal",
+    return MergeConflict(
         f"{plural(len(paths), 'file')} changed both in the workspace {isolated.source!r} and in "
         f"the run's own tree {isolated.place!r}: {named}{more}; nothing was merged. "
         "Make each of them the same in both, then resume the run",
+        paths,
     )
 
 

@@ -63,6 +63,10 @@ class Schedule:
         """An item has no work for now, so that others may have its place."""
         del self._running[key]
 
+    def again(self, key: str) -> None:
+        """An item that had left has work again."""
+        self._push(key)
+
     def end(self, key: str, outcome: str) -> None:
         """An item is over, whether it was running or not."""
         self._running.pop(key, None)
@@ -80,6 +84,20 @@ class Schedule:
                 else:
                     self.blocked[dependent] = (over, became)
                     ended.append((dependent, BLOCKED))
+
+    def merge_order(self) -> list[str]:
+        """All keys, each behind those that it waits for, otherwise in the order of the list."""
+        waits = {item.key: len(set(item.after)) for item in self._items.values()}
+        numbers = {key: number for number, key in enumerate(self._items)}
+        keys, ready = list(self._items), [numbers[key] for key, left in waits.items() if not left]
+        ordered: list[str] = []
+        while ready:
+            ordered.append(key := keys[heappop(ready)])
+            for dependent in self._dependents.get(key, ()):
+                waits[dependent] -= 1
+                if not waits[dependent]:
+                    heappush(ready, numbers[dependent])
+        return ordered
 
     def _push(self, key: str) -> None:
         if key in self._over:

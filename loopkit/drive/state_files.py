@@ -34,8 +34,10 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
     in it, if it is not.
     """
     written = own or active.program.machine.workspace
+    asked = active.state.isolate
     if written is None:
-        return active.folder
+        folder = active.folder
+        return folder if asked == "none" else await own_tree(active, folder, asked)
     relative = render(active.program, active.state, written.path).strip()
     try:
         folder = prepare(
@@ -43,8 +45,8 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
         )
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
-    if written.isolate != "none":
-        return await own_tree(active, folder, written.isolate)
+    if (kind := written.isolate if asked == "none" else asked) != "none":
+        return await own_tree(active, folder, kind)
     if writes:
         occupy(active, folder)
     return folder

@@ -98,6 +98,8 @@ class RunState(Mutable):
     """By task: the folder that is its artifact, as it was before."""
     originals: dict[tuple[str, str], str] = {}
     """By artifact that is a folder, and where that is: its tree before the first attempt."""
+    isolate: Literal["none", "copy", "worktree"] = "none"
+    """In which tree of its own a child works, whatever its machine says."""
     isolated: dict[str, Isolated] = {}
     """By workspace: the tree in which the run works instead, until it is merged."""
     merging: dict[str, Merging] = {}
@@ -197,6 +199,7 @@ def _start(state: RunState, event: Started) -> None:
     state.definition = event.definition
     state.script = event.script
     state.folder = event.folder
+    state.isolate = event.isolate
     state.input = dict(event.input)
     state.limits = dict(event.limits)
     if event.feedback is not None:

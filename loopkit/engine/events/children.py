@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
 from loopkit.engine.events.payloads import Feedback, Usage
@@ -22,6 +22,8 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """Digest of its resolved definition."""
     input: dict[str, Any]
     """Its whole input, defaults included."""
+    isolate: Literal["none", "copy", "worktree"] = "none"
+    """In which tree of its own it works, whatever its machine says."""
     feedback: Feedback | None = None
     """What its first author is told, where the state was entered again."""
 

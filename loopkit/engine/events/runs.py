@@ -24,6 +24,8 @@ class Started(Event, frozen=True, kw_only=True):
     """The whole input, defaults included."""
     limits: dict[str, Any] = {}
     """Limits that the command line set over the machine's."""
+    isolate: Literal["none", "copy", "worktree"] = "none"
+    """In which tree of its own it works, whatever its machine says."""
     feedback: Feedback | None = None
     """What its first author is told, where it is a child that is run again."""
 
@@ -108,6 +110,8 @@ class Finished(Event, frozen=True, kw_only=True):
     """Artifacts of the result that this path never made."""
     left: tuple[str, ...] = ()
     """The trees of a failed run, which are left as they are."""
+    conflicts: tuple[str, ...] = ()
+    """Files that could not be merged, because they had changed in the workspace as well."""
 
 
 class Cancelled(Event, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from loopkit.language.template import TemplateError, parse
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
 
-CANCELLED, BLOCKED = "cancelled", "blocked"
-WITHOUT_END = (CANCELLED, BLOCKED, "conflict", "error")
+CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
+WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
 """Outcomes of children that came to no final state; no final state of theirs may be called so."""
 RESULT = {
     "outcome": "str",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
@@ -15,6 +15,7 @@ from loopkit.language.noun import Id, Ids, Noun, fault
 from loopkit.language.states.children import (
     BLOCKED,
     CANCELLED,
+    CONFLICT,
     EXAMPLE,
     RESULT,
     ChildrenState,
@@ -73,6 +74,8 @@ class EachState(ChildrenState):
     """States of the machine of which only one works at a time, among all items."""
     alone: Ids = ()
     """States of the machine during which no other item works."""
+    isolate: Literal["none", "copy", "worktree"] = "none"
+    """Each run works in a tree of its own, and what succeeds is merged in order."""
     stop_on: Ids = ()
     """Outcomes after which no item is begun, and those in hand are cancelled."""
     min_items: Annotated[int, Field(ge=0)] = 1
@@ -107,7 +110,8 @@ class EachState(ChildrenState):
     def outcomes(self) -> tuple[str, ...]:
         cancelled = (CANCELLED,) if self.stop_on else ()
         blocked = (BLOCKED,) if self.after is not None else ()
-        return (*super().outcomes, *cancelled, *blocked)
+        conflict = (CONFLICT,) if self.isolate != "none" else ()
+        return (*super().outcomes, *cancelled, *blocked, *conflict)
 
     @property
     def after_path(self) -> str | None:

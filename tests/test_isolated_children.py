@@ -1,0 +1,119 @@
+"""Items that work in trees of their own, and are merged in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loopkit.engine.events import ChildEnded, ChildStarted
+from tests.support import Desk, Played
+
+WRITER = """
+loopkit: 1
+input: {file: str, text: str, seconds: {type: num, default: 0}, fails: {type: bool, default: false}}
+states:
+  work:
+    run:
+      - sh
+      - -c
+      - sleep "$2"; echo "$1" > "$0"
+      - "{{ input.file }}"
+      - "{{ input.text }}"
+      - "{{ input.seconds }}"
+    transitions:
+      - {guard: input.fails, target: failed}
+      - {target: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+TASKS = """
+loopkit: 1
+input:
+  tasks:
+    - id: str
+      file: str
+      seconds: {type: num, default: 0}
+      fails: {type: bool, default: false}
+      needs: {type: [str], default: []}
+states:
+  tasks:
+    each: input.tasks
+    as: task
+    key: task.id
+    after: task.needs
+    parallel: 3
+    max_items: 10
+    isolate: copy
+    machine: task.yaml
+    input:
+      file: "{{ task.file }}"
+      text: "{{ task.id }}"
+      seconds: "{{ task.seconds }}"
+      fails: "{{ task.fails }}"
+    next: check
+  check:
+    validate: tasks
+    by: [{command: [sh, -c, "test ! -e one || test ! -e two"]}]
+    transitions:
+      - {guard: valid and tasks.failed == 0, target: done}
+      - {target: failed}
+  done: {final: success, result: tasks}
+  failed: {final: failure, result: tasks}
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path, in_memory=False)
+    desk.write("task.yaml", WRITER)
+    desk.write("before", "kept\n")
+    return desk
+
+
+def became(run: Played) -> dict[str, str]:
+    return {e.key: e.result["outcome"] for e in run.of(ChildEnded)}
+
+
+def written(desk: Desk, name: str) -> str | None:
+    path = desk.folder / name
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def test_each_item_works_by_itself_and_what_succeeds_is_merged(desk: Desk) -> None:
+    tasks = [{"id": "a", "file": "of_a"}, {"id": "b", "file": "of_b", "fails": True}]
+    run = desk.play(TASKS, inputs={"tasks": tasks})
+    assert became(run) == {"a": "done", "b": "failed"}
+    assert (written(desk, "of_a"), written(desk, "of_b")) == ("a\n", None)
+
+
+def test_merges_follow_the_list_whoever_is_done_first(desk: Desk) -> None:
+    tasks = [{"id": "a", "file": "of_a", "seconds": 0.5}, {"id": "b", "file": "of_b"}]
+    run = desk.play(TASKS, inputs={"tasks": tasks})
+    assert list(became(run)) == ["a", "b"]
+    assert (written(desk, "of_a"), written(desk, "of_b")) == ("a\n", "b\n")
+
+
+def test_two_that_change_one_file_are_a_conflict_that_names_it(desk: Desk) -> None:
+    tasks = [{"id": "a", "file": "same"}, {"id": "b", "file": "same"}]
+    run = desk.play(TASKS, inputs={"tasks": tasks})
+    assert became(run) == {"a": "done", "b": "conflict"}
+    (found,) = run.result["tasks"]["b"]["findings"]
+    assert found["location"] == "same"
+    assert written(desk, "same") == "a\n"
+
+
+def test_a_dependent_begins_with_the_merged_tree(desk: Desk) -> None:
+    tasks = [{"id": "b", "file": "of_b", "needs": ["a"]}, {"id": "a", "file": "before"}]
+    run = desk.play(TASKS, inputs={"tasks": tasks})
+    assert [e.key for e in run.of(ChildStarted)] == ["a", "b"]
+    assert became(run) == {"a": "done", "b": "done"}
+
+
+def test_what_passes_alone_and_breaks_together_is_found_in_the_merged_tree(desk: Desk) -> None:
+    tasks = [{"id": "a", "file": "one"}, {"id": "b", "file": "two"}]
+    assert desk.play(TASKS, inputs={"tasks": tasks[:1]}).outcome == "done"
+    (desk.folder / "one").unlink()
+    run = desk.play(TASKS, inputs={"tasks": tasks})
+    assert became(run) == {"a": "done", "b": "done"}
+    assert run.outcome == "failed"
