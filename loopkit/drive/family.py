@@ -14,7 +14,9 @@ from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.again import Again, entered_again
 from loopkit.drive.gate import Gate
 from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
+from loopkit.drive.posting import WAKE
 from loopkit.drive.schedule import Schedule
+from loopkit.drive.stopped_children import suspension
 from loopkit.engine.events import ChildEnded, ChildStarted, Feedback, Suspended, Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
@@ -22,7 +24,6 @@ from loopkit.engine.template_values import plain_finding
 from loopkit.language.states.children import BLOCKED, CANCELLED, ChildrenState
 from loopkit.language.states.each import EachState
 from loopkit.machine.item_list import Item
-from loopkit.text import one_line
 
 KEY_DIGITS = 10
 """Of the digest of a key, as many as are part of a child's id."""
@@ -90,6 +91,7 @@ class Family:
         self._name = name
         self._state = state
         self._keys = [item.key for item in items]
+        self._places = {key: place for place, key in enumerate(self._keys)}
         self._inputs = inputs
         self._account = FamilyAccount(active)
         self._hands: dict[str, ActiveRun] = {}
@@ -97,6 +99,8 @@ class Family:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._stopped: dict[str, RunState] = {}
         """By their keys, the children that stopped before their end."""
+        self._woken: set[str] = set()
+        """The runs of children that were answered while they were about to stop."""
         again = entered_again(active, name, items, inputs) if self._visit > 1 else Again()
         self._feedback = again.feedback
         self._results: dict[str, Result] = dict(again.kept)
@@ -207,6 +211,7 @@ class Family:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
                     looked_at = time.monotonic()
+                    await self._wake()
                     if await self._is_to_be_cancelled():
                         self._halt()
         except BaseException:
@@ -216,6 +221,15 @@ class Family:
             raise
         finally:
             stops.cancel()
+
+    async def _wake(self) -> None:
+        """Take up the children that were answered since they stopped."""
+        if woken := [m for m in await self._active.claim.inbox() if m.kind == WAKE]:
+            await self._active.append(consumes=[message.message_id for message in woken])
+            self._woken.update(message.data for message in woken)
+            for key in [key for key, child in self._stopped.items() if child.run in self._woken]:
+                self._woken.discard(self._stopped.pop(key).run)
+                self._schedule.take_up(key)
 
     def _begin(self) -> None:
         if self._is_halted:
@@ -257,9 +271,13 @@ class Family:
             child = child.state
         if child.is_over:
             await self._end(key, child)
+            return
+        self._schedule.leave(key)
+        if child.run in self._woken:
+            self._woken.discard(child.run)
+            self._schedule.take_up(key)
         else:
             self._stopped[key] = child
-            self._schedule.leave(key)
 
     async def _started(self, key: str) -> ChildStarted:
         """The record of a child's start, which is durable before the child is."""
@@ -274,6 +292,8 @@ class Family:
             definition=self._active.program.children[self._name].digest,
             input=self._inputs[key],
             feedback=self._told(key),
+            index=self._places[key],
+            of=len(self._keys),
         )
         await self._active.append(started)
         return started
@@ -310,40 +330,8 @@ class Family:
     # -- what stopped ----------------------------------------------------------------------
 
     def _suspension(self) -> Suspended:
-        """Of the reasons for which children have stopped the one that asks most of a person."""
-        stopped = [self._stopped[key] for key in self._keys if key in self._stopped]
-        reasons = [_reason(child) for child in stopped]
-        worst = min(reasons, key=_URGENCY.index)
-        told = [self._said(key) for key in self._keys if key in self._stopped]
-        more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
-        resumes = [c.suspended.resume_at for c in stopped if c.suspended and c.suspended.resume_at]
-        return Suspended(
-            state=self._name,
-            reason=worst,
-            message="; ".join([*told[:MOST_TOLD], *more]),
-            resume_at=min(resumes, default=None),
-            time_s=self._account.take_time(),
-        )
-
-    def _said(self, key: str) -> str:
-        child = self._stopped[key]
-        item = f"`{self._name}[{key}]`" if isinstance(self._state, EachState) else f"`{self._name}`"
-        if child.question is not None:
-            return f"{item} waits for a person: {one_line(child.question.text, MESSAGE_WIDTH)}"
-        why = child.suspended.message if child.suspended else "it was stopped"
-        return f"{item} is suspended: {one_line(why, MESSAGE_WIDTH)}"
-
-
-MOST_TOLD = 5
-"""How many children are named of those that have stopped."""
-MESSAGE_WIDTH = 120
-_URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
-
-
-def _reason(child: RunState) -> Any:
-    if child.suspended is not None:
-        return child.suspended.reason
-    return "waiting" if child.status == "waiting" else "interrupted"
+        stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
+        return suspension(self._name, stopped, self._account.take_time())
 
 
 def _result(child: RunState) -> dict[str, Any]:

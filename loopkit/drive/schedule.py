@@ -63,6 +63,10 @@ class Schedule:
         """An item has no work for now, so that others may have its place."""
         del self._running[key]
 
+    def take_up(self, key: str) -> None:
+        """An item that had no work has some again."""
+        self._push(key)
+
     def end(self, key: str, outcome: str) -> None:
         """An item is over, whether it was running or not."""
         self._running.pop(key, None)

@@ -24,6 +24,10 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """Its whole input, defaults included."""
     feedback: Feedback | None = None
     """What its first author is told, where the state was entered again."""
+    index: int = 0
+    """The place of its item in the list, from 0."""
+    of: int = 1
+    """How many items the list has."""
 
 
 class ChildEnded(Event, frozen=True, kw_only=True):
