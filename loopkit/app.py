@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from loopkit.agents.assignment import (
-    Functions,
-    NotRunnable,
-    refuse_misnamed,
-    refuse_unplayable,
-)
+from loopkit.agents.assignment import Functions, NotRunnable
 from loopkit.agents.model import client
 from loopkit.agents.players import Players, players_of
 from loopkit.agents.port import Person
+from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Listener
 from loopkit.drive.advance import advance, doubts
@@ -162,7 +158,8 @@ class App(StoredRuns):
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
-        scenario = parent.scenario and parent.scenario.of_child(started.state, started.key)
+        said = parent.scenario
+        scenario = said and said.of_child(started.state, started.key, started.visit)
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             begins = Started(
