@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from loopkit.agents.assignment import (
-    Functions,
-    NotRunnable,
-    refuse_misnamed,
-    refuse_unplayable,
-)
+from loopkit.agents.assignment import Functions, NotRunnable
 from loopkit.agents.model import client
 from loopkit.agents.players import Players, players_of
 from loopkit.agents.port import Person
+from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Listener
 from loopkit.drive.advance import advance, doubts
@@ -27,7 +23,7 @@ from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.isolation import own_tree
 from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.posting import post_answer
-from loopkit.drive.questions import asked_anew
+from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.stored_runs import StoredRuns, unfinished
 from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.events import (
@@ -48,10 +44,11 @@ from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.machine.program import Program, ResolvedMachine
 from loopkit.repair import AS_IT_IS, Definition, Mend, repair
-from loopkit.repair.refusals import refuse_limits, refuse_over
+from loopkit.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.scenario import Scenario
 from loopkit.text import is_broken
-from loopkit.views.hints import hints
+from loopkit.text.run_ids import ancestors_of, is_child, root_of
+from loopkit.views.hints import hints, question_hints
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,8 @@ class App(StoredRuns):
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
-        scenario = parent.scenario and parent.scenario.of_child(started.state, started.key)
+        said = parent.scenario
+        scenario = said and said.of_child(started.state, started.key, started.visit)
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
@@ -220,22 +218,47 @@ class App(StoredRuns):
     async def resume(
         self, run: str, limits: Mapping[str, Any] | None = None, mend: Mend = AS_IT_IS
     ) -> ActiveRun:
-        """A stored run, claimed, in exactly the state in which it stopped.
+        """A stored run, claimed, in exactly the state in which it stopped; of a child its root.
 
-        With `mend` it goes on with another definition. Raises NotRunnable, and ProblemsFound where
-        that does not fit what the run has done; nothing is stored then.
+        With `mend` the run itself goes on with another definition. Raises NotRunnable, and
+        ProblemsFound where that does not fit what the run has done; nothing is stored then.
         """
-        before = await self.state_of(run)
+        root, limits = root_of(run), limits or {}
+        before = await self.state_of(root)
+        if run != root:
+            await self.state_of(run)
         refuse_over(before)
         await self.machine_of(before)
         scenario = await self.scenario_of(before)
-        claim = await self.journal.claim(run)
+        claim = await self.journal.claim(root)
         try:
-            return await self._resumed(claim, run, scenario, limits or {}, mend)
+            if run != root and (limits or mend.is_any):
+                await self._mend_child(run, limits, mend)
+                limits, mend = {}, AS_IT_IS
+            return await self._resumed(claim, root, scenario, limits, mend)
         except (NotRunnable, ProblemsFound):
             if not await claim.release((CANCEL,)):
-                await self._cancel(claim, run)
+                await self._cancel(claim, root)
             raise
+
+    async def _mend_child(self, run: str, limits: Mapping[str, Any], mend: Mend) -> None:
+        """Let a child go on differently when its root, which is claimed, is driven."""
+        claim = await self.journal.claim(run)
+        try:
+            await self._resumed(claim, run, await self._scenario_within(run), limits, mend)
+        finally:
+            await claim.release()
+
+    async def _scenario_within(self, run: str) -> Scenario | None:
+        """What plays in a run, which is part of what plays in its root."""
+        parent = next(ancestors_of(run), "")
+        if not parent:
+            return await self.scenario_of(await self.state_of(run))
+        begun = (await self.state_of(parent)).children.values()
+        started = (child.started for children in begun for child in children.values())
+        own = next(one for one in started if one.child == run)
+        scenario = await self._scenario_within(parent)
+        return scenario and scenario.of_child(own.state, own.key, own.visit)
 
     async def _resumed(
         self,
@@ -292,6 +315,12 @@ class App(StoredRuns):
         await active.append(Resumed(limits=dict(limits)), *lost, repaired, *question)
         return active
 
+    async def remove(self, *runs: str) -> None:
+        """Forget runs with their children, all or none; raises NotRunnable for a child alone."""
+        for run in runs:
+            refuse_child(run, "runs", "rm")
+        await self.journal.remove(*runs)
+
     async def post_answer(self, run: str, answer: HumanAnswer, question: str | None = None) -> bool:
         """Leave an answer in the inbox; false where it was given before.
 
@@ -307,8 +336,23 @@ class App(StoredRuns):
         given, now = (answer, question), self.clock.now()
         return await post_answer(self.journal, engine, history, state, given, now)
 
+    async def post_answers(self, given: Sequence[tuple[str, HumanAnswer, str | None]]) -> bool:
+        """Leave answers in the inboxes of runs; false where all were given before.
+
+        Raises as `post_answer` does, and leaves none then.
+        """
+        for run, answer, _ in given if len(given) > 1 else ():
+            state = await self.state_of(run)
+            engine = self.engine(await self.machine_of(state), state.definition)
+            step_of_answer(engine, state, answer, self.clock.now())
+        return any([await self.post_answer(*one) for one in given])
+
     async def cancel(self, run: str, reason: str) -> str:
-        """End a run, or leave word for the process that drives it; what happened, in a sentence."""
+        """End a run, or leave word for the process that drives it; what happened, in a sentence.
+
+        Raises NotRunnable for a run that is over, and for a child.
+        """
+        refuse_child(run, "cancel")
         before = await self.state_of(run)
         refuse_over(before)
         await self.machine_of(before)
@@ -359,6 +403,8 @@ class App(StoredRuns):
         """Lines that lead on with a run that stopped."""
         if state.suspended is None:
             return []
+        if state.waits_for_children:
+            return list(question_hints(state.run, await self.questions(state.run)))
         machine, file = await self.machine_of(state), await self.machine_file_of(state)
         return list(hints(state, machine, file))
 
@@ -390,6 +436,10 @@ class App(StoredRuns):
     def _active(self, claim: Claim, state: RunState, engine: Engine, players: Players) -> ActiveRun:
         if players.calls_models:
             client.preload()
+        person = players.person
+        if is_child(claim.run) and players.scenario is None:
+            # Nobody is asked while siblings work; when all have stopped, somebody can answer.
+            person = NobodyThere()
         return ActiveRun(
             program=engine.program,
             engine=engine,
@@ -397,7 +447,7 @@ class App(StoredRuns):
             clock=self.clock,
             agents=players.agents,
             commands=players.commands,
-            person=players.person,
+            person=person,
             children=self,
             scenario=players.scenario,
             breakers=self.breakers,

@@ -227,9 +227,9 @@ def test_a_child_that_waits_for_a_person_frees_its_place_and_keeps_its_parent(de
     run = desk.play(tasks(), inputs=listed("a", "b"))
     assert order(run) == ["+a", "+b"]
     assert [event.reason for event in run.of(Suspended)] == ["waiting"]
+    again = run
     for begun in run.of(ChildStarted):
-        desk.answer(begun.child, "take" if begun.key == "a" else "leave")
-    again = desk.resume(run.state.run)
+        again = desk.answer(begun.child, "take" if begun.key == "a" else "leave")
     assert (again.outcome, became(again)) == ("failed", {"a": "done", "b": "failed"})
 
 
@@ -251,7 +251,7 @@ states:
 
 @pytest.mark.parametrize(("said", "outcome"), [("good", "done"), ("bad", "failed")])
 def test_a_machine_is_run_once_and_its_outcome_decides(desk: Desk, said: str, outcome: str) -> None:
-    parts = {"work": {"*": {"agents": {"writer": [said, said]}}}}
+    parts = {"work": {"agents": {"writer": [said, said]}}}
     run = desk.play(WHOLE.replace("LIMITS", ""), scenario(children=parts))
     assert (run.outcome, run.state.facts["work"]) == (outcome, {"outcome": outcome})
     assert run.result["work"]["result"] == {"draft": said}
@@ -262,7 +262,7 @@ def test_a_limit_counts_children_of_children(desk: Desk) -> None:
     desk.write("whole.yaml", WHOLE.replace("LIMITS", "input: {text: str}"))
     machine = tasks("limits: {agent_calls: 2, then: stopped}", machine="whole.yaml")
     script = scenario(children={"tasks": {"*": {"children": {
-        "work": {"*": {"agents": {"writer": ["good"]}}}}}}})  # fmt: skip
+        "work": {"agents": {"writer": ["good"]}}}}}})  # fmt: skip
     run = desk.play(machine.replace("    machine: task.yaml\n", ""), script, listed("a", "b", "c"))
     assert (run.outcome, run.state.usage.agent_calls) == ("stopped", 2)
 

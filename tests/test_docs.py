@@ -82,6 +82,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.VerdictReading: ("Verdicts in text", "verdict."),
     d.VerdictCounts: ("Verdicts in text", "verdict.counts."),
     s.Scenario: ("The file",),
+    s.ChildParts: ("The file",),
     s.Played: ("Attempts and calls",),
     s.SpentTokens: ("Attempts and calls", "usage."),
     s.PlayedCommand: ("Commands",),

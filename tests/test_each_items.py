@@ -179,14 +179,14 @@ def test_what_should_have_lists_in_it_is_told_where_it_has_none(tmp_path: Path) 
 def test_ten_thousand_items_are_read_at_once(tmp_path: Path) -> None:
     state = each(tmp_path, "after: task.needs")
     tasks = [{"id": str(n), "needs": [str(n - 1)] if n else []} for n in range(10_000)]
-    began = time.monotonic()
+    began = time.process_time()
     items = items_of(state, {"input": {"tasks": tasks}})
     assert len(items) == len(child_inputs(state, items, {"input": {}})) == 10_000
     tasks[0]["needs"] = ["9999", *(f"gone {n}" for n in range(1_000))]
     told = faults(state, {"input": {"tasks": [*tasks, *tasks]}})
     assert len(told) == 101
     assert told[-1] == "there are 10,901 more faults like these"
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 30
 
 
 def test_a_run_with_such_a_list_is_refused_and_nothing_is_stored(

@@ -331,3 +331,113 @@ def test_one_of_a_kind_is_told_without_a_plural(capsys: pytest.CaptureFixture[st
     told += capsys.readouterr().out
     assert "no run uses it up: a run makes at most 1 revision" in told
     assert re.findall(r"\b1 [a-z]+s\b", told) == []
+
+
+# -- children ----------------------------------------------------------------------------------
+
+TASK = """
+loopkit: 1
+input: {task: str, tries: {type: int, minimum: 0, maximum: 3, default: 1}}
+agents:
+  coder: {command: [touch, asked], price_per_run: 0.5, retry: {attempts: 2}}
+  judge: {model: openai/gpt-5-mini, params: {max_tokens: 1000}, retry: {attempts: 1}}
+states:
+  build: {agent: coder, prompt: "Build {{ input.task }}. {{ feedback }}", next: check}
+  check:
+    validate: build
+    by: [{judge: judge, rubric: [Good.], reask: 0}]
+    transitions: [{guard: valid, target: ok}, {revise: build, max: input.tries}, {target: bad}]
+  ok: {final: success, result: build}
+  bad: {final: failure, result: build}
+"""
+PARENT = """
+loopkit: 1
+input: {tasks: [str]}
+agents: {lead: {command: [touch, asked], price_per_run: 0.25, retry: {attempts: 1}}}
+states:
+  first: {machine: task.yaml, input: {task: Everything, tries: 0}, next: tasks}
+  tasks:
+    each: input.tasks
+    as: task
+    key: task
+    max_items: 9
+    parallel: 3
+    serial: [build]
+    machine: task.yaml
+    input: {task: "{{ task }}"}
+    transitions: [{guard: failed == 0, target: tell}, {target: bad}]
+  tell: {agent: lead, prompt: "Tell of {{ tasks }}.", on_error: bad, next: done}
+  done: {final: success, result: tell}
+  bad: {final: failure}
+"""
+
+
+def planned_family(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    Path("task.yaml").write_text(TASK, encoding="utf-8")
+    Path("machine.yaml").write_text(PARENT, encoding="utf-8")
+    return planned(capsys, *options)
+
+
+def test_a_plan_counts_the_runs_that_its_states_start(capsys: pytest.CaptureFixture[str]) -> None:
+    out = planned_family(capsys)
+    # A task with r revisions: (r + 1) · (2 + 1) calls and (r + 1) · 2 agent runs. The first one
+    # may fail, with an empty answer that nobody judges.
+    assert row(out, "agent runs") == [str(1 + 2 + 1), str(2 + 9 * 4 + 1)]
+    assert row(out, "calls")[:2] == [str(1 + 2 + 1), str(3 + 9 * 6 + 1)]
+    assert row(out, "  at tasks")[0] == "54"
+    assert row(out, "  of tasks · coder") == ["36", "$18.00"]
+    assert row(out, "  of lead") == ["1", "$0.2500"]
+    assert "`first` runs machine task.yaml. Each run:" in out
+    assert (
+        "`tasks` runs task.yaml for each task of input.tasks, 1 to 9 times, up to 3 at once" in out
+    )
+
+
+def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, first, each = re.split(r"^`\w+` runs .*$", planned_family(capsys), flags=re.MULTILINE)
+    # What is written as the input of a child is known of it.
+    assert row(first, "  calls")[:2] == ["2", "3"]
+    assert row(each, "  calls")[:2] == ["2", "6"]
+    assert "First prompt of build:\n    Build Everything." in first
+    assert "First prompt" not in each
+    for part in (first, each):
+        assert re.search(
+            r"^    check · by\[0\] +judge +openai/gpt-5-mini +\$0\.\d+$", part, re.MULTILINE
+        )
+
+
+def test_a_plan_of_a_given_list_counts_its_items(capsys: pytest.CaptureFixture[str]) -> None:
+    out = planned_family(capsys, "--set-json", 'tasks=["a", "b"]')
+    assert row(out, "calls")[:2] == [str(1 + 2 * 2 + 1), str(3 + 2 * 6 + 1)]
+    assert "of input.tasks, 2 times, up to 3 at once" in out
+    assert "`tasks` is taken to run `task` 2 times" in out
+
+
+def test_a_run_typically_costs_what_the_runs_typically_do_that_it_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = planned_family(capsys, "--set-json", 'tasks=["a", "b"]')
+    table, _, rest = out.partition("What a run typically costs")[2].partition("Estimated")
+    assert "`first` is taken to run `task` 1 time, each with the fewest revisions." in rest
+    assert [line.split()[-1] for line in table.splitlines() if "calls" in line] == ["7"]
+    [first, tasks] = (
+        float(re.search(rf"at {name} +\$([\d.]+)", table)[1]) for name in ("first", "tasks")
+    )
+    assert tasks == pytest.approx(2 * first, rel=0.01)
+    # The coder's price is declared, and the judge's call costs a little.
+    assert 0.5 < first < 0.51
+
+
+def test_a_limit_of_a_run_bounds_the_answers_of_those_that_it_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    free = PARENT.replace("agents: {lead", "limits: {agent_calls: 90}\nagents: {lead", 1)
+    capped = PARENT.replace("agents: {lead", "limits: {cost_usd: 90}\nagents: {lead", 1)
+    told = []
+    for text in (free, capped):
+        Path("task.yaml").write_text(TASK.replace(", params: {max_tokens: 1000}", ""))
+        Path("machine.yaml").write_text(text)
+        told.append("is asked for 16,384 tokens at most" in planned(capsys))
+    assert told == [False, True]

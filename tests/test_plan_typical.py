@@ -17,6 +17,7 @@ from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.views.plan import plan_of, plan_text
+from loopkit.views.plan.sizes import Sizes
 from loopkit.views.plan.typical import Typically
 from tests.support import PASS, Desk, fails, scenario
 
@@ -223,7 +224,8 @@ def test_prompts_are_taken_to_be_about_as_long_as_they_are(desk: Desk) -> None:
     inputs = {"topic": "Describe the port of Hamburg. " * 30}
     program = Program(made, "plan")
     ways = explore(Analysis.of_machine(made), inputs=inputs, ways=1_000).ways
-    assumed = [usd or 0 for _, usd in Typically(program, inputs, 300).calls(ways[1])]
+    sizes = Sizes(program, inputs, 300, is_limited=False)
+    assumed = [usd or 0 for _, _, usd in Typically(program, sizes, {}).calls(ways[1])]
     finding = "x" * 4 * 75
     played = desk.play(
         text,

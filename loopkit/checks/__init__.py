@@ -8,7 +8,8 @@ from loopkit.checks.agent_choices import check_agent_choices
 from loopkit.checks.agent_files import check_agent_files
 from loopkit.checks.artifacts import check_judged, check_shown
 from loopkit.checks.baselines import check_baselines
-from loopkit.checks.child_inputs import check_child_content, check_child_inputs
+from loopkit.checks.child_content import check_child_content
+from loopkit.checks.child_inputs import check_child_inputs
 from loopkit.checks.child_runs import check_child_runs
 from loopkit.checks.collisions import check_fields, check_ids, check_named_guards
 from loopkit.checks.content import check_content

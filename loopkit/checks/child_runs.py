@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState, Machine, State
-from loopkit.language.states.children import CANCELLED, WITHOUT_END, ChildrenState
+from loopkit.language.states.children import BLOCKED, WITHOUT_END, ChildrenState
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
@@ -44,12 +44,13 @@ def _ends(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem
 
 
 def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    known = [outcome for outcome in state.outcomes if outcome != CANCELLED]
+    finals = list(state.child.finals)
     path: DocPath = ("states", name)
-    named = {(*path, "stop_on"): state.stop_on}
-    if state.after is not None and state.after != state.after_path:
-        named[*path, "after", "when"] = state.awaited
-    for at, outcomes in named.items():
+    when = () if state.after == state.after_path else state.awaited
+    for at, outcomes, known in (
+        ((*path, "stop_on"), state.stop_on, finals),
+        ((*path, "after", "when"), when, [*finals, BLOCKED]),
+    ):
         for index, outcome in enumerate(outcomes):
             if outcome not in known:
                 message = f"no item has the outcome `{outcome}`"

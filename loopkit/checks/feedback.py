@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
-from loopkit.machine.graph import Edge
+from loopkit.language.states.children import ChildrenState
+from loopkit.machine.first_author import first_author
+from loopkit.machine.graph import Edge, Graph
 
 MEANINGS = {
     "missing-feedback": "A revise edge has no feedback to give.",
@@ -37,6 +39,15 @@ def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
 def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
     """Only agents and templates read feedback; else it waits for the author of what was judged."""
     target = subject.machine.states.get(edge.target)
+    if isinstance(target, ChildrenState) and first_author(Graph(target.child)) is None:
+        message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
+        yield subject.source.problem(
+            target_path(edge),
+            "undelivered-feedback",
+            message,
+            help="a child that runs again is not told why",
+            severity="warning",
+        )
     if target is None or target.reads_feedback or target.ends:
         return
     judged = subject.machine.states[edge.source].judges

@@ -20,7 +20,9 @@ from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
-from loopkit.views.hints import TO_FILL_IN
+from loopkit.text import plural
+from loopkit.text.run_ids import root_of
+from loopkit.views.hints import TO_FILL_IN, question_hints
 
 
 @click.command(epilog=examples('loopkit answer plan-1f09ab revise --comment "Name the files."'))
@@ -32,6 +34,12 @@ from loopkit.views.hints import TO_FILL_IN
     "--edit", type=click.Path(path_type=Path), help="A file with your version of the artifact."
 )
 @click.option("--again", is_flag=True, help="Give a new question the same answer as the last.")
+@click.option(
+    "--all",
+    "to_all",
+    is_flag=True,
+    help="Answer every open question of RUN and of the runs that it has begun.",
+)
 @driving_options
 def command(
     run: str,
@@ -40,32 +48,37 @@ def command(
     form: tuple[str, ...],
     edit: Path | None,
     again: bool,
+    to_all: bool,
     output: str,
     notify: tuple[str, ...],
 ) -> int:
     """Answer the question that RUN is waiting on with CHOICE, and continue the run.
 
-    `loopkit runs show RUN` shows the question and its choices.
+    `loopkit runs show RUN` shows the question and its choices. If RUN has begun other runs and one
+    of them is waiting, the answer goes there.
     """
 
     async def deliver(app: App) -> bool:
-        """Check the answer against the open question and leave it in the inbox."""
+        """Check the answer against the open questions and leave it in their inboxes."""
         if TO_FILL_IN in (comment, *(field.partition("=")[2] for field in form)):
             told = f"error: `{TO_FILL_IN}` stands for your own words: put them there"
             raise exit_codes.Stop(exit_codes.USAGE, told)
-        fields = await _form_fields(app, run, form)
         edited = None if edit is None else read_text(edit)
-        answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)
-        asked = (await app.state_of(run)).question if again else None
+        given = []
+        for one in await _asking(app, run, choice, to_all):
+            fields = await _form_fields(app, one, form)
+            answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)
+            asked = (await app.state_of(one)).question if again else None
+            given.append((one, answer, asked.question if asked else None))
         try:
-            return await app.post_answer(run, answer, asked.question if asked else None)
+            return await app.post_answers(given)
         except AnsweredTwice as twice:
             help_ = f"see `loopkit runs show {run}`, and add `--again` to answer the same"
             raise AnswerRefused(f"{twice}; {help_}") from twice
 
     if not with_app(deliver):
         exit_codes.say("the same answer was given before")
-        if with_app(lambda app: app.is_over(run)):
+        if with_app(lambda app: app.is_over(root_of(run))):
             return exit_codes.OK
 
     async def start(app: App) -> ActiveRun:
@@ -78,6 +91,22 @@ def command(
             exit_codes.say(f"{stop.__cause__}; it takes the answer after the step in hand")
             return exit_codes.OK
         raise
+
+
+async def _asking(app: App, run: str, choice: str, to_all: bool) -> list[str]:
+    """The runs whose questions are answered; the run itself where nothing is asked."""
+    asked = await app.questions(run)
+    if to_all and asked:
+        taken = [one for one in asked if choice in {c.name for c in one.question.choices}]
+        if not taken:
+            raise AnswerRefused(f"no open question has a choice `{choice}`")
+        if left := len(asked) - len(taken):
+            exit_codes.say(f"{plural(left, 'question')} without a choice `{choice}` stays open")
+        return [one.state.run for one in taken]
+    if len(asked) > 1:
+        lines = "\n".join(question_hints(run, asked))
+        raise AnswerRefused(f"`{run}` has {plural(len(asked), 'open question')}\n{lines}")
+    return [asked[0].state.run if asked else run]
 
 
 async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from loopkit.agents.assignment import refuse_unplayable
+from loopkit.agents.refusals import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.batch.driving import BatchDriver, Tally
 from loopkit.batch.lines import Batch

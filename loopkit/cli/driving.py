@@ -18,6 +18,7 @@ from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.watching import OUTPUTS, watcher_for
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.notify import notify, outcome_of
+from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.folder import state_folder
 from loopkit.text import printable
@@ -87,7 +88,9 @@ async def _drive(
         interruption.watch(active, person, watcher, f"resume with: {resume_line(active.state.run)}")
         with watcher.running():
             await app.drive(active)
-        code = _ended(active.state, await app.hints_for(active.state), output, interruption)
+        state = active.state
+        told = await app.hints_for(state), await app.usage_of(state)
+        code = _ended(state, *told, output, interruption)
         if fault := await _notify(active, interruption):
             exit_codes.say(fault)
         return code
@@ -111,13 +114,15 @@ async def _notify(active: ActiveRun, interruption: Interruption) -> str:
     return "" if work.cancelled() else work.result()
 
 
-def _ended(state: RunState, hints: Sequence[str], output: str, interruption: Interruption) -> int:
+def _ended(
+    state: RunState, hints: Sequence[str], usage: Usage, output: str, interruption: Interruption
+) -> int:
     if output == "jsonl":
         click.echo(json.dumps(_result(state), ensure_ascii=False))
     else:
         _print_result(state)
     if output not in ("jsonl", "quiet"):
-        _print_end(state, hints)
+        _print_end(state, hints, usage)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
         return interruption.code
     return exit_code(state)
@@ -130,7 +135,11 @@ def exit_code(state: RunState) -> int:
     if state.status == "waiting":
         return exit_codes.WAITING
     if state.suspended is not None:
-        codes = {"limit": exit_codes.LIMIT, "interrupted": exit_codes.SIGINT}
+        codes = {
+            "limit": exit_codes.LIMIT,
+            "interrupted": exit_codes.SIGINT,
+            "waiting": exit_codes.WAITING,
+        }
         return codes.get(state.suspended.reason, exit_codes.ERROR)
     return exit_codes.FAILURE if state.status == "cancelled" else exit_codes.ERROR
 
@@ -157,11 +166,11 @@ def _print_text(text: str) -> None:
     click.echo(shown, nl=not shown.endswith("\n"), color=True)
 
 
-def _print_end(state: RunState, hints: Sequence[str]) -> None:
+def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
     for name, value in state.finished.result.items() if state.finished else ():
         if isinstance(value, str) and not value.strip():
             exit_codes.say(f"{name} is empty")
-    exit_codes.say(f"{state.run}: {spent(state.usage)}")
+    exit_codes.say(f"{state.run}: {spent(usage)}")
     if state.question is not None and state.status == "waiting":
         exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
         for hint in answer_hints(state.run, state.question):

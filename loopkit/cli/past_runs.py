@@ -20,7 +20,7 @@ def past_runs(machine: str) -> Past | None:
 
     async def read(app: App) -> list[PastRun]:
         found: list[PastRun] = []
-        for row in await app.journal.runs(machine, NEWEST):
+        for row in await app.journal.runs(machine, NEWEST, children=True):
             try:
                 stored = await app.events(row.run)
                 state = state_after(row.run, stored)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from loopkit.agents.assignment import refuse_misnamed
+from loopkit.agents.refusals import refuse_misnamed
 from loopkit.app import App
 from loopkit.batch.lines import Batch
 from loopkit.cli import exit_codes

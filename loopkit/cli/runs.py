@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import click
 
@@ -15,11 +15,15 @@ from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.watching import event_line
 from loopkit.cli.wrapping import echo_wrapped, in_colour
+from loopkit.drive.stored_runs import unfinished
+from loopkit.engine.events import Intended
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.journal import RunDamaged, RunRow, RunUnreadable
+from loopkit.journal import JournalError, RunDamaged, RunRow, RunUnreadable
 from loopkit.text import columns, one_line
+from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import age, cost
+from loopkit.views.children import family_lines, rows_of, shown_of
 from loopkit.views.console import lines
 from loopkit.views.hints import answer_hints
 from loopkit.views.progress import Progress
@@ -39,24 +43,29 @@ def command() -> None:
 command.add_command(record)
 
 
-@command.command(epilog=examples("loopkit runs ls --machine plan"))
+@command.command(epilog=examples("loopkit runs ls --machine plan", "loopkit runs ls plan-1f09ab"))
+@run_argument(required=False)
 @click.option("--machine", help="List only runs of this machine.")
 @click.option("--limit", default=50, show_default=True, help="The maximum number of runs.")
-def ls(machine: str | None, limit: int) -> int:
-    """List runs, newest first.
+def ls(run: str | None, machine: str | None, limit: int) -> int:
+    """List runs, newest first; with RUN, the runs that it has begun, in the order of their list.
 
     The process of an `interrupted` run is gone; `loopkit resume` continues the run.
     """
     faults: list[RunUnreadable] = []
 
     async def read(app: App) -> list[tuple[str, ...]]:
-        return [await _row(app, row, faults) for row in await app.journal.runs(machine, limit)]
+        if run is not None:
+            return await _children(app, run, limit, faults)
+        listed = await app.journal.runs(machine, limit)
+        return [HEADINGS, *[await _row(app, row, faults) for row in listed]]
 
     rows = with_app(read)
-    if not rows:
-        exit_codes.say(f"no runs of `{machine}`" if machine else "no runs yet")
+    if not rows[1:]:
+        of_machine = f"no runs of `{machine}`" if machine else "no runs yet"
+        exit_codes.say(f"`{run}` has begun no other runs" if run else of_machine)
         return exit_codes.OK
-    for line in columns([HEADINGS, *rows], "<<<<<"):
+    for line in columns(rows, "<" * len(rows[0])):
         click.echo(in_colour(line, sys.stdout))
     for fault in faults:
         exit_codes.say(f"error: {fault}")
@@ -73,7 +82,9 @@ def show(run: str) -> int:
         engine = app.engine(await app.machine_of(state), state.definition)
         is_driven = any(row.is_driven for row in rows)
         hints = await app.hints_for(state)
-        return [*summary(state, hints, is_driven=is_driven), *_asked(engine, state)]
+        usage = await app.usage_of(state)
+        told = [*summary(state, hints, usage, is_driven=is_driven), *_asked(engine, state)]
+        return [*told, *await _family(app, state, is_driven)]
 
     echo_wrapped(with_app(read))
     return exit_codes.OK
@@ -91,14 +102,14 @@ def _asked(engine: Engine, state: RunState) -> Iterator[str]:
 @command.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))
 @run_argument(nargs=-1, required=True)
 def rm(run: tuple[str, ...]) -> int:
-    """Remove runs and their events from the journal.
+    """Remove runs, with those that they have begun, and their events from the journal.
 
     Files that a run made are kept. Cancel a run that is still being driven first.
     """
 
     async def remove(app: App) -> None:
         one_each = {one: await _left_open(app, one) for one in run}
-        await app.journal.remove(*one_each)
+        await app.remove(*one_each)
         for one, left_open in one_each.items():
             exit_codes.say(f"run {one} is removed{left_open}")
 
@@ -108,17 +119,26 @@ def rm(run: tuple[str, ...]) -> int:
 
 async def _left_open(app: App, run: str) -> str:
     """What nobody can learn any more once a run is removed: what became of its open calls."""
-    try:
-        state = await app.state_of(run)
-    except RunUnreadable:
-        return ""
-    calls = (*state.open_calls.values(), *state.doubts.values())
+    calls = [call async for call in _open_calls(app, run)]
     names = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role != "run"))
     return (
         f"; it had asked {names} without an answer, and that call may have been paid for"
         if names
         else ""
     )
+
+
+async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
+    """The calls of a run and its children that have no answer."""
+    try:
+        state = await app.state_of(run)
+    except JournalError:
+        return
+    for call in (*state.open_calls.values(), *state.doubts.values()):
+        yield call
+    for child in unfinished(state):
+        async for call in _open_calls(app, child.started.child):
+            yield call
 
 
 @command.command(epilog=examples("loopkit runs logs plan-1f09ab --follow"))
@@ -160,4 +180,32 @@ async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str,
         status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
         return row.run, status, one_line(fault.cause, CAUSE_WIDTH), "", ""
     status = status_of(state, is_driven=row.is_driven)
-    return row.run, status, place_of(state), ago, cost(state.usage)
+    return row.run, status, place_of(state), ago, cost(await app.usage_of(state))
+
+
+async def _children(
+    app: App, run: str, limit: int, faults: list[RunUnreadable]
+) -> list[tuple[str, ...]]:
+    """The table of the runs that a run has begun."""
+    table: list[tuple[str, ...]] = [("item", *HEADINGS)]
+    listed = [row for _, rows in rows_of(await app.state_of(run)) for row in rows]
+    for child in listed[: max(limit, 0)]:
+        found = await app.journal.runs(run=child.run) if child.run else []
+        cells = await _row(app, found[0], faults) if found else ("", child.outcome, "", "", "")
+        table.append((child.place, *cells))
+    return table
+
+
+async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
+    """The children of a run in lines, and to whom it belongs itself."""
+    told: list[str] = []
+    for name, rows in rows_of(state):
+        known = {
+            row.run: await app.state_of(row.run)
+            for row in shown_of(rows)
+            if row.run and not row.outcome and await app.journal.has(row.run)
+        }
+        told += family_lines(state, name, rows, known, is_driven)
+    if is_child(state.run):
+        told.append(f"part of: loopkit runs show {root_of(state.run)}")
+    return told

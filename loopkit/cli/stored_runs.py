@@ -34,7 +34,9 @@ def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
-    return _full_id(value) if isinstance(value, str) else tuple(map(_full_id, value or ()))
+    if value is None or isinstance(value, str):
+        return value and _full_id(value)
+    return tuple(map(_full_id, value))
 
 
 def _full_id(beginning: str) -> str:

@@ -57,12 +57,14 @@ class Document:
         """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
         return _plain(self.root)
 
-    def written(self, path: Path) -> Path:
-        """Return the path without the index of a list that is written as its only item."""
-        holder = self.node(path[:-1])
-        is_index = bool(path) and isinstance(path[-1], int)
-        is_list = holder is not None and isinstance(holder.value, tuple)
-        return path[:-1] if is_index and not is_list else path
+    def written(self, path: Path) -> tuple[str | int, ...]:
+        """Return the path without the indexes of lists that are written as their only item."""
+        kept: tuple[str | int, ...] = ()
+        for part in path:
+            holder = self.node(kept) if isinstance(part, int) else None
+            if not isinstance(part, int) or (holder and isinstance(holder.value, tuple)):
+                kept = (*kept, part)
+        return kept
 
     def node(self, path: Path) -> Node | None:
         """Return the value at `path`, or None where there is none."""

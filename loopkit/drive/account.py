@@ -137,3 +137,46 @@ class Account:
         for usage in driven:
             total = total.plus(usage)
         return total
+
+
+class FamilyAccount(Account):
+    """The limits of a run, which hold for it and its children together."""
+
+    def __init__(self, active: ActiveRun) -> None:
+        super().__init__({}, active.state.run, active.account)
+        self._active = active
+        self._since = 0.0
+        self._unsaid_s = 0.0
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        return self._active.limits
+
+    @contextmanager
+    def counting(self, active: ActiveRun) -> Iterator[None]:
+        if not self._driven:
+            self._since = self._now()
+        try:
+            with super().counting(active):
+                yield
+        finally:
+            if not self._driven:
+                self._unsaid_s += self._now() - self._since
+
+    def take_time(self) -> float:
+        """Seconds in which any child was at work, of which no record says anything yet."""
+        seconds, self._unsaid_s, self._since = self._at_work_s, 0.0, self._now()
+        return seconds
+
+    @property
+    def _at_work_s(self) -> float:
+        return self._unsaid_s + (self._now() - self._since if self._driven else 0.0)
+
+    def _with_driven(self, driven: list[Usage]) -> Usage:
+        own = self._active.state.usage
+        total = super()._with_driven([own, *driven])
+        # Children work at the same time: what counts is when any of them does.
+        return total.replace(time_s=own.time_s + self._at_work_s)
+
+    def _now(self) -> float:
+        return self._active.clock.monotonic()

@@ -5,72 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopkit.drive.account import Account, SharedLimitReached
+from loopkit.drive.account import FamilyAccount, SharedLimitReached
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.again import Again, entered_again
+from loopkit.drive.child_results import Result, result_of, without_run
 from loopkit.drive.gate import Gate
 from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
+from loopkit.drive.posting import WAKE
 from loopkit.drive.schedule import Schedule
+from loopkit.drive.stopped_children import suspension
 from loopkit.engine.events import ChildEnded, ChildStarted, Feedback, Suspended, Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
-from loopkit.engine.template_values import plain_finding
 from loopkit.language.states.children import BLOCKED, CANCELLED, ChildrenState
 from loopkit.language.states.each import EachState
 from loopkit.machine.item_list import Item
-from loopkit.text import one_line
 
 KEY_DIGITS = 10
 """Of the digest of a key, as many as are part of a child's id."""
-Result = Mapping[str, Any]
-"""What the artifact of the state holds of a child."""
-
-
-class FamilyAccount(Account):
-    """The limits of a run, which hold for it and its children together."""
-
-    def __init__(self, active: ActiveRun) -> None:
-        super().__init__({}, active.state.run, active.account)
-        self._active = active
-        self._since = 0.0
-        self._unsaid_s = 0.0
-
-    @property
-    def limits(self) -> Mapping[str, Any]:
-        return self._active.limits
-
-    @contextmanager
-    def counting(self, active: ActiveRun) -> Iterator[None]:
-        if not self._driven:
-            self._since = self._now()
-        try:
-            with super().counting(active):
-                yield
-        finally:
-            if not self._driven:
-                self._unsaid_s += self._now() - self._since
-
-    def take_time(self) -> float:
-        """Seconds in which any child was at work, of which no record says anything yet."""
-        seconds, self._unsaid_s, self._since = self._at_work_s, 0.0, self._now()
-        return seconds
-
-    @property
-    def _at_work_s(self) -> float:
-        return self._unsaid_s + (self._now() - self._since if self._driven else 0.0)
-
-    def _with_driven(self, driven: list[Usage]) -> Usage:
-        own = self._active.state.usage
-        total = super()._with_driven([own, *driven])
-        # Children work at the same time: what counts is when any of them does.
-        return total.replace(time_s=own.time_s + self._at_work_s)
-
-    def _now(self) -> float:
-        return self._active.clock.monotonic()
 
 
 class Family:
@@ -90,6 +46,7 @@ class Family:
         self._name = name
         self._state = state
         self._keys = [item.key for item in items]
+        self._places = {key: place for place, key in enumerate(self._keys)}
         self._inputs = inputs
         self._account = FamilyAccount(active)
         self._hands: dict[str, ActiveRun] = {}
@@ -97,6 +54,8 @@ class Family:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._stopped: dict[str, RunState] = {}
         """By their keys, the children that stopped before their end."""
+        self._woken: set[str] = set()
+        """The runs of children that were answered while they were about to stop."""
         again = entered_again(active, name, items, inputs) if self._visit > 1 else Again()
         self._feedback = again.feedback
         self._results: dict[str, Result] = dict(again.kept)
@@ -112,7 +71,7 @@ class Family:
             ended={key: result["outcome"] for key, result in self._results.items()},
         )
         self._isolate = each.isolate if each else "none"
-        self._to_merge = self._schedule.merge_order() if self._isolate != "none" else []
+        self._to_merge = deque(self._schedule.merge_order() if self._isolate != "none" else ())
         """The keys of those that have not ended, in the order in which they are merged."""
         self._held: set[str] = set()
         """Those that are done, and have to leave others the first turn to merge."""
@@ -187,7 +146,7 @@ class Family:
                 await self._end(key, state)
         for key in self._keys:
             if key not in self._schedule.blocked:
-                self._results.setdefault(key, _no_run(CANCELLED))
+                self._results.setdefault(key, without_run(CANCELLED))
 
     @property
     def _goes_on_at_a_limit(self) -> bool:
@@ -196,7 +155,7 @@ class Family:
 
     def _without_run(self, key: str) -> Result:
         on, became = self._schedule.blocked[key]
-        return _no_run(BLOCKED, f"it waits for `{on}`, which is {became}")
+        return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
 
     # -- driving ---------------------------------------------------------------------------
 
@@ -220,6 +179,7 @@ class Family:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
                     looked_at = time.monotonic()
+                    await self._wake()
                     if await self._is_to_be_cancelled():
                         self._halt()
         except BaseException:
@@ -230,12 +190,21 @@ class Family:
         finally:
             stops.cancel()
 
+    async def _wake(self) -> None:
+        """Take up the children that were answered since they stopped."""
+        if woken := [m for m in await self._active.claim.inbox() if m.kind == WAKE]:
+            await self._active.append(consumes=[message.message_id for message in woken])
+            self._woken.update(message.data for message in woken)
+            for key in [key for key, child in self._stopped.items() if child.run in self._woken]:
+                self._woken.discard(self._stopped.pop(key).run)
+                self._schedule.take_up(key)
+
     def _begin(self) -> None:
         if self._is_halted:
             return
         for key in [key for key in self._held if self._is_next(key)]:
             self._held.remove(key)
-            self._schedule.again(key)
+            self._schedule.take_up(key)
         for item in self._schedule.begin():
             task = asyncio.ensure_future(self._run(item.key))
             self._tasks[task] = item.key
@@ -276,17 +245,22 @@ class Family:
             await self._end(key, child)
             return
         self._schedule.leave(key)
-        if child.status == "running":
+        if child.run in self._woken:
+            self._woken.discard(child.run)
+            self._schedule.take_up(key)
+        elif child.status == "running":
             self._held.add(key)
         else:
             self._stopped[key] = child
 
     def _is_next(self, key: str) -> bool:
         """Whether all have ended whose work is merged before that of an item."""
-        gone = {*self._results, *self._schedule.blocked}
-        while self._to_merge and self._to_merge[0] in gone:
-            del self._to_merge[0]
+        while self._to_merge and self._is_gone(self._to_merge[0]):
+            self._to_merge.popleft()
         return not self._to_merge or self._to_merge[0] == key
+
+    def _is_gone(self, key: str) -> bool:
+        return key in self._results or key in self._schedule.blocked
 
     async def _started(self, key: str) -> ChildStarted:
         """The record of a child's start, which is durable before the child is."""
@@ -302,6 +276,8 @@ class Family:
             input=self._inputs[key],
             feedback=self._told(key),
             isolate=self._isolate,
+            index=self._places[key],
+            of=len(self._keys),
         )
         await self._active.append(started)
         return started
@@ -322,7 +298,7 @@ class Family:
             state=self._name,
             visit=self._visit,
             key=key,
-            result=_result(child),
+            result=result_of(child),
             usage=child.committed,
             time_s=self._account.take_time(),
         )
@@ -338,71 +314,5 @@ class Family:
     # -- what stopped ----------------------------------------------------------------------
 
     def _suspension(self) -> Suspended:
-        """Of the reasons for which children have stopped the one that asks most of a person."""
-        stopped = [self._stopped[key] for key in self._keys if key in self._stopped]
-        reasons = [_reason(child) for child in stopped]
-        worst = min(reasons, key=_URGENCY.index)
-        told = [self._said(key) for key in self._keys if key in self._stopped]
-        more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
-        resumes = [c.suspended.resume_at for c in stopped if c.suspended and c.suspended.resume_at]
-        return Suspended(
-            state=self._name,
-            reason=worst,
-            message="; ".join([*told[:MOST_TOLD], *more]),
-            resume_at=min(resumes, default=None),
-            time_s=self._account.take_time(),
-        )
-
-    def _said(self, key: str) -> str:
-        child = self._stopped[key]
-        item = f"`{self._name}[{key}]`" if isinstance(self._state, EachState) else f"`{self._name}`"
-        if child.question is not None:
-            return f"{item} waits for a person: {one_line(child.question.text, MESSAGE_WIDTH)}"
-        why = child.suspended.message if child.suspended else "it was stopped"
-        return f"{item} is suspended: {one_line(why, MESSAGE_WIDTH)}"
-
-
-CHANGED_TOO = "the file has changed in the workspace as well"
-"""Why it could not be merged."""
-MOST_TOLD = 5
-"""How many children are named of those that have stopped."""
-MESSAGE_WIDTH = 120
-_URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
-
-
-def _reason(child: RunState) -> Any:
-    if child.suspended is not None:
-        return child.suspended.reason
-    return "waiting" if child.status == "waiting" else "interrupted"
-
-
-def _result(child: RunState) -> dict[str, Any]:
-    """What the artifact of a state holds of a child that is over."""
-    finished, report = child.finished, child.last_report
-    found = [plain_finding(finding) for finding in report.blocking] if report else []
-    if finished is not None:
-        found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
-    return {
-        "outcome": finished.outcome if finished else CANCELLED,
-        "success": finished is not None and finished.success,
-        "result": finished.result if finished else {},
-        "rounds": len(child.rounds),
-        "calls": child.usage.agent_calls,
-        "cost": child.usage.cost_usd,
-        "findings": found,
-        "duration": child.usage.time_s,
-    }
-
-
-def _no_run(outcome: str, *reasons: str) -> dict[str, Any]:
-    """The same of an item that never began."""
-    return {
-        "outcome": outcome,
-        "success": False,
-        "result": {},
-        "rounds": 0,
-        "calls": 0,
-        "cost": 0.0,
-        "findings": [{"message": reason} for reason in reasons],
-        "duration": 0.0,
-    }
+        stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
+        return suspension(self._name, stopped, self._account.take_time())

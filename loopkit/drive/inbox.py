@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
-from loopkit.drive.posting import ANSWER, PostedAnswer
+from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
 from loopkit.drive.questions import step_of_answer
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Cancelled, Event, Refused
+from loopkit.engine.events import Cancelled, Event, Refused, Resumed
 from loopkit.engine.macrostep import Macrostep
 from loopkit.engine.records import read_record
 from loopkit.journal import InboxMessage, MessageWaits
@@ -59,8 +59,10 @@ async def store(
 async def let_go(active: ActiveRun) -> bool:
     """Leave the run to others; false where a message came that this process has to follow."""
     await active.append()
-    answers = (ANSWER,) if active.state.status == "waiting" else ()
-    return active.state.is_over or await active.claim.release((CANCEL, *answers))
+    awaited = {"waiting": (ANSWER,)}.get(active.state.status, ())
+    if active.state.waits_for_children:
+        awaited = (WAKE,)
+    return active.state.is_over or await active.claim.release((CANCEL, *awaited))
 
 
 def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
@@ -68,6 +70,11 @@ def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
     if message.kind == CANCEL:
         if not active.state.is_over:
             active.stage(Cancelled(reason=message.data))
+        return ()
+    if message.kind == WAKE:
+        # Of a run that goes on, all children are taken up that can.
+        if active.state.waits_for_children:
+            active.stage(Resumed())
         return ()
     step = _answer(active, read_record(PostedAnswer, message.data))
     active.take(step)

@@ -13,9 +13,12 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal
+from loopkit.text.run_ids import ancestors_of
 
 ANSWER = "answer"
 """The kind of a message that answers a question."""
+WAKE = "wake"
+"""The kind of a message to a run that one of its children, which it names, was answered."""
 
 
 class PostedAnswer(Record, frozen=True, kw_only=True):
@@ -50,6 +53,11 @@ async def post_answer(
     data = PostedAnswer(question=question.question, answer=answer).to_json()
     place = f"{question.question}#{_refused(history, question.question)}"
     first = await journal.post(state.run, ANSWER, place, data, now)
+    # From now on whoever drives the family can't overlook it.
+    child = state.run
+    for parent in ancestors_of(state.run):
+        await journal.post(parent, WAKE, f"{state.run}:{place}", child, now)
+        child = parent
     if first in (None, data):
         return first is None
     choice = read_record(PostedAnswer, first).answer.choice

@@ -63,8 +63,8 @@ class Schedule:
         """An item has no work for now, so that others may have its place."""
         del self._running[key]
 
-    def again(self, key: str) -> None:
-        """An item that had left has work again."""
+    def take_up(self, key: str) -> None:
+        """An item that had no work has some again."""
         self._push(key)
 
     def end(self, key: str, outcome: str) -> None:

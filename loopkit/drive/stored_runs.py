@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import Stored
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
-from loopkit.engine.events import Usage
+from loopkit.engine.events import Usage, Waiting
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
 from loopkit.journal import Journal
@@ -15,9 +17,20 @@ from loopkit.language import Machine
 from loopkit.language.load import load_resolved, named_file
 from loopkit.repair.files import changed_file, found_file
 from loopkit.scenario import Scenario, read_resolved
+from loopkit.text.run_ids import place_of
 
 MOST_NAMED = 5
 """How many runs are named where an id is not told in full."""
+
+
+class OpenQuestion(NamedTuple):
+    """A question that somebody has to answer."""
+
+    place: str
+    """Where the run that asks belongs in the family; empty for the one that was looked at."""
+    state: RunState
+    """The run that asks."""
+    question: Waiting
 
 
 class StoredRuns:
@@ -73,6 +86,31 @@ class StoredRuns:
     async def is_over(self, run: str) -> bool:
         return (await self.state_of(run)).is_over
 
+    async def usage_of(self, state: RunState) -> Usage:
+        """What a run has spent, and its children that it does not count yet because they go on."""
+        total = state.usage
+        for child in unfinished(state):
+            if await self.journal.has(child.started.child):
+                inner = await self.usage_of(await self.state_of(child.started.child))
+                # Of the time of children it is known only at their end what counts.
+                total = total.plus(inner.replace(time_s=0.0))
+        return total
+
+    async def questions(self, run: str) -> list[OpenQuestion]:
+        """What a run and its children ask now, in the order of their lists."""
+        return [asked async for asked in self._questions(run, "")]
+
+    async def _questions(self, run: str, place: str) -> AsyncIterator[OpenQuestion]:
+        if not await self.journal.has(run):
+            return
+        state = await self.state_of(run)
+        if state.status == "waiting" and state.question is not None:
+            yield OpenQuestion(place, state, state.question)
+        for child in unfinished(state):
+            inner = place_of(child.started.state, child.started.key, place)
+            async for asked in self._questions(child.started.child, inner):
+                yield asked
+
     async def committed(self, run: str) -> Usage:
         """What a run and all its children have committed; nothing where it has not begun."""
         if not await self.journal.has(run):
@@ -85,6 +123,7 @@ class StoredRuns:
 
 
 def unfinished(state: RunState) -> list[Child]:
-    """The children of a run that were begun and, as far as it knows, have not ended."""
+    """The children of a run that were begun and, as far as it knows, have not ended, in order."""
     begun = (child for children in state.children.values() for child in children.values())
-    return [child for child in begun if child.ended is None]
+    open_ones = [child for child in begun if child.ended is None]
+    return sorted(open_ones, key=lambda child: child.started.index)

@@ -126,6 +126,11 @@ class RunState(Mutable):
         """Whether nothing can come any more."""
         return self.finished is not None or self.status == "cancelled"
 
+    @property
+    def waits_for_children(self) -> bool:
+        """Whether it stopped because children of it wait for a person."""
+        return self.suspended is not None and self.suspended.reason == "waiting"
+
     def copy(self) -> RunState:
         """A state behind which work may complete; this one stays as it is.
 

@@ -27,6 +27,7 @@ from loopkit.journal.port import (
 )
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import claim_data
+from loopkit.text.run_ids import ancestors_of, is_child
 
 
 @dataclass
@@ -166,28 +167,40 @@ class MemoryJournal:
         return self._known(run).behind(after)
 
     async def runs(
-        self, machine: str | None = None, limit: int = 1000, *, run: str | None = None
+        self,
+        machine: str | None = None,
+        limit: int = 1000,
+        *,
+        run: str | None = None,
+        children: bool = False,
     ) -> list[RunRow]:
         for text in (machine, run):
             refuse_text("a filter of runs", text or "")
         self.refuse_closed()
         newest_first = reversed(self._runs.values())
         wanted = [r for r in newest_first if machine in (None, r.machine) and run in (None, r.name)]
+        if run is None and not children:
+            wanted = [r for r in wanted if not is_child(r.name)]
         return [_row(one) for one in wanted[: max(limit, 0)]]
 
     async def named(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
         self.refuse_closed()
-        found = [run for run in reversed(self._runs) if run.startswith(beginning)]
+        begin = [run for run in reversed(self._runs) if run.startswith(beginning)]
+        found = [run for run in begin if not is_child(run[len(beginning) :])]
         return found[: max(limit, 0)]
 
     async def remove(self, *runs: str) -> None:
-        for known in map(self._known, runs):
+        named = {self._known(run).name for run in runs}
+        family = [
+            r for r in self._runs.values() if not named.isdisjoint((r.name, *ancestors_of(r.name)))
+        ]
+        for known in family:
             if known.claim is not None:
                 raise _busy(known, known.claim)
-        for run in runs:
-            del self._runs[run]
-        self.contents.forget(runs)
+        for known in family:
+            del self._runs[known.name]
+        self.contents.forget([known.name for known in family])
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)

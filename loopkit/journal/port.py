@@ -265,17 +265,30 @@ class Journal(Protocol):
         ...
 
     async def runs(
-        self, machine: str | None = None, limit: int = 1000, *, run: str | None = None
+        self,
+        machine: str | None = None,
+        limit: int = 1000,
+        *,
+        run: str | None = None,
+        children: bool = False,
     ) -> list[RunRow]:
-        """At most `limit` runs, all or those of a machine or one id, the newest created first."""
+        """At most `limit` runs, all or those of a machine or one id, the newest created first.
+
+        `children` of other runs are only among them where they are asked for, or by their id.
+        """
         ...
 
     async def named(self, beginning: str, limit: int = 1000) -> list[str]:
-        """At most `limit` ids of runs that begin like this, the newest created first."""
+        """At most `limit` ids of runs that begin like this, the newest created first.
+
+        Children of runs that begin like this are not meant.
+        """
         ...
 
     async def remove(self, *runs: str) -> None:
-        """Forget runs that no living process owns, with their records and messages; all or none.
+        """Forget runs with their children, records and messages; all or none.
+
+        None of them may be owned by a living process.
 
         What only they have kept of their folders goes as well.
 

@@ -79,12 +79,19 @@ UPDATE runs SET owner = NULL WHERE id = :run_id AND owner = :owner
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
+AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
 ORDER BY id DESC LIMIT :limit
 
 -- name: named
 SELECT run FROM runs
 WHERE substr(run, 1, length(:beginning)) = :beginning
+AND instr(substr(run, length(:beginning) + 1), '/') = 0
 ORDER BY id DESC LIMIT :limit
+
+-- name: family
+-- '0' comes right behind '/'.
+SELECT id, run, owner FROM runs
+WHERE run = :run OR run > :run || '/' AND run < :run || '0'
 
 -- name: remove
 DELETE FROM runs WHERE id = :run_id

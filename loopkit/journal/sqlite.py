@@ -193,12 +193,19 @@ class SqliteJournal:
         return await self._writer.read(lambda db: store.read(db, run, after))
 
     async def runs(
-        self, machine: str | None = None, limit: int = 1000, *, run: str | None = None
+        self,
+        machine: str | None = None,
+        limit: int = 1000,
+        *,
+        run: str | None = None,
+        children: bool = False,
     ) -> list[RunRow]:
         for text in (machine, run):
             refuse_text("a filter of runs", text or "")
         sees = self._presence.sees
-        return await self._writer.read(lambda db: store.runs(db, machine, run, limit, sees))
+        return await self._writer.read(
+            lambda db: store.runs(db, machine, run, children, limit, sees)
+        )
 
     async def named(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)

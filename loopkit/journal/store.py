@@ -162,10 +162,12 @@ def runs(
     db: sqlite3.Connection,
     machine: str | None,
     run: str | None,
+    children: bool,
     limit: int,
     sees: Callable[[str], bool],
 ) -> list[RunRow]:
-    values = {"machine": machine, "run": run, "limit": min(max(limit, 0), _MAX_INTEGER)}
+    most = min(max(limit, 0), _MAX_INTEGER)
+    values = {"machine": machine, "run": run, "children": children, "limit": most}
     listed = db.execute(SQL["runs"], values).fetchall()
     return [_listed(db, sees, *row) for row in listed]
 
@@ -201,11 +203,17 @@ def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
 
 
 def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> None:
-    """Delete a run, whose records and messages go with it, unless its owner is alive."""
-    run_id, present = _find(db, run)
-    if present is not None and sees(present):
-        raise RunBusy(run, _newest_owner(db, run_id))
-    db.execute(SQL["remove"], {"run_id": run_id})
+    """Delete a run and its children, whose records and messages go with them.
+
+    Unless the owner of one of them is alive.
+    """
+    _find(db, run)
+    family = db.execute(SQL["family"], {"run": run}).fetchall()
+    for run_id, name, owner in family:
+        if owner is not None and sees(owner):
+            raise RunBusy(name, _newest_owner(db, run_id))
+    for run_id, _, _ in family:
+        db.execute(SQL["remove"], {"run_id": run_id})
 
 
 def remove_definitions(db: sqlite3.Connection) -> None:

@@ -47,7 +47,8 @@ def explain(
 def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> Problem:
     loc = tuple(fault["loc"])
     context = fault.get("ctx", {})
-    path = (*(step for step in loc if not is_tag(step)), *context.get("path", ()))
+    named = (*(step for step in loc if not is_tag(step)), *context.get("path", ()))
+    path = document.written(named)
     at_key = fault["type"] in AT_KEY or loc[-1:] == ("[key]",)
     path, message, help_text, code = _said(fault, loc, path, document, root)
     span, also = document.places(path, key=at_key)

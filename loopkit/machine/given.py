@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ from loopkit.language.datatypes import parse_record
 from loopkit.language.guard import select
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import TemplateError, parse
+from loopkit.machine.graph import Graph
+from loopkit.machine.items import item_counts
+from loopkit.machine.program import flat_facts
 
 Given = Mapping[str, Any]
 """The input of a run, as far as it is known."""
@@ -23,6 +27,23 @@ def given_items(state: EachState, given: Mapping[str, object]) -> int | None:
     if first not in given:
         return None
     return len(select(f"[]{inner}[]" if inner else ITEMS, given[first]))
+
+
+def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int, int]:
+    """How many runs a state starts at least and at most."""
+    if not isinstance(state, EachState):
+        return 1, 1
+    known = given_items(state, flat_facts({"input": given}))
+    if known is not None:
+        return known, known
+    least, most = item_counts(graph, state)
+    return least, least if most is None else most
+
+
+def definition_key(state: ChildrenState, given: Given) -> str:
+    """The same for states that run equal machines with what is known of the input being equal."""
+    written = [state.child.model_dump_json(), given]
+    return json.dumps(written, sort_keys=True, default=str)
 
 
 def given_to_child(state: ChildrenState, given: Given) -> dict[str, Any]:

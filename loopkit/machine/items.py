@@ -8,6 +8,7 @@ from loopkit.language import EachState
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
+from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import Anything, Shape
 from loopkit.language.template.shapes import item_of, member
 from loopkit.machine.graph import Graph
@@ -34,6 +35,31 @@ def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
     most = None if any(high is None for _, high in ranges) else max(high or 0 for _, high in ranges)
     known = [bound for bound in (most, state.max_items) if bound is not None]
     return max(state.min_items, min(low for low, _ in ranges)), min(known, default=None)
+
+
+def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[DataType | None]:
+    """The type of what a name of the state's input stands for, by each way on which it may come.
+
+    None is a text. Without any type nothing is known.
+    """
+    first, *steps = path
+    if isinstance(state, EachState) and first == state.as_:
+        items = _item_types(graph, state)
+        roots: list[DataType | None] = [known or DataType({}) for known in items]
+    else:
+        roots = [known and known.field(first) for known in _roots(graph, first)]
+    if not steps:
+        return roots
+    found = [None if root is None else root.at(steps) for root in roots]
+    return [] if None in found else found
+
+
+def _item_types(graph: Graph, state: EachState) -> list[DataType | None]:
+    found = list(_roots(graph, state.each))
+    for step in parse_path(state.each.removesuffix(ITEMS) + ITEMS):
+        inner = (one and (one.items if step == ITEMS else one.field(step)) for one in found)
+        found = list(inner)
+    return found
 
 
 def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:

@@ -1,7 +1,8 @@
-"""What a run refuses: to go on where it is over, and limits under which it can't go on."""
+"""What a run refuses: to go on where it is over, limits under which it can't, a child's own end."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from loopkit.checks.raised import stuck_under_total
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.repair.spent import overspent
+from loopkit.text.run_ids import is_child, root_of
 
 
 def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
@@ -22,6 +24,13 @@ def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) 
     total = limits.get("total_revisions")
     if total is not None and (stuck := stuck_under_total(machine, state, total)):
         raise NotRunnable(f"`limits.total_revisions` can't be {total} in this run: {stuck}")
+
+
+def refuse_child(run: str, *command: str) -> None:
+    """Raise NotRunnable where a run is part of a family, which ends and goes as a whole."""
+    if is_child(run):
+        line = shlex.join(["loopkit", *command, root_of(run)])
+        raise NotRunnable(f"run `{run}` belongs to `{root_of(run)}`; for the whole family: {line}")
 
 
 def refuse_over(state: RunState) -> None:

@@ -4,7 +4,7 @@ They play a machine without a model, a key, a network or a cent; with cases, the
 what has to come of it.
 """
 
-from loopkit.scenario.cases import PARTS, Case, Resume, RunLimits, Scenario
+from loopkit.scenario.cases import Case, Resume, RunLimits, Scenario
 from loopkit.scenario.expecting import (
     GAP,
     SUSPENDED,
@@ -15,12 +15,14 @@ from loopkit.scenario.expecting import (
     ExpectedFinding,
     ExpectedPrompt,
 )
+from loopkit.scenario.in_children import ANY, CHILDREN, InChild, child_name, one_child
 from loopkit.scenario.loading import (
     LoadedScenario,
     load_file,
     load_scenario,
     read_resolved,
 )
+from loopkit.scenario.parts import PARTS, ChildParts, Parts
 from loopkit.scenario.script import (
     CRASH,
     Attempts,
@@ -36,6 +38,8 @@ from loopkit.scenario.script import (
 from loopkit.scenario.unwritten import todo_problem, unwritten
 
 __all__ = [
+    "ANY",
+    "CHILDREN",
     "CRASH",
     "GAP",
     "PARTS",
@@ -43,12 +47,15 @@ __all__ = [
     "WAITING",
     "Attempts",
     "Case",
+    "ChildParts",
     "Expect",
     "ExpectedArtifact",
     "ExpectedFeedback",
     "ExpectedFinding",
     "ExpectedPrompt",
+    "InChild",
     "LoadedScenario",
+    "Parts",
     "Played",
     "PlayedAnswer",
     "PlayedCommand",
@@ -60,8 +67,10 @@ __all__ = [
     "Scenario",
     "SpentTokens",
     "call_at",
+    "child_name",
     "load_file",
     "load_scenario",
+    "one_child",
     "read_resolved",
     "todo_problem",
     "unwritten",

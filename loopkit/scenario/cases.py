@@ -6,16 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from loopkit.language.noun import FROM_LIST, Duration, Id, Noun, fault
+from loopkit.language.noun import FROM_LIST, Duration, Noun, fault
 from loopkit.scenario.expecting import Expect
-from loopkit.scenario.script import Answers, Commands, Cost, Role
+from loopkit.scenario.in_children import CHILDREN
+from loopkit.scenario.parts import PARTS, ChildParts, Parts
+from loopkit.scenario.script import Cost
 
 NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
-ANY = "*"
-"""Stands for every key of an item that is not named."""
-PARTS = ("agents", "commands", "answers")
-"""Parts of a case that all cases of a file may share."""
 
 
 def _name(text: str) -> str:
@@ -31,28 +29,6 @@ def _name(text: str) -> str:
 
 
 CaseName = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"pattern": NAME_PATTERN})]
-
-
-class _Parts(Noun):
-    agents: dict[Id, Role] = {}
-    """What each agent says, attempt by attempt."""
-    commands: dict[str, Commands] = {}
-    """Results of `run` states and `command` validators, by the state's or validator's name."""
-    answers: dict[Id, Answers] = {}
-    """Answers of the person, by the state that asks."""
-    children: dict[Id, dict[str, ChildParts]] = {}
-    """The same in the runs that a state begins, by the key of their item; `*` is any other one."""
-
-    def of_child(self, state: str, key: str) -> Scenario:
-        """What is said in a child."""
-        by_key = self.children.get(state, {})
-        said = by_key.get(key) or by_key.get(ANY) or ChildParts()
-        parts = {name: getattr(said, name) for name in (*PARTS, "children")}
-        return Scenario.model_construct(scenario=1, **parts)
-
-
-class ChildParts(_Parts):
-    """What is said in one run of another machine."""
 
 
 class RunLimits(Noun):
@@ -86,7 +62,7 @@ class Resume(Noun):
     """The limits that are raised."""
 
 
-class Case(_Parts):
+class Case(Parts):
     """One way through the machine: what is said, and what has to come of it."""
 
     description: str = ""
@@ -101,7 +77,7 @@ class Case(_Parts):
     """What has to be true of the run. A case that expects nothing fails."""
 
 
-class Scenario(_Parts):
+class Scenario(Parts):
     """What everyone says, attempt by attempt; with `cases`, what each of them starts from."""
 
     model_config = ConfigDict(
@@ -139,3 +115,10 @@ class Scenario(_Parts):
                 help="add `cases:`, or delete it",
             )
         return self
+
+    def of_child(self, state: str, key: str, visit: int) -> Scenario:
+        """What is said in a child."""
+        found = self.child(state, key, visit)
+        parts = found.said if found else ChildParts()
+        played = {name: getattr(parts, name) for name in (*PARTS, CHILDREN)}
+        return Scenario.model_construct(scenario=1, **played)

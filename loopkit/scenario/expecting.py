@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.engine.findings import Status, Verdict
 from loopkit.language.noun import Id, Noun, Text, fault
+from loopkit.scenario.in_children import ITEMS, ONLY, InChild, as_visits, every_child, form_of
 
 GAP = "…"
 """In a list: anything or nothing between what stands before it and behind it."""
@@ -147,6 +149,8 @@ class Expect(Noun):
     """The names that `emit:` stores, in order."""
     artifacts: Annotated[dict[Id, ExpectedArtifact], Field(min_length=1)] | None = None
     """The versions that the run ends with."""
+    children: dict[Id, ExpectedChildren] | None = None
+    """The same of the runs that a state begins, by the keys of their items."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Expect:
@@ -160,6 +164,30 @@ class Expect(Noun):
         return self
 
     @property
+    def in_children(self) -> Iterator[InChild[Expect]]:
+        """All that is expected of children."""
+        return every_child(self.children or {})
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is expected at all."""
         return not self.model_fields_set
+
+
+def _form(value: object) -> str:
+    return form_of(value, frozenset(Expect.model_fields))
+
+
+ExpectedVisits = Annotated[
+    tuple[Expect, ...],
+    Field(min_length=1),
+    BeforeValidator(as_visits, json_schema_input_type=Expect | list[Expect]),
+]
+"""What has to be true of a child on each visit of its state; the last one counts from then on."""
+ExpectedChildren = Annotated[
+    Annotated[ExpectedVisits, Tag(ONLY)]
+    | Annotated[Annotated[dict[str, ExpectedVisits], Field(min_length=1)], Tag(ITEMS)],
+    Discriminator(_form),
+]
+"""Of the only child of a state, or of its items by their keys."""
+Expect.model_rebuild()

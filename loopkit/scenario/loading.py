@@ -14,7 +14,9 @@ from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
 from loopkit.language.inclusion import include
 from loopkit.language.load import Source, digest_of
 from loopkit.language.mistakes import explain
-from loopkit.scenario.cases import PARTS, Scenario
+from loopkit.scenario.cases import Scenario
+from loopkit.scenario.in_children import CHILDREN
+from loopkit.scenario.parts import PARTS, with_own
 from loopkit.scenario.unwritten import unwritten
 
 INCLUDING = frozenset({"reply", "edit", "stdout", "equals"})
@@ -41,7 +43,8 @@ class LoadedScenario:
             return _json(self.plain)
         own = self.plain["cases"][case]
         parts = {part: {**self.plain.get(part, {}), **own.get(part, {})} for part in PARTS}
-        return _json({"scenario": 1, **parts})
+        children = with_own(self.plain.get(CHILDREN, {}), own.get(CHILDREN, {}))
+        return _json({"scenario": 1, **parts, **({CHILDREN: children} if children else {})})
 
 
 def load_file(path: Path) -> LoadedScenario:

@@ -7,7 +7,9 @@ from typing import Any
 
 from loopkit.document.problems import Problem
 from loopkit.language.load import DocPath, Source
-from loopkit.scenario.cases import PARTS, Scenario
+from loopkit.scenario.cases import Scenario
+from loopkit.scenario.in_children import InChild
+from loopkit.scenario.parts import PARTS, ChildParts, Parts
 from loopkit.scenario.script import Attempts, Unwritten
 
 Role = Sequence[Any] | Mapping[str, Attempts]
@@ -21,14 +23,42 @@ def unwritten(scenario: Scenario, source: Source, case: str | None) -> Iterator[
     None stands for a scenario without cases.
     """
     own = scenario if case is None else (scenario.cases or {})[case]
+    at: DocPath = () if case is None else ("cases", case)
+    for path, called, one in (*_in_run(own, at), *_shared(scenario, own)):
+        if one.todo:
+            yield todo_problem(source, path, called, one.todo)
+
+
+def _shared(scenario: Scenario, own: Parts) -> Found:
+    """What a case says that all share, where it does not say it itself."""
+    if own is scenario:
+        return
+    names = {part: getattr(own, part) for part in PARTS}
+    for path, called, one in _of_parts(scenario, ()):
+        if path[1] not in names[str(path[0])]:
+            yield path, called, one
+    for child in scenario.in_children:
+        mine, is_keyed = own.children.get(child.state), bool(child.key)
+        if mine is None or (is_keyed and isinstance(mine, Mapping) and child.key not in mine):
+            yield from _in_child(child, ())
+
+
+def _in_run(parts: Parts, at: DocPath) -> Found:
+    yield from _of_parts(parts, at)
+    for child in parts.in_children:
+        yield from _in_child(child, at)
+
+
+def _in_child(child: InChild[ChildParts], at: DocPath) -> Found:
+    for path, called, one in _in_run(child.said, (*at, *child.at)):
+        yield path, f"{called} in `{child.called}`", one
+
+
+def _of_parts(parts: Parts, at: DocPath) -> Found:
     for part in PARTS:
-        shared, mine = getattr(scenario, part), getattr(own, part)
-        for name, role in {**shared, **mine}.items():
-            is_own = case is not None and name in mine
-            at: DocPath = ("cases", case or "", part) if is_own else (part,)
+        for name, role in getattr(parts, part).items():
             for path, called, one in _of_role(part, name, role):
-                if one.todo:
-                    yield todo_problem(source, (*at, *path), called, one.todo)
+                yield (*at, part, *path), called, one
 
 
 def _of_role(part: str, name: str, role: Role) -> Found:

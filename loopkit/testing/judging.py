@@ -9,7 +9,7 @@ from loopkit.language.load import DocPath
 from loopkit.testing.expectations import misses
 from loopkit.testing.expectations.route import ended
 from loopkit.testing.leftovers import leftovers
-from loopkit.testing.playing import Run, play
+from loopkit.testing.playing import Refusal, Run, play
 from loopkit.testing.results import CaseResult, Failure
 from loopkit.testing.suites import Suite
 from loopkit.testing.trace import Trace, trace
@@ -37,14 +37,12 @@ def run_case(
 def judge(suite: Suite, case: str, run: Run) -> Iterator[Failure]:
     """Everything that is not as the case has it."""
     at: DocPath = ("cases", case)
-    events = [stored.event for stored in run.events]
-    done = trace(suite.machine.machine, run.state, events)
-    yield from _expected(suite, case, done)
+    yield from _expected(suite, case, trace(suite.machine.machine, run))
     for message in run.unprepared:
         yield _failure(suite, at, "unprepared", message, key=True)
-    if run.refused:
-        yield _refused(suite, case, run)
-    for path, message in leftovers(suite.case(case), suite.playbill, run.state, events):
+    if run.refused is not None:
+        yield _refused(suite, case, run.refused)
+    for path, message in leftovers(suite.case(case), suite.playbill, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
 
 
@@ -65,12 +63,12 @@ def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
         yield _failure(suite, path, code, miss.message, shown=miss.shown)
 
 
-def _refused(suite: Suite, case: str, run: Run) -> Failure:
+def _refused(suite: Suite, case: str, refused: Refusal) -> Failure:
     """The answer that the open question did not take, where it is written."""
-    own = run.state.state in suite.case(case).answers
-    at: DocPath = ("cases", case) if own else ()
-    path = (*at, "answers", run.state.state, run.state.visit - 1)
-    return _failure(suite, path, "refused", f"the answer was refused: {run.refused}")
+    at: DocPath = ("cases", case, *refused.at)
+    is_own = suite.source.document.node(suite.source.document.written(at)) is not None
+    path = at if is_own else refused.at
+    return _failure(suite, path, "refused", f"the answer was refused: {refused.reason}")
 
 
 def _failure(

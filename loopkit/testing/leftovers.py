@@ -8,20 +8,44 @@ from loopkit.engine.events import Event, Suspended, Worked
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Task
 from loopkit.language.load import DocPath
-from loopkit.scenario import Attempts, Case, call_at
+from loopkit.scenario import Attempts, Case, ChildParts, InChild, Parts, call_at
+from loopkit.testing.family import FamilyRun
 from loopkit.testing.playbill import Playbill
 
 Leftover = tuple[DocPath, str]
 """Where in the case it stands, and what is left."""
 
 
-def leftovers(
-    case: Case, bill: Playbill, state: RunState, events: Sequence[Event]
-) -> Iterator[Leftover]:
+def leftovers(case: Case, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
     """Everything of a case's own that was not used; what all cases share may be left over."""
-    asked = [task for key, task in state.tasks.items() if not key.endswith(":run")]
-    suspended = sum(isinstance(event, Suspended) for event in events)
+    suspended = sum(isinstance(event, Suspended) for event in run.plain_events)
     yield from _behind(("resumes",), suspended, len(case.resumes), "resume")
+    yield from _in_family(case, bill, run)
+
+
+def _in_family(parts: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
+    yield from _in_run(parts, bill, run)
+    spoken = [(child, parts.child(child.state, child.key, child.visit)) for child in run.children]
+    for said in parts.in_children:
+        runs = [child.run for child, its in spoken if its is not None and its.at == said.at]
+        if not runs:
+            yield said.at, _not_begun(said)
+        # What is said in several children is used where any of them needs it.
+        left = [dict(_in_family(said.said, bill.children[said.state], one)) for one in runs]
+        for path, message in left[0].items() if left else ():
+            if all(path in other for other in left):
+                yield (*said.at, *path), f"`{said.called}`: {message}"
+
+
+def _not_begun(said: InChild[ChildParts]) -> str:
+    if said.visit > 1:
+        return f"`{said.called}` does not begin on visit {said.visit} of `{said.state}`"
+    return f"`{said.called}` never begins"
+
+
+def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
+    state, events = run.state, run.plain_events
+    asked = [task for key, task in state.tasks.items() if not key.endswith(":run")]
     for agent, role in case.agents.items():
         own = [task for task in asked if task.agent == agent]
         if isinstance(role, Mapping):

@@ -15,6 +15,7 @@ from loopkit.language import (
     Rule,
     ValidateState,
 )
+from loopkit.language.states.children import CANCELLED, ChildrenState
 from loopkit.machine.asked import validators_of
 from loopkit.machine.graph import Edge, Graph
 
@@ -43,6 +44,23 @@ class Playbill:
         running = self.machine.states_of(CommandState)
         judging = [name for name, rule in self._rules() if isinstance(rule, CommandRule)]
         return tuple(dict.fromkeys([*running, *judging]))
+
+    @cached_property
+    def children(self) -> dict[str, Playbill]:
+        """Those of the machines that states run, by the names of these."""
+        running = self.machine.states_of(ChildrenState)
+        return {name: Playbill(Graph(state.child)) for name, state in running.items()}
+
+    @cached_property
+    def family_agents(self) -> tuple[str, ...]:
+        """The agents of the machine, and of those that its states run."""
+        of_children = (name for bill in self.children.values() for name in bill.family_agents)
+        return tuple(dict.fromkeys([*self.machine.agents, *of_children]))
+
+    def outcomes(self, state: str) -> tuple[str, ...]:
+        """What can become of a child of a state that has children."""
+        running = self.machine.states_of(ChildrenState)[state]
+        return tuple(dict.fromkeys([*running.outcomes, CANCELLED]))
 
     @cached_property
     def validators(self) -> tuple[str, ...]:

@@ -9,40 +9,52 @@ import asyncio
 import json
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 from loopkit.agents.port import AgentPort, PlayedCommands, Reply, Request
 from loopkit.agents.scripted import Crashed, Unprepared
 from loopkit.app import App, Script
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import ActiveRun, Stored
+from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Usage
+from loopkit.engine.events import ChildStarted, Usage
 from loopkit.engine.state import RunState
+from loopkit.journal import Journal
 from loopkit.journal.memory import MemoryJournal
-from loopkit.language.load import digest_of
+from loopkit.language import EachState, State
+from loopkit.language.load import DocPath, digest_of
 from loopkit.outside.processes import CommandResult
-from loopkit.scenario import Resume, read_resolved
+from loopkit.scenario import ANY, CHILDREN, Resume, child_name, read_resolved
 from loopkit.testing.clock import PlayedClock
+from loopkit.testing.family import FamilyRun, family_of
+from loopkit.testing.playbill import Playbill
 from loopkit.testing.suites import Suite
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(FamilyRun):
     """What came of a case."""
 
-    state: RunState
-    events: tuple[Stored, ...]
-    """Everything that the journal has of it."""
     unprepared: tuple[str, ...] = ()
     """What was asked for and not prepared, in order."""
-    refused: str = ""
-    """Why the last answer was not taken, if it was not."""
+    refused: Refusal | None = None
+    """The last answer, if it was not taken."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer that the open question did not take."""
+
+    reason: str
+    at: DocPath
+    """Where it stands in the case, or in what all cases share."""
 
 
 def play(suite: Suite, case: str) -> Run:
@@ -66,7 +78,6 @@ class Stage:
     case: str
     run: Run | None = None
     """What came of it, once it is played."""
-    unprepared: list[str] = field(default_factory=list)
 
     async def play(self) -> None:
         # The run is kept instead of returned: asyncio prints the result of its main task.
@@ -74,31 +85,31 @@ class Stage:
             clock = PlayedClock()
             journal = MemoryJournal(clock.now)
             engines = self.suite.machines.engines
-            async with App(journal, folder=folder, clock=clock, engines=engines) as app:
+            async with PlayedApp(journal, folder=folder, clock=clock, engines=engines) as app:
                 self.run = await self._play(app)
 
-    async def _play(self, app: App) -> Run:
-        resolved = _complete(self.suite.written.resolved(self.case), self.suite)
+    async def _play(self, app: PlayedApp) -> Run:
+        resolved = _complete(self.suite.written.resolved(self.case), self.suite.playbill)
         script = Script(read_resolved(resolved), resolved, digest_of(resolved))
         case = self.suite.case(self.case)
         inputs, resumes = self.suite.inputs[self.case], list(case.resumes)
         active = await app.start(self.suite.machine, inputs, script, case.limits.named)
-        refused: str | None = None
-        while refused is None:
-            self.watch(active)
+        refused: Refusal | None = None
+        goes_on = True
+        while goes_on:
             try:
                 await app.drive(active)
-                if active.state.status == "suspended" and resumes:
+                goes_on = active.state.status == "suspended" and bool(resumes)
+                if goes_on:
                     active = await self._resume(app, active.state.run, resumes.pop(0))
-                else:
-                    refused = ""
             except AnswerRefused as refusal:
-                refused = str(refusal)
+                refused, goes_on = Refusal(str(refusal), app.refused_at), False
             except Crashed:
                 # As another process takes up a run whose own was killed.
                 active = await self._resume(app, active.state.run, Resume())
-        events = tuple(await app.events(active.state.run))
-        return Run(active.state, events, tuple(dict.fromkeys(self.unprepared)), refused)
+        played = await family_of(app, active.state.run)
+        unprepared = tuple(dict.fromkeys(app.unprepared))
+        return Run(active.state, played.events, played.children, unprepared, refused)
 
     async def _resume(self, app: App, run: str, resume: Resume) -> ActiveRun:
         """The run taken up as by another process, which knows nothing of the providers."""
@@ -106,11 +117,41 @@ class Stage:
         app.breakers = Breakers()
         return await app.resume(run, resume.limits.named)
 
-    def watch(self, active: ActiveRun) -> None:
-        """Take part in a run before it is driven: who is asked for something is noted."""
+
+class PlayedApp(App):
+    """An app in which nobody real is asked: what is not played is noted."""
+
+    def __init__(self, journal: Journal, **parts: Any) -> None:
+        super().__init__(journal, **parts)
+        self.unprepared: list[str] = []
+        self.refused_at: DocPath = ()
+        """Where the answer stands that was refused."""
+        self._children: dict[str, tuple[str, DocPath]] = {}
+        """By their runs: what messages call them, and where what is said in them stands."""
+
+    async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
+        said = parent.scenario and parent.scenario.child(started.state, started.key, started.visit)
+        around, place = self._children.get(parent.state.run, ("", ()))
+        called = f"{around}{child_name(started.state, started.key)}"
+        self._children[started.child] = f"{called}.", (*place, *(said.at if said else ()))
+        return await super().child(parent, started)
+
+    async def drive(self, active: ActiveRun) -> RunState:
+        called, place = self._children.get(active.state.run, ("", ()))
+        watched = partial(self._note, f"`{called[:-1]}`: " if called else "")
         agents = active.agents.items()
-        active.agents = {name: _WatchedAgent(port, self.unprepared) for name, port in agents}
-        active.commands = _WatchedCommands(active.commands, self.unprepared)
+        active.agents = {name: _WatchedAgent(port, watched) for name, port in agents}
+        active.commands = _WatchedCommands(active.commands, watched)
+        try:
+            return await super().drive(active)
+        except AnswerRefused:
+            state = active.state
+            # Where it was refused in a child, those around it hear of it after that.
+            self.refused_at = self.refused_at or (*place, "answers", state.state, state.visit - 1)
+            raise
+
+    def _note(self, who: str, missing: Unprepared) -> None:
+        self.unprepared.append(f"{who}{missing.message}")
 
 
 @contextmanager
@@ -123,12 +164,32 @@ def project_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _complete(resolved: str, suite: Suite) -> str:
+def _complete(resolved: str, bill: Playbill) -> str:
     """The script with an empty part for whoever has none, so that nobody real is asked."""
-    script, bill = json.loads(resolved), suite.playbill
+    return json.dumps(completed(json.loads(resolved), bill), ensure_ascii=False)
+
+
+def completed(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
+    """What is said in a run, nothing said of anybody else, and so in all of its children."""
+    made = {**parts}
     for part, names in (("agents", bill.machine.agents), ("commands", bill.commands)):
-        script[part] = {**{name: [] for name in names}, **script[part]}
-    return json.dumps(script, ensure_ascii=False)
+        made[part] = {**{name: [] for name in names}, **parts.get(part, {})}
+    said = parts.get(CHILDREN, {})
+    made[CHILDREN] = {
+        state: _completed_children(said.get(state, {}), child, bill.machine.states[state])
+        for state, child in bill.children.items()
+    }
+    return made
+
+
+def _completed_children(said: Any, bill: Playbill, state: State) -> Any:
+    if not isinstance(state, EachState):
+        return _completed_visits(said, bill)
+    return {key: _completed_visits(item, bill) for key, item in {ANY: {}, **said}.items()}
+
+
+def _completed_visits(said: Any, bill: Playbill) -> list[Any]:
+    return [completed(one, bill) for one in (said if isinstance(said, list) else [said])]
 
 
 @dataclass(frozen=True)
@@ -136,7 +197,7 @@ class _WatchedAgent:
     """An agent that is only played; what it was not prepared for is noted."""
 
     port: AgentPort
-    unprepared: list[str]
+    watched: Callable[[Unprepared], None]
 
     async def ready(self) -> None:
         await self.port.ready()
@@ -145,7 +206,7 @@ class _WatchedAgent:
         try:
             return self.port.quote(request)
         except Unprepared as missing:
-            self.unprepared.append(missing.message)
+            self.watched(missing)
             raise
 
     async def ask(self, request: Request) -> Reply:
@@ -157,7 +218,7 @@ class _WatchedCommands:
     """Commands that are only played; what they were not prepared for is noted."""
 
     commands: PlayedCommands
-    unprepared: list[str]
+    watched: Callable[[Unprepared], None]
 
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
@@ -165,5 +226,5 @@ class _WatchedCommands:
         try:
             return self.commands.result(place, index, folder, earlier)
         except Unprepared as missing:
-            self.unprepared.append(missing.message)
+            self.watched(missing)
             raise

@@ -14,6 +14,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import DocPath, Loaded, Source, load
 from loopkit.machine.graph import Graph
 from loopkit.scenario import Case, LoadedScenario, load_file, unwritten
+from loopkit.testing.child_keys import unknown_keys
 from loopkit.testing.inputs import inputs_of, unwritten_inputs
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.unknown_names import unknown_names
@@ -104,6 +105,8 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
         if not suite.unwritten[name]:
             inputs[name], faults = inputs_of(written, name, machine.machine)
             problems += faults
+            if not faults:
+                problems += unknown_keys(written, name, machine.machine, inputs[name])
     if problems:
         # A fault of what all cases share is found in each of them.
         raise ProblemsFound(dict.fromkeys(problems))

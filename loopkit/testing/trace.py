@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.engine.events import Decided, Emitted, Entered, Event, Intended, Worked
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState, apply
 from loopkit.language import Machine
+from loopkit.language.states.children import ChildrenState
+from loopkit.testing.family import FamilyRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,11 @@ class Trace:
     revisions: Counter[str] = field(default_factory=Counter)
     """By edge, and by the state that is revised."""
     calls: Counter[str] = field(default_factory=Counter)
-    """By agent."""
+    """By agent, those of children included."""
+    cost_usd: float | None = 0.0
+    """The same in USD; none where it is not known."""
+    children: list[ChildTrace] = field(default_factory=list)
+    """In the order in which they were begun."""
 
     @property
     def outcome(self) -> str:
@@ -85,12 +90,27 @@ class Trace:
         return latest.data if latest.is_data else latest.text, True
 
 
-def trace(machine: Machine, state: RunState, events: Iterable[Event]) -> Trace:
-    """The trace of a run that is in `state` after these events."""
-    made, before = Trace(state), RunState()
-    for event in events:
+class ChildTrace(NamedTuple):
+    """What one child did."""
+
+    state: str
+    key: str
+    """Of its item; empty for an only child."""
+    visit: int
+    trace: Trace
+
+
+def trace(machine: Machine, run: FamilyRun) -> Trace:
+    """The trace of a run."""
+    made, before = Trace(run.state, cost_usd=run.cost_usd), RunState()
+    for event in run.plain_events:
         _note(made, machine, before, event)
         apply(before, event)
+    running = machine.states_of(ChildrenState)
+    for child in run.children:
+        done = trace(running[child.state].child, child.run)
+        made.children.append(ChildTrace(child.state, child.key, child.visit, done))
+        made.calls.update(done.calls)
     return made
 
 

@@ -7,8 +7,20 @@ from typing import Any
 
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.load import DocPath, Source
-from loopkit.scenario import GAP, SUSPENDED, WAITING, Case, Expect, PlayedAnswer, Scenario
+from loopkit.scenario import (
+    CHILDREN,
+    GAP,
+    SUSPENDED,
+    WAITING,
+    Expect,
+    Parts,
+    PlayedAnswer,
+    Scenario,
+)
+from loopkit.testing.child_keys import misnamed_children
 from loopkit.testing.playbill import Playbill
+
+OF_CHILDREN = "state with children"
 
 Unknown = tuple[DocPath, bool, str, str, Iterable[str]]
 """Where it stands, whether as a key, what it should be, the name itself, and what there is."""
@@ -21,6 +33,8 @@ def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterato
         message = f"the machine has no {kind} `{name}`"
         code = f"unknown-{kind.replace(' ', '-')}"
         yield source.problem(path, code, message, help=remedy, key=is_key)
+    for path, message, remedy in misnamed_children(scenario, bill):
+        yield source.problem(path, "wrong-children", message, help=remedy, key=True)
 
 
 def _unknown(scenario: Scenario, bill: Playbill) -> Iterator[Unknown]:
@@ -29,13 +43,14 @@ def _unknown(scenario: Scenario, bill: Playbill) -> Iterator[Unknown]:
         at: DocPath = ("cases", name)
         yield from _played(at, case, bill)
         if case.expect is not None:
-            yield from _expected((*at, "expect"), case.expect, bill)
+            yield from _expected((*at, "expect"), case.expect, bill, bill.machine.finals)
 
 
-def _played(at: DocPath, parts: Scenario | Case, bill: Playbill) -> Iterator[Unknown]:
+def _played(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Unknown]:
     yield from _keys((*at, "agents"), "agent", parts.agents, bill.machine.agents)
     yield from _keys((*at, "commands"), "command", parts.commands, bill.commands)
     yield from _keys((*at, "answers"), "question", parts.answers, bill.askers)
+    yield from _keys((*at, CHILDREN), OF_CHILDREN, parts.children, bill.children)
     for agent, role in parts.agents.items():
         if isinstance(role, Mapping) and agent in bill.machine.agents:
             places = bill.places(agent)
@@ -43,6 +58,9 @@ def _played(at: DocPath, parts: Scenario | Case, bill: Playbill) -> Iterator[Unk
     for state, answers in parts.answers.items():
         if state in bill.askers:
             yield from _choices((*at, "answers", state), answers, bill.askers[state].choices)
+    for said in parts.in_children:
+        if said.state in bill.children:
+            yield from _played((*at, *said.at), said.said, bill.children[said.state])
 
 
 def _choices(
@@ -53,9 +71,11 @@ def _choices(
             yield (*at, index, "choice"), False, "choice", answer.choice, known
 
 
-def _expected(at: DocPath, expect: Expect, bill: Playbill) -> Iterator[Unknown]:
+def _expected(
+    at: DocPath, expect: Expect, bill: Playbill, outcomes: Iterable[str]
+) -> Iterator[Unknown]:
     states = tuple(bill.machine.states)
-    ends = (*bill.machine.finals, WAITING, SUSPENDED)
+    ends = (*outcomes, WAITING, SUSPENDED)
     yield from _one((*at, "outcome"), "outcome", expect.outcome, ends)
     yield from _steps((*at, "path"), "state", expect.path or (), states)
     yield from _steps((*at, "events"), "event", expect.events or (), bill.emitted)
@@ -63,9 +83,10 @@ def _expected(at: DocPath, expect: Expect, bill: Playbill) -> Iterator[Unknown]:
     for key, kind, known in (
         ("verdicts", "validate state", judges),
         ("revisions", "revised state or edge", bill.revised),
-        ("calls", "agent", agents),
-        ("calls_at_most", "agent", agents),
+        ("calls", "agent", bill.family_agents),
+        ("calls_at_most", "agent", bill.family_agents),
         ("artifacts", "artifact", tuple(bill.graph.artifacts)),
+        (CHILDREN, OF_CHILDREN, bill.children),
     ):
         yield from _keys((*at, key), kind, getattr(expect, key) or {}, known)
     for key, field, kind, known in (
@@ -78,6 +99,10 @@ def _expected(at: DocPath, expect: Expect, bill: Playbill) -> Iterator[Unknown]:
     ):
         for index, item in enumerate(getattr(expect, key) or ()):
             yield from _one((*at, key, index, field), kind, getattr(item, field), known)
+    for one in expect.in_children:
+        if one.state in bill.children:
+            here, ends = (*at, *one.at), bill.outcomes(one.state)
+            yield from _expected(here, one.said, bill.children[one.state], ends)
 
 
 def _keys(at: DocPath, kind: str, named: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:

@@ -51,6 +51,11 @@ def cost(usage: Usage) -> str:
     return "unknown" if usage.cost_usd is None else " · ".join(money(usage))
 
 
+def cost_of(usd: float | None) -> str:
+    """The same of an amount of which nothing is held."""
+    return "unknown" if usd is None else _usd(usd)
+
+
 def _usd(amount: float) -> str:
     if amount < FORGOTTEN_USD:
         return ""

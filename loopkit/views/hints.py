@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 from pathlib import Path
 
 from loopkit.agents.model.catalogue import near_model
 from loopkit.drive.advance import CHANGE_IT
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Suspended, Waiting
 from loopkit.engine.state import RunState
 from loopkit.language import Machine, ModelAgent
 from loopkit.language.datatypes import parse_record
-from loopkit.text import printable
+from loopkit.text import one_line, printable
 from loopkit.text.command_lines import resume_line
 
+MOST_ASKED = 10
+"""How many questions of children are told."""
+QUESTION_WIDTH = 60
 TO_FILL_IN = "…"
 """Stands in a line to paste for what only a person knows."""
 
@@ -40,6 +44,14 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
 
 def answer_hints(run: str, question: Waiting) -> Iterator[str]:
     """The lines that answer a question, one for each open choice, with what each needs."""
+    lines = list(_answer_lines(run, question))
+    words = f", with your own words for {TO_FILL_IN}" if TO_FILL_IN in "".join(lines) else ""
+    yield f"answer it{words}:"
+    yield from (f"  {line}" for line in lines)
+
+
+def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
+    """The lines that answer a question, one for each open choice."""
     fields = parse_record(question.form).fields or {}
     form = [
         part
@@ -47,14 +59,29 @@ def answer_hints(run: str, question: Waiting) -> Iterator[str]:
         if field.required
         for part in ("--form", f"{name}={TO_FILL_IN}")
     ]
-    lines = []
     for choice in question.choices:
         if not choice.closed:
             comment = ["--comment", TO_FILL_IN] if choice.needs_comment else []
-            lines.append(shlex.join(["loopkit", "answer", run, choice.name, *form, *comment]))
-    words = f", with your own words for {TO_FILL_IN}" if TO_FILL_IN in "".join(lines) else ""
-    yield f"answer it{words}:"
-    yield from (f"  {line}" for line in lines)
+            yield shlex.join(["loopkit", "answer", run, choice.name, *form, *comment])
+
+
+def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
+    """What children of a run ask, each with a line that answers it."""
+    if not asked:
+        yield _hint("resume with", resume_line(run))
+        return
+    first = asked[0]
+    yield _hint("see what is asked", f"loopkit runs show {shlex.quote(first.state.run)}")
+    for place, state, question in asked[:MOST_ASKED]:
+        told = one_line(question.text, QUESTION_WIDTH)
+        names = ", ".join(choice.name for choice in question.choices if not choice.closed)
+        yield f"{place}: {told} ({names})"
+        yield f"  {next(_answer_lines(state.run, question), '')}"
+    if (more := len(asked) - MOST_ASKED) > 0:
+        yield _hint(f"and {more:,} more", f"loopkit runs ls {run}")
+    same = [choice.name for choice in first.question.choices if not choice.closed]
+    if len(asked) > 1 and same:
+        yield _hint("one answer for all", f"loopkit answer {run} {same[0]} --all")
 
 
 def _mending(

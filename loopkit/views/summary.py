@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.text import indented, one_line, or_empty
 from loopkit.text.command_lines import resume_line
@@ -14,6 +15,8 @@ from loopkit.views.review import report_lines
 
 def status_of(state: RunState, *, is_driven: bool) -> str:
     """The status in one word; `interrupted` where the process that drove the run is gone."""
+    if state.waits_for_children:
+        return "waiting"
     is_under_way = state.status in ("new", "running")
     return "interrupted" if is_under_way and not is_driven else state.status
 
@@ -25,14 +28,16 @@ def place_of(state: RunState) -> str:
     return f"{state.finished.outcome} ({'success' if state.finished.success else 'failure'})"
 
 
-def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterator[str]:
+def summary(
+    state: RunState, hints: Sequence[str], usage: Usage, *, is_driven: bool
+) -> Iterator[str]:
     """A run in lines, each a paragraph; the open question, which says more, is not in it.
 
-    The `hints` lead on with a run that was suspended.
+    The `hints` lead on with a run that was suspended; `usage` is what its family has spent.
     """
     status, place = status_of(state, is_driven=is_driven), place_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
-    yield f"spent: {spent(state.usage)}, {duration(state.usage.time_s)} of work"
+    yield f"spent: {spent(usage)}, {duration(usage.time_s)} of work"
     yield from _answers(state)
     for name, value in state.input.items():
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -42,7 +47,8 @@ def summary(state: RunState, hints: Sequence[str], *, is_driven: bool) -> Iterat
         yield "route: " + " → ".join(_route(state))
         yield from report_lines(state.last_report)
     if state.suspended is not None:
-        yield f"suspended ({state.suspended.reason}): {state.suspended.message}"
+        why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
+        yield f"{why}{state.suspended.message}"
         yield from hints
     elif status == "interrupted":
         yield f"resume with: {resume_line(state.run)}"

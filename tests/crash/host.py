@@ -146,7 +146,7 @@ async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, dict[str,
     """
     app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
     try:
-        runs = [row.run for row in await app.journal.runs()]
+        runs = [row.run for row in await app.journal.runs(children=True)]
         if not runs:
             return None, {}
         state = await app.state_of(min(runs, key=len))
@@ -154,7 +154,7 @@ async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, dict[str,
             if state.finished is not None:
                 break
             state = await app.drive(await app.resume(state.run, mend=mend))
-        family = await app.journal.named(state.run)
+        family = [row.run for row in await app.journal.runs(children=True)]
         return state, {run: [s.event for s in await app.events(run)] for run in sorted(family)}
     finally:
         await app.close()

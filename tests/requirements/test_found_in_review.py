@@ -19,7 +19,8 @@ from typing import Any, cast
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable, refuse_misnamed
+from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.refusals import refuse_misnamed
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.family import Family, Result
+from loopkit.drive.child_results import Result
+from loopkit.drive.family import Family
 from loopkit.engine.events import Artifact, Worked
 from loopkit.language.inputs import InvalidInput
 from loopkit.machine.item_list import Item

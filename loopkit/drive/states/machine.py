@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.family import Result
+from loopkit.drive.child_results import Result
 from loopkit.drive.states.children import Inputs, work_of_children
 from loopkit.engine.events import Worked
 from loopkit.engine.template_values import AllNames

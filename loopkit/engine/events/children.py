@@ -26,6 +26,10 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """In which tree of its own it works, whatever its machine says."""
     feedback: Feedback | None = None
     """What its first author is told, where the state was entered again."""
+    index: int = 0
+    """The place of its item in the list, from 0."""
+    of: int = 1
+    """How many items the list has."""
 
 
 class ChildEnded(Event, frozen=True, kw_only=True):

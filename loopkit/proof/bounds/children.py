@@ -6,15 +6,12 @@ its runs take is told for each of its final states, because guards ask to which 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from loopkit.language import ChildrenState, EachState, Machine
-from loopkit.machine.given import Given, given_items, given_to_child
+from loopkit.machine.given import Given, child_counts, definition_key, given_to_child
 from loopkit.machine.graph import EdgeEvent
-from loopkit.machine.items import item_counts
-from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Price, Spread
 from loopkit.proof.bounds.contexts import AGAIN
 from loopkit.proof.bounds.extremes import Measure
@@ -73,17 +70,6 @@ class Children:
             self._of[name] = self._proved(self._state(name))
         return self._of[name]
 
-    def counts(self, name: str) -> tuple[int, int]:
-        """How many runs a state starts at least and at most."""
-        state = self._state(name)
-        if not isinstance(state, EachState):
-            return 1, 1
-        known = given_items(state, flat_facts({"input": self.given}))
-        if known is not None:
-            return known, known
-        least, most = item_counts(self.analysis.graph, state)
-        return least, least if most is None else most
-
     def _state(self, name: str) -> ChildrenState:
         state = self.analysis.machine.states[name]
         assert isinstance(state, ChildrenState)
@@ -91,7 +77,7 @@ class Children:
 
     def _proved(self, state: ChildrenState) -> Shares:
         given = given_to_child(state, self.given)
-        key = json.dumps([state.child.model_dump_json(), given], sort_keys=True, default=str)
+        key = definition_key(state, given)
         if key not in self.proofs:
             analysis = Analysis.of_machine(state.child)
             children = Children(analysis, self.price_in, given, self.explored, self.proofs)
@@ -101,7 +87,8 @@ class Children:
     def _pair(
         self, name: str, shares: Shares, measure: Measure, event: EdgeEvent, row: Row
     ) -> Pair | None:
-        state, (fewest, most) = self._state(name), self.counts(name)
+        state = self._state(name)
+        fewest, most = child_counts(self.analysis.graph, state, self.given)
         if event != "done":
             whole = shares.most(None, measure)
             return None if whole is None else (Share(), whole.times(most))

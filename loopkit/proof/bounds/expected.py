@@ -62,7 +62,7 @@ def expected(
             if others:
                 raise NotDetermined(OPEN_INPUT)
             share = here * chance
-            runs += share * len(asked)
+            runs += share * sum(work.runs for work in asked)
             for work in asked:
                 name = explorer.state(index)
                 costs[name].add(share, usual(name, work, revised))

@@ -34,6 +34,8 @@ class Visit:
     """None where the run starts."""
     asked: Asked
     """Everybody who has to be asked there."""
+    children: int = 1
+    """How many runs it starts, where it runs another machine."""
 
 
 Way = tuple[Visit, ...]

@@ -60,11 +60,15 @@ def _visits(
     entered_by = None
     for (index, _), move in reversed(steps):
         case = max(move.cases, key=_asks_most)
-        yield Visit(explorer.state(index), entered_by, case.spread.least)
+        total = case.row.get("total")
+        children = total if isinstance(total, int) else 1
+        yield Visit(explorer.state(index), entered_by, case.spread.least, children)
         entered_by = move.edge
 
 
-def _asks_most(case: Case) -> tuple[int, float]:
-    """How many are asked at least, and what they cost."""
-    asked = case.spread.least
+def _asks_most(case: Case) -> tuple[float, ...]:
+    """How many are asked at least, and what they cost; of items the fewest that succeed."""
+    asked, total, failed = case.spread.least, case.row.get("total"), case.row.get("failed")
+    if isinstance(total, int) and isinstance(failed, int):
+        return total > 0, -total, -failed
     return len(asked), sum(work.most_usd or 0 for work in asked)

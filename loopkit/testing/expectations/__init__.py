@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from loopkit.scenario import Expect
+from loopkit.scenario import Expect, child_name
 from loopkit.testing.expectations import counts, findings, route, written_texts
+from loopkit.testing.expectations.children import judged_children, unbegun
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Trace
 
@@ -28,6 +29,11 @@ def misses(run: Trace, expect: Expect) -> Iterator[Miss]:
     """Everything that did not come true, in the order in which the reference has the keys."""
     for judge in EXPECTATIONS:
         yield from judge(run, expect)
+    for child, expected in judged_children(run, expect):
+        for miss in misses(child.trace, expected.said):
+            called = child_name(child.state, child.key)
+            yield Miss((*expected.at, *miss.at), f"`{called}`: {miss.message}", miss.shown)
+    yield from unbegun(run, expect)
 
 
 __all__ = ["Miss", "misses"]

@@ -31,8 +31,8 @@ def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def cost(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """What the run cost."""
-    most, spent = expect.cost_usd_at_most, run.state.usage.cost_usd
+    """What the run and its children cost."""
+    most, spent = expect.cost_usd_at_most, run.cost_usd
     if most is not None and (spent is None or spent > most + 1e-9):
         told = "its cost is not known" if spent is None else f"it cost ${spent:.4f}"
         yield Miss(("cost_usd_at_most",), f"expected to pay at most ${most:.4f}, and {told}")

@@ -10,6 +10,7 @@ from loopkit.engine.state import RunState, fold
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redacted
+from loopkit.testing.family import FamilyRun
 from loopkit.testing.recording.calls import plain_call
 from loopkit.testing.recording.expecting import expected
 from loopkit.testing.recording.tape import Attempt, Tape, read_tape
@@ -33,9 +34,11 @@ def make_case(
     """
     state = fold(stored.event for stored in events)
     refuse_unrecordable(state)
-    tape, plain = read_tape(program, events), [stored.event for stored in events]
+    tape = read_tape(program, events)
     resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
-    expectations = expected(trace(program.machine, state, plain), program.machine)
+    expectations = expected(
+        trace(program.machine, FamilyRun(state, tuple(events))), program.machine
+    )
     if state.repairs:
         expectations = {key: expectations[key] for key in WAY if key in expectations}
     case = {

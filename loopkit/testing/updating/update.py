@@ -69,10 +69,10 @@ def _update_case(made: Update, editor: YamlEditor, case: str, *, is_named: bool)
         made.left.append(f"{case}: {left[0].message}")
         return
     run = play(suite, case)
-    if run.unprepared or run.refused:
-        made.left.append(f"{case}: {(*run.unprepared, run.refused)[0]}; prepare it first")
+    if missing := [*run.unprepared, *([run.refused.reason] if run.refused else ())]:
+        made.left.append(f"{case}: {missing[0]}; prepare it first")
         return
-    done = trace(suite.machine.machine, run.state, [stored.event for stored in run.events])
+    done = trace(suite.machine.machine, run)
     expect = suite.case(case).expect
     if expect is None or expect.is_empty:
         with _left(made, case):

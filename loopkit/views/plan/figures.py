@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from loopkit.agents.model.answer_caps import needs_caps
 from loopkit.agents.model.pricing import unpriced
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, plural
@@ -16,17 +15,47 @@ Row = tuple[str, str, str, str]
 
 def calls_and_cost(plan: Plan) -> Iterator[str]:
     """The fewest and the most calls and what they may cost, each by state and by agent."""
-    yield from columns(list(_rows(plan)), "<>>>")
+    yield from figures(plan)
     yield ""
     yield from _notes(plan)
 
 
+def figures(plan: Plan) -> Iterator[str]:
+    """The same without a word about them."""
+    yield from columns(list(_rows(plan)), "<>>>")
+
+
 def typical_cost(plan: Plan) -> Iterator[str]:
     """What a run costs as a rule after each number of revisions, by state."""
+    table = list(typical_figures(plan))
+    if not table:
+        return
+    yield from table
+    shorter = "".join(f"; {cap:,} of `{name}`" for name, cap in plan.shorter_answers.items())
+    yield (
+        "Estimated for the shortest way to a success, with no retry and no cache: answers of "
+        f"{plural(plan.answer_tokens, 'token', ',')} (`--answer-tokens`{shorter}), findings of a "
+        "quarter of that, prompts as far as they are known, four bytes to a token."
+    )
+    for name, number in plan.typical[0].children.items():
+        times = plural(number, "time", ",")
+        what = plan.children[name].plan.machine.name
+        yield f"`{name}` is taken to run `{what}` {times}, each with the fewest revisions."
+    for name, share in plan.from_cache.items():
+        yield (
+            f"What `{name}` is sent again counts in full; out of the provider's cache it costs "
+            f"{share:.0%} of that."
+        )
+    if not plan.bounds.has_all_ways:
+        yield "Runs with more revisions were not followed: there are too many."
+
+
+def typical_figures(plan: Plan) -> Iterator[str]:
+    """The same without a word about it; nothing where it is not known."""
     shown = plan.typical
     states = list(dict.fromkeys(name for typical in plan.typical for name in typical.by_state))
     if not states or all(typical.usd is None for typical in plan.typical):
-        # What is missing for it is told above.
+        # What is missing for it is told beside the most.
         return
     yield "What a run typically costs, by its revisions:"
     rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
@@ -35,19 +64,6 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     rows.append(["  in all", *(usd(typical.usd) for typical in shown)])
     rows.append(["  calls", *(count(typical.calls) for typical in shown)])
     yield from columns(rows, "<" + ">" * len(shown))
-    shorter = "".join(f"; {cap:,} of `{name}`" for name, cap in plan.shorter_answers.items())
-    yield (
-        "Estimated for the shortest way to a success, with no retry and no cache: answers of "
-        f"{plural(plan.answer_tokens, 'token', ',')} (`--answer-tokens`{shorter}), findings of a "
-        "quarter of that, prompts as far as they are known, four bytes to a token."
-    )
-    for name, share in plan.from_cache.items():
-        yield (
-            f"What `{name}` is sent again counts in full; out of the provider's cache it costs "
-            f"{share:.0%} of that."
-        )
-    if not plan.bounds.has_all_ways:
-        yield "Runs with more revisions were not followed: there are too many."
 
 
 def usd(number: float | None) -> str:
@@ -104,14 +120,18 @@ def _notes(plan: Plan) -> Iterator[str]:
         "May cost: all of these calls at the highest price, each with the model's whole window as "
         f"input and the longest answer as output. {_limit(plan)}"
     )
+    yield from unknowns(plan)
+
+
+def unknowns(plan: Plan) -> Iterator[str]:
+    """What is assumed of the models of a machine, and what is not known of them."""
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
     for model, cap in plan.answer_caps.items():
         tokens = plural(cap, "token", ",")
         yield f"`{model}` is asked for {tokens} at most, because the run has a limit."
-    is_limited = needs_caps(dict(plan.machine.limits))
     for name, agent in plan.machine.agents.items():
-        for who, what, remedy in unpriced(name, agent, is_limited=is_limited):
+        for who, what, remedy in unpriced(name, agent, is_limited=plan.is_limited):
             yield f"The cost is not known: {who} {what}; {remedy}."
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from loopkit.language import Agent, Limits, ModelAgent
+from loopkit.language import Agent, EachState, Limits, ModelAgent
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
 from loopkit.text import columns, indented, one_line, plural, printable
-from loopkit.views.plan.figures import calls_and_cost, count, typical_cost, usd
+from loopkit.views.plan.figures import (
+    calls_and_cost,
+    count,
+    figures,
+    typical_cost,
+    typical_figures,
+    unknowns,
+    usd,
+)
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
@@ -24,14 +32,47 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
         "\n".join(calls_and_cost(plan)),
         "\n".join(typical_cost(plan)),
         "\n".join(_expected(plan.bounds)),
-        "\n".join(_worst_way(plan.bounds)),
-        "\n".join(_limits(plan.machine.limits, inputs)),
-        "\n".join(_agents(plan)),
-        "\n".join(_commands(plan)),
-        # Agents between which a state chooses are sent the same.
-        "\n\n".join(dict.fromkeys(_prompts(plan))),
+        *_work(plan, inputs),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _work(plan: Plan, inputs: Mapping[str, object]) -> Iterator[str]:
+    """What a run goes through, whom it asks, and the runs that it starts."""
+    yield "\n".join(_worst_way(plan.bounds))
+    yield "\n".join(_limits(plan.machine.limits, inputs))
+    yield "\n".join(_agents(plan))
+    yield "\n".join(_commands(plan))
+    # Agents between which a state chooses are sent the same.
+    yield "\n\n".join(dict.fromkeys(_prompts(plan)))
+    by_plan: dict[int, list[str]] = {}
+    for name, child in plan.children.items():
+        by_plan.setdefault(id(child.plan), []).append(name)
+    for names in by_plan.values():
+        yield _child(plan, names)
+
+
+def _child(plan: Plan, names: Sequence[str]) -> str:
+    """The plan of the runs that some states start."""
+    child = plan.children[names[0]].plan
+    parts = [
+        "\n".join([*_head(child), *figures(child), *unknowns(child)]),
+        "\n".join(typical_figures(child)),
+        *_work(child, {}),
+    ]
+    body = "\n\n".join(part for part in parts if part)
+    started = "\n".join(_started(plan, name) for name in names)
+    return f"{started}\n{indented(body, '  ')}"
+
+
+def _started(plan: Plan, name: str) -> str:
+    child, state = plan.children[name], plan.machine.states[name]
+    if not isinstance(state, EachState):
+        return f"`{name}` runs {state.about}. Each run:"
+    ends = dict.fromkeys(f"{end:,}" for end in (child.fewest, child.most))
+    at_once = f", up to {state.parallel:,} at once" if state.parallel > 1 else ""
+    times = "once" if [*ends] == ["1"] else f"{' to '.join(ends)} times"
+    return f"`{name}` runs {state.about}, {times}{at_once}. Each run:"
 
 
 def _head(plan: Plan) -> Iterator[str]:

@@ -14,6 +14,7 @@ from loopkit.engine.template_values import render
 from loopkit.language import (
     Agent,
     AgentState,
+    ChildrenState,
     CommandRule,
     CommandState,
     JudgeRule,
@@ -21,8 +22,10 @@ from loopkit.language import (
     ModelAgent,
 )
 from loopkit.language.template import TemplateError
+from loopkit.machine.given import Given, child_counts, definition_key, given_to_child
 from loopkit.machine.program import Program
-from loopkit.proof.bounds import Analysis, Bounds, explore
+from loopkit.proof.bounds import Analysis, Bounds, Price, explore
+from loopkit.views.plan.sizes import Sizes
 from loopkit.views.plan.typical import ANSWER_TOKENS, Typical, Typically
 
 MOST_FOLLOWED = 50_000
@@ -59,6 +62,17 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """The runs that a state starts."""
+
+    plan: Plan
+    """What is known of each of them."""
+    fewest: int
+    most: int
+    """How many there are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What is known of a run before it starts."""
 
@@ -78,9 +92,13 @@ class Plan:
     from_cache: Mapping[str, float]
     """Of each author whose session is sent again, the share of the price of input that a token out
     of the provider's cache costs."""
+    is_limited: bool
+    """Whether money or tokens are limited, by the machine or one that runs it."""
     typical: tuple[Typical, ...]
     """What a run costs as a rule, by the number of revisions after which it succeeds; of very many
     numbers the first few, one of those behind, and the most."""
+    children: Mapping[str, ChildPlan]
+    """The runs that its states start, by the names of these."""
 
 
 def plan_of(
@@ -95,35 +113,72 @@ def plan_of(
 
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
+    return _Planning(answer_tokens, needs_caps(dict(machine.limits))).plan(machine, inputs, assume)
 
-    program = Program(machine, "plan")
-    is_limited = needs_caps(program.limits)
 
-    def price(agent: str, _place: str, fallback: int) -> float | None:
-        return _call_usd(machine.agents[agent].in_turn[fallback], is_limited)
+class _Planning:
+    """The plans of a family of machines; equal ones are made once."""
 
-    analysis = Analysis.of_machine(machine)
-    typically = Typically(program, inputs, answer_tokens)
-    bounds = explore(
-        analysis,
-        price=price,
-        inputs=inputs,
-        assume=assume,
-        ways=MOST_FOLLOWED,
-        usual=typically.call,
-    )
-    return Plan(
-        machine=machine,
-        bounds=bounds,
-        asked=tuple(_asked(program, inputs)),
-        commands=tuple(_commands(program, inputs)),
-        assumed_windows=dict(_assumed(machine)),
-        answer_caps=dict(_capped(machine)) if is_limited else {},
-        answer_tokens=answer_tokens,
-        shorter_answers=dict(_shorter(machine, answer_tokens, is_limited)),
-        from_cache=dict(_cached(machine)),
-        typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
-    )
+    def __init__(self, answer_tokens: int, is_limited: bool) -> None:
+        """`is_limited` says whether the run that has no parent is, and with it all others."""
+        self._answer_tokens = answer_tokens
+        self._is_limited = is_limited
+        self._known: dict[str, Plan] = {}
+
+    def plan(
+        self, machine: Machine, inputs: Given, assume: Mapping[str, Fraction] | None = None
+    ) -> Plan:
+        program = Program(machine, "plan")
+        is_limited = self._limits(machine)
+        analysis = Analysis.of_machine(machine)
+        children = dict(self._children(analysis, inputs))
+        typically = Typically(
+            program,
+            Sizes(program, inputs, self._answer_tokens, is_limited=is_limited),
+            {name: child.plan.typical[:1] for name, child in children.items()},
+        )
+        bounds = explore(
+            analysis,
+            price=self._price_in(machine),
+            inputs=inputs,
+            assume=assume,
+            ways=MOST_FOLLOWED,
+            usual=typically.call,
+            price_in=self._price_in,
+        )
+        return Plan(
+            machine=machine,
+            bounds=bounds,
+            asked=tuple(_asked(program, inputs, is_limited)),
+            commands=tuple(_commands(program, inputs)),
+            assumed_windows=dict(_assumed(machine)),
+            answer_caps=dict(_capped(machine)) if is_limited else {},
+            answer_tokens=self._answer_tokens,
+            shorter_answers=dict(_shorter(machine, self._answer_tokens, is_limited)),
+            from_cache=dict(_cached(machine)),
+            typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
+            is_limited=is_limited,
+            children=children,
+        )
+
+    def _limits(self, machine: Machine) -> bool:
+        return self._is_limited or needs_caps(dict(machine.limits))
+
+    def _price_in(self, machine: Machine) -> Price:
+        is_limited = self._limits(machine)
+
+        def price(agent: str, _place: str, fallback: int) -> float | None:
+            return _call_usd(machine.agents[agent].in_turn[fallback], is_limited)
+
+        return price
+
+    def _children(self, analysis: Analysis, inputs: Given) -> Iterator[tuple[str, ChildPlan]]:
+        for name, state in analysis.machine.states_of(ChildrenState).items():
+            given = given_to_child(state, inputs)
+            key = definition_key(state, given)
+            if key not in self._known:
+                self._known[key] = self.plan(state.child, given)
+            yield name, ChildPlan(self._known[key], *child_counts(analysis.graph, state, inputs))
 
 
 def _assumed(machine: Machine) -> Iterator[tuple[str, int]]:
@@ -172,27 +227,32 @@ def _call_usd(agent: Agent, is_limited: bool) -> float | None:
     return agent.call_usd
 
 
-def _asked(program: Program, inputs: Mapping[str, Any]) -> Iterator[Asking]:
+def _asked(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking]:
     authors = program.machine.states_of(AgentState)
     for name in program.machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _filled(program, inputs, name, author.prompt)
             for agent in author.asks:
-                yield from _asking(program.machine, agent, name, prompt=prompt)
+                yield from _asking(program.machine, agent, name, is_limited, prompt=prompt)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, JudgeRule):
                     place = f"{name} · {validator}"
                     times = rule.samples + (rule.confirm is not None)
-                    yield from _asking(program.machine, rule.judge, place, times=times)
+                    yield from _asking(program.machine, rule.judge, place, is_limited, times=times)
 
 
 def _asking(
-    machine: Machine, agent: str, place: str, *, times: int = 1, prompt: str | None = None
+    machine: Machine,
+    agent: str,
+    place: str,
+    is_limited: bool,
+    *,
+    times: int = 1,
+    prompt: str | None = None,
 ) -> Iterator[Asking]:
     """The agent, then its fallbacks."""
     in_turn: Sequence[Agent] = machine.agents[agent].in_turn
-    is_limited = needs_caps(dict(machine.limits))
     for number, one in enumerate(in_turn):
         shown = None if number else prompt
         yield Asking(agent, place, one.called, _call_usd(one, is_limited), times, shown, number)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from loopkit.agents.model.answer_caps import longest_answer, needs_caps
+from loopkit.agents.model.answer_caps import longest_answer
 from loopkit.engine.findings import Finding
 from loopkit.language import JudgeRule, ModelAgent
 from loopkit.language.template import TemplateError
@@ -32,11 +32,13 @@ def tokens_of(text: str) -> int:
 class Sizes:
     """Of all that is sent in runs of a machine, with as much of the input as is known."""
 
-    def __init__(self, program: Program, inputs: Mapping[str, Any], answer: int) -> None:
+    def __init__(
+        self, program: Program, inputs: Mapping[str, Any], answer: int, *, is_limited: bool
+    ) -> None:
         """`answer` is how many tokens an answer of an agent has that can be so long."""
         self.findings = ceil(answer / FINDINGS_SHARE)
         self._answer = answer
-        self._is_limited = needs_caps(program.limits)
+        self._is_limited = is_limited
         self._program = program
         self._prompts: dict[tuple[str, str], int] = {}
         self._asked: dict[tuple[str, str, int, bool], int] = {}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Any
 
 from loopkit.agents.model.pricing import usual_cost
 from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
@@ -32,6 +31,9 @@ class Typical:
     by_state: Mapping[str, float | None]
     """USD; none where a price is unknown."""
 
+    children: Mapping[str, int]
+    """How many runs of other machines each state starts."""
+
     @property
     def usd(self) -> float | None:
         known = [usd for usd in self.by_state.values() if usd is not None]
@@ -41,21 +43,33 @@ class Typical:
 class Typically:
     """Costs of calls with prompts and answers of the assumed sizes."""
 
-    def __init__(self, program: Program, inputs: Mapping[str, Any], answer: int) -> None:
+    def __init__(
+        self, program: Program, sizes: Sizes, children: Mapping[str, Sequence[Typical]]
+    ) -> None:
+        """`children` are what a run of another machine costs, by the states that start one."""
         self._program = program
-        self._sizes = Sizes(program, inputs, answer)
+        self._sizes = sizes
+        self._children = children
         self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
 
     def of(self, revisions: int, way: Way) -> Typical:
         """What the calls on a way cost."""
         by_state: dict[str, float | None] = {}
-        for state, usd in self.calls(way):
+        calls = 0
+        for state, number, usd in self.calls(way):
             before = by_state.get(state, 0.0)
             by_state[state] = None if usd is None or before is None else before + usd
-        return Typical(revisions, sum(len(visit.asked) for visit in way), by_state)
+            calls += number
+        started = {v.state: v.children for v in way if v.state in self._children}
+        return Typical(revisions, calls, by_state, started)
 
     def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
-        """What one call costs after so many revisions of what is worked on."""
+        """What one call costs after so many revisions of what is worked on.
+
+        Of the runs that a state starts, what their calls cost in the mean.
+        """
+        if state in self._children:
+            return self._call_of_child(state, work)
         key = (state, work.agent, work.place, work.rule)
         if key not in self._each:
             self._each[key] = _Walk(self._program, self._sizes).again(state, work), []
@@ -63,12 +77,23 @@ class Typically:
         known.extend(islice(coming, max(0, revised + 1 - len(known))))
         return known[min(revised, len(known) - 1)]
 
-    def calls(self, way: Way) -> Iterator[tuple[str, float | None]]:
-        """(state, USD) of each call on a way, in order."""
+    def _call_of_child(self, state: str, work: AgentCalls) -> float | None:
+        for typical in self._children[state]:
+            if typical.usd is not None and typical.calls:
+                return work.runs * typical.usd / typical.calls
+        return None
+
+    def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
+        """(state, number, USD) of the calls on a way, in order."""
         walk = _Walk(self._program, self._sizes)
         for visit in way:
+            if visit.state in self._children:
+                for typical in self._children[visit.state]:
+                    usd = None if typical.usd is None else typical.usd * visit.children
+                    yield visit.state, typical.calls * visit.children, usd
+                continue
             for usd in walk.costs(visit):
-                yield visit.state, usd
+                yield visit.state, 1, usd
 
 
 @dataclass(slots=True)

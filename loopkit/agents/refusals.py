@@ -1,0 +1,206 @@
+"""Refusals: machines that can't be started with those who play in them, nor their children."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from loopkit.agents.assignment import Functions, NotRunnable, models_among
+from loopkit.agents.model.answer_caps import longest_answer
+from loopkit.agents.model.pricing import unpriced
+from loopkit.document.problems import did_you_mean
+from loopkit.language import (
+    Agent,
+    CommandState,
+    EachState,
+    HumanState,
+    Machine,
+    ModelAgent,
+)
+from loopkit.language.agents.agent import AgentBase
+from loopkit.language.states.children import ChildrenState
+from loopkit.scenario import ANY, ChildParts, Parts, child_name
+
+_A = TypeVar("_A", bound=AgentBase)
+OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
+"""Providers that LiteLLM takes for OpenAI itself where no address is given."""
+NOBODY = ChildParts()
+
+
+def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
+    """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
+    commands = [*machine.states_of(CommandState), *machine.validators]
+    running = machine.states_of(ChildrenState)
+    for section, played, known in (
+        ("agents", scenario.agents, list(machine.agents)),
+        ("commands", scenario.commands, commands),
+        ("answers", scenario.answers, list(machine.states_of(HumanState))),
+        ("children", scenario.children, list(running)),
+    ):
+        for name in played:
+            if name not in known:
+                hint = did_you_mean(name, known) or "the machine has none"
+                raise NotRunnable(
+                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
+                )
+    for name, said in scenario.children.items():
+        if fault := misshapen(name, running[name], said):
+            raise NotRunnable(f"the scenario's `children`: {'; '.join(fault)}")
+    for child in scenario.in_children:
+        with _told_of(child.called):
+            refuse_misnamed(running[child.state].child, child.said)
+
+
+def misshapen(name: str, state: ChildrenState, said: object) -> tuple[str, str] | None:
+    """What is wrong with how the children of a state are named, if anything, and the remedy."""
+    has_keys, is_keyed = isinstance(state, EachState), isinstance(said, Mapping)
+    if not said or has_keys == is_keyed:
+        return None
+    if has_keys:
+        remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
+        return f"`{name}` runs a child for each item, and no item is named", remedy
+    remedy = f"write what belongs to it directly below `{name}:`"
+    return f"`{name}` runs one child, which has no key", remedy
+
+
+@contextmanager
+def _told_of(called: str) -> Iterator[None]:
+    """What is wrong in a child is told with what the child is called."""
+    try:
+        yield
+    except NotRunnable as error:
+        raise NotRunnable(f"in `{called}`: {error}" if called else str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """Who plays in one run of a family."""
+
+    called: str
+    """The child; empty for the root."""
+    machine: Machine
+    said: Parts
+    limited: frozenset[str]
+    """Which of the limits that look at calls hold for it, whoever of its family declares them."""
+
+    @property
+    def unplayed(self) -> dict[str, Agent]:
+        agents = self.machine.agents.items()
+        return {name: agent for name, agent in agents if name not in self.said.agents}
+
+
+def refuse_unplayable(
+    machine: Machine, scenario: Parts | None, functions: Functions, limits: Mapping[str, Any]
+) -> None:
+    """Raise NotRunnable where a call would come as a surprise, or a limit could not be kept."""
+    given = frozenset(name for name, limit in limits.items() if limit is not None)
+    casts = list(_casts("", machine, scenario or NOBODY, given))
+    _refuse_strange(casts, functions)
+    is_played = any(cast.said.agents for cast in casts)
+    for cast in casts:
+        with _told_of(cast.called):
+            _refuse(cast, functions, is_played=is_played)
+
+
+def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) -> Iterator[_Cast]:
+    """Who plays in a run, and in each kind of child that the scenario tells apart."""
+    own = {"cost_usd": machine.limits.cost_usd, "tokens": machine.limits.tokens}
+    limited |= {name for name, limit in own.items() if limit is not None}
+    yield _Cast(called, machine, said, limited)
+    around = f"{called}." if called else ""
+    spoken = list(said.in_children)
+    for name, state in machine.states_of(ChildrenState).items():
+        others = child_name(name, ANY if isinstance(state, EachState) else "")
+        known = [(child.called, child.said) for child in spoken if child.state == name]
+        if others not in (child for child, _ in known):
+            known.append((others, NOBODY))
+        for child, parts in known:
+            yield from _casts(f"{around}{child}", state.child, parts, limited)
+
+
+def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
+    unplayed = cast.unplayed
+    real = {name: agent for name, agent in unplayed.items() if name not in functions}
+    models = models_among(real)
+    if is_played:
+        _refuse_unplayed(models)
+    if real:
+        _refuse_keyless(real)
+        _refuse_astray(models)
+    if "cost_usd" in cast.limited:
+        _refuse_unpriced(real)
+        _refuse_uncounted("cost_usd", unplayed, functions)
+    if "tokens" in cast.limited:
+        _refuse_endless(models)
+        _refuse_uncounted("tokens", unplayed, functions)
+
+
+def _refuse_strange(casts: list[_Cast], functions: Functions) -> None:
+    known = dict.fromkeys(name for cast in casts for name in cast.machine.agents)
+    for name in functions:
+        if name not in known:
+            hint = did_you_mean(name, known) or "the machine has none"
+            raise NotRunnable(f"the machine has no agent `{name}`; {hint}")
+
+
+def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
+    """What a function spends is known to nobody, but for the price of a program in its place."""
+    for name in functions.keys() & agents.keys():
+        if limit != "cost_usd" or agents[name].call_usd is None:
+            raise NotRunnable(
+                f"`limits.{limit}` can't be kept: a function plays agent `{name}`, and what it "
+                "spends is not known; limit `agent_calls` instead"
+            )
+
+
+def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
+    if models:
+        listed = ", ".join(f"`{name}`" for name in models)
+        raise NotRunnable(
+            f"the scenario plays some agents, but not {listed}, so that a real model "
+            "would be called; let it play them too, or none"
+        )
+
+
+def _refuse_keyless(real: Mapping[str, Agent]) -> None:
+    for who, one in _each_asked(real):
+        variable = one.key_env
+        if variable is not None and not os.environ.get(variable):
+            raise NotRunnable(
+                f"{who} takes its key from the environment variable `{variable}`, which is not set"
+            )
+
+
+def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
+    """No prompt meant for a server of one's own goes to a stranger's."""
+    for who, one in _each_asked(models):
+        rungs = one.model if one.base_url is None else ()
+        for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
+            if not os.environ.get(f"{provider.upper()}_API_BASE"):
+                raise NotRunnable(
+                    f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
+                )
+
+
+def _each_asked(agents: Mapping[str, _A]) -> Iterator[tuple[str, _A]]:
+    """Everybody who may be asked, each with what messages call it."""
+    return (asked for name, agent in agents.items() for asked in agent.named_in_turn(name))
+
+
+def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
+    for name, agent in real.items():
+        for who, what, remedy in unpriced(name, agent, is_limited=True):
+            raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
+
+
+def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
+    for who, one in _each_asked(models):
+        lengths = [longest_answer(one, model, is_limited=True) for model in one.model]
+        if None in lengths:
+            raise NotRunnable(
+                f"`limits.tokens` can't be kept: {who} may answer at any length; "
+                "add `max_tokens` to its `params:`"
+            )

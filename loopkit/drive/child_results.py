@@ -1,0 +1,47 @@
+"""Results of children: what the artifact of the state that began them holds of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.engine.state import RunState
+from loopkit.engine.template_values import plain_finding
+from loopkit.language.states.children import CANCELLED
+
+Result = Mapping[str, Any]
+"""As `RESULT` of the language has it."""
+CHANGED_TOO = "the file has changed in the workspace as well"
+"""Why it could not be merged."""
+
+
+def result_of(child: RunState) -> dict[str, Any]:
+    """What the artifact of a state holds of a child that is over."""
+    finished, report = child.finished, child.last_report
+    found = [plain_finding(finding) for finding in report.blocking] if report else []
+    if finished is not None:
+        found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
+    return {
+        "outcome": finished.outcome if finished else CANCELLED,
+        "success": finished is not None and finished.success,
+        "result": finished.result if finished else {},
+        "rounds": len(child.rounds),
+        "calls": child.usage.agent_calls,
+        "cost": child.usage.cost_usd,
+        "findings": found,
+        "duration": child.usage.time_s,
+    }
+
+
+def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
+    """The same of an item that never began."""
+    return {
+        "outcome": outcome,
+        "success": False,
+        "result": {},
+        "rounds": 0,
+        "calls": 0,
+        "cost": 0.0,
+        "findings": [{"message": reason} for reason in reasons],
+        "duration": 0.0,
+    }

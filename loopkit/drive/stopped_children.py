@@ -1,0 +1,58 @@
+"""Children that stopped before their end: why their parent stops with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopkit.engine.events import Suspended
+from loopkit.engine.state import RunState
+from loopkit.text import one_line
+from loopkit.text.run_ids import place_of
+
+MOST_TOLD = 5
+"""How many children are named."""
+MESSAGE_WIDTH = 120
+_URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
+
+
+def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
+    """Of the reasons for which children of a state stopped the one that asks most of a person.
+
+    They are given by their keys, in the order of the list.
+    """
+    reasons = [_reason(child) for child in stopped.values()]
+    resumes = [c.suspended.resume_at for c in stopped.values() if c.suspended]
+    return Suspended(
+        state=name,
+        reason=min(reasons, key=_URGENCY.index),
+        message="; ".join(_told(name, stopped)),
+        resume_at=min((at for at in resumes if at is not None), default=None),
+        time_s=time_s,
+    )
+
+
+def _reason(child: RunState) -> Any:
+    if child.suspended is not None:
+        return child.suspended.reason
+    return "waiting" if child.status == "waiting" else "interrupted"
+
+
+def _told(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
+    """Those that wait for a person, then the others with their reasons; of many the first."""
+    asking = {key: child.question for key, child in stopped.items() if child.question is not None}
+    others = [key for key in stopped if key not in asking]
+    if len(asking) == 1:
+        [(key, question)] = asking.items()
+        text = one_line(question.text, MESSAGE_WIDTH)
+        yield f"`{place_of(name, key)}` waits for a person: {text}"
+    elif asking:
+        named = [one_line(key, MESSAGE_WIDTH) for key in list(asking)[:MOST_TOLD]]
+        named += [f"{len(asking) - MOST_TOLD:,} more"] if len(asking) > MOST_TOLD else []
+        yield f"{len(asking):,} items wait for a person: {', '.join(named)}"
+    for key in others[:MOST_TOLD]:
+        suspended = stopped[key].suspended
+        why = suspended.message if suspended else "it was stopped"
+        yield f"`{place_of(name, key)}`: {one_line(why, MESSAGE_WIDTH)}"
+    if len(others) > MOST_TOLD:
+        yield f"and {len(others) - MOST_TOLD:,} more"
