@@ -25,6 +25,7 @@ from loopkit.drive.archive import definition, read_record, refuse_strange, state
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.new_claim import NewClaim
+from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew
 from loopkit.drive.surroundings import NobodyThere, RealClock
@@ -95,6 +96,7 @@ class App:
         """By the digests of definitions, who plays where no scenario does."""
         self.functions = functions or {}
         self._notify = notify
+        self._occupancy = Occupancy()
 
     @classmethod
     def open(cls, state: Path | None, **parts: Any) -> App:
@@ -385,6 +387,7 @@ class App:
             listeners=self.listeners,
             notify=self._notify or players.notify,
             contents=self.journal.contents,
+            occupancy=self._occupancy,
             asked_before=state.question.question if state.question else "",
             state=state,
         )

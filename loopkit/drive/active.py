@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
+from loopkit.drive.occupancy import Occupancy
 from loopkit.engine.events import Event
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
@@ -89,8 +90,8 @@ class ActiveRun:
     """The files of its folders, version by version."""
     isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tree of its own is made."""
-    occupied: dict[Path, int] = field(default_factory=dict)
-    """The workspaces that other runs have to leave alone, each with the lock on it."""
+    occupancy: Occupancy = field(default_factory=Occupancy)
+    """The workspaces that runs of other apps have to leave alone."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     _stops: asyncio.Event | None = None
