@@ -22,6 +22,7 @@ from loopkit.drive.breaker import Breakers
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.isolation import own_tree
 from loopkit.drive.new_claim import NewClaim
+from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.stored_runs import StoredRuns, unfinished
@@ -97,6 +98,7 @@ class App(StoredRuns):
         """By the digests of definitions, who plays where no scenario does."""
         self.functions = functions or {}
         self._notify = notify
+        self._occupancy = Occupancy()
 
     @classmethod
     def open(cls, state: Path | None, **parts: Any) -> App:
@@ -455,6 +457,7 @@ class App(StoredRuns):
             listeners=self.listeners,
             notify=self._notify or players.notify,
             contents=self.journal.contents,
+            occupancy=self._occupancy,
             asked_before=state.question.question if state.question else "",
             state=state,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,24 @@ settings.load_profile("repeatable")
 # The many processes that tests start need not compile loopkit anew each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-SHARING = ("crash", "diagram_mermaid", "editors", "readme")
-"""Modules whose tests share what is costly to make."""
 WITH_LITELLM = (
     "tests/providers/",
+    "tests/requirements/test_found_in_review.py",
     "tests/requirements/test_real_models.py",
     *(
         f"tests/test_{name}.py"
-        for name in ("crash_http", "hostile", "models", "new_claim", "signals")
+        for name in ("crash_http", "hostile", "models", "new_claim", "price_list", "signals")
     ),
 )
 """Tests that share LiteLLM, which takes seconds to import, and servers that play providers."""
+LONG = tuple(
+    f"tests/test_{name}"
+    for name in (
+        "crash", "readme", "diagram_mermaid", "editors", "hostile_texts", "journal_read_only",
+        "large", "testing", "properties", "record", "progress",
+    )
+)  # fmt: skip
+"""Tests that take long: what is begun last has to be short, or a worker ends alone."""
 
 
 # There is little garbage and much that stays: 6,000 tests, and all that is imported. To go through
@@ -53,20 +60,37 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One worker more than there are cores: many tests wait for a process or for the disk."""
+    cores = yield
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith((*WITH_LITELLM, *LONG)))
+
+
 class Together(LoadScopeScheduling):
-    """Hands out tests one by one, but to one worker all that share what is costly to make."""
+    """Hands all tests of a module to one worker: they share what is costly to make."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(WITH_LITELLM):
             return "with LiteLLM"
         module, _, test = nodeid.partition("::")
-        if not module.startswith(tuple(f"tests/test_{name}" for name in SHARING)):
-            return nodeid
         return f"{module} {test.partition('[')[2]}" if "crash" in module else module
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """As always, but forgets what is done: it would be counted anew for every test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    config.option.loadscopereorder = False  # the number of tests says little of their time
     return Together(config, log)
 
 

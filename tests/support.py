@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from loopkit.engine.events import Decided, Event, HumanAnswer, Intended, Usage, 
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import conform, parse_fields
-from loopkit.language.load import load
+from loopkit.language.load import Loaded, Source, digest_of, load
 from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 
@@ -177,6 +177,37 @@ def _done(work: Coroutine[Any, Any, T]) -> T:
     return result[0]
 
 
+_SOUND: dict[tuple[str, str], Loaded] = {}
+_SCRIPTS: dict[str, Script] = {}
+
+
+def sound(path: Path) -> Loaded:
+    """The machine of a file, which has to pass the checks; each text is read and checked once.
+
+    What a machine takes from other files, or starts in its folder, is read each time.
+    """
+    text = path.read_text(encoding="utf-8")
+    known = _SOUND.get((text, path.name))
+    if known is not None:
+        return _placed(known, path)
+    loaded = load(path)
+    errors = [problem for problem in check(loaded) if problem.severity == "error"]
+    assert not errors, errors
+    definition = json.dumps(json.loads(loaded.resolved)["machine"], ensure_ascii=False)
+    if not loaded.source.included and str(path.parent) not in definition:
+        _SOUND[text, path.name] = loaded
+    return loaded
+
+
+def _placed(loaded: Loaded, path: Path) -> Loaded:
+    """The same machine read from another folder."""
+    document = replace(loaded.source.document, file=str(path))
+    definition = json.loads(loaded.resolved)
+    definition["files"] = {str(path): digest_of(document.text)}
+    resolved = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
+    return Loaded(loaded.machine, Source(document), path.parent, resolved, digest_of(resolved))
+
+
 @dataclass
 class Desk:
     """A folder with machine files, and runs of them that outlive an app."""
@@ -250,9 +281,8 @@ class Desk:
         limits: Mapping[str, Any] | None,
         hang_at: int = 0,
     ) -> Played:
-        loaded = load(machine if isinstance(machine, Path) else self.write("machine.yaml", machine))
-        errors = [problem for problem in check(loaded) if problem.severity == "error"]
-        assert not errors, errors
+        path = machine if isinstance(machine, Path) else self.write("machine.yaml", machine)
+        loaded = sound(path)
         filled, faults = conform(inputs, parse_fields(loaded.machine.input))
         assert isinstance(filled, dict)
         assert not faults, faults
@@ -265,10 +295,15 @@ class Desk:
 
     def script(self, script: str | Path | None) -> Script | None:
         """A scenario of this text or file, as a run takes it."""
-        if isinstance(script, str):
-            self.scripts += 1
-            script = self.write(f"scenario_{self.scripts}.yaml", script)
-        return Script(*load_scenario(script)) if script else None
+        if not isinstance(script, str):
+            return Script(*load_scenario(script)) if script else None
+        self.scripts += 1
+        path = self.write(f"scenario_{self.scripts}.yaml", script)
+        if script in _SCRIPTS:
+            return _SCRIPTS[script]
+        read = Script(*load_scenario(path))
+        # What it takes from other files is read each time.
+        return read if "file" in script else _SCRIPTS.setdefault(script, read)
 
     async def _resume(
         self,

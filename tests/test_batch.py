@@ -463,6 +463,30 @@ def test_programs_that_share_a_folder_are_warned_of(capsys: pytest.CaptureFixtur
     assert "share one folder" not in capsys.readouterr().err
 
 
+def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own = "workspace: {path: work, isolate: copy},"
+    text = WRITING.replace("WORKSPACE", own).replace("> note.md", "> note$0.md")
+    machine(text=text.replace("file: note.md", "file: 'note{{ input.n }}.md'"))
+    numbers(range(6))
+    assert run([*BATCH, "--parallel", "6"]) == 0
+    assert "same" not in capsys.readouterr().err
+    kept = {file.name: file.read_text() for file in Path("work").iterdir()}
+    assert kept == {f"note{n}.md": f"note {n}\n" for n in range(6)}
+
+
+def test_lines_that_share_a_workspace_are_not_kept_out_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = WRITING.replace("WORKSPACE", "workspace: {path: work},")
+    text = text.replace(", file: note.md", "").replace("> note.md", "")
+    machine(text=text)
+    numbers(range(6))
+    assert run([*BATCH, "--parallel", "6"]) == 0
+    assert "share one folder" in capsys.readouterr().err
+
+
 def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -524,18 +523,6 @@ def test_a_process_that_is_killed_leaves_a_terminal_that_works() -> None:
     # Nothing was switched off that only the program could switch on again.
     assert set(re.findall(r"\x1b\[\?(\d+)[hl]", terminal.output)) == {"7"}
     assert terminal.output.count("\x1b[?7l") == terminal.output.count("\x1b[?7h")
-
-
-@pytest.mark.usefixtures("folder")
-def test_rich_is_loaded_only_at_a_terminal() -> None:
-    for argv in (["--help"], ["check", "loop.yaml"], QUICK_RUN, ["runs", "ls"]):
-        code = (
-            "import sys, loopkit.cli as c; c.invoke(sys.argv[1:]); sys.exit('rich' in sys.modules)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, (argv, done.stderr[-300:])
 
 
 def test_the_events_of_a_run_are_told_afterwards_as_they_were_live(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from loopkit.language import Machine, State
+from loopkit.language import Machine, State, Workspace
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.template import parse
 
@@ -21,7 +21,7 @@ class SharedFile(NamedTuple):
 def shared_files(machine: Machine) -> Iterator[SharedFile]:
     """The states of which two at a time get in each other's way, or may do."""
     for name, state in machine.states.items():
-        if all(_is_of_line(folder) for folder in _folders(machine, name, state)):
+        if all(map(_is_apart, _folders(machine, name, state))):
             continue
         output = state.output_at(name)
         file = output.file if output is not None and output.file else ""
@@ -29,15 +29,21 @@ def shared_files(machine: Machine) -> Iterator[SharedFile]:
             yield SharedFile(name, file)
 
 
-def _folders(machine: Machine, name: str, state: State) -> Iterator[str]:
+def _folders(machine: Machine, name: str, state: State) -> Iterator[Workspace | None]:
     """The folders in which programs may write for a state."""
     own = state.own_workspace or machine.workspace
     if state.call == "run":
-        yield own.path if own else "."
+        yield own
     for agent in machine.agents_at(name):
         if isinstance(agent, CommandAgent):
-            place = state.own_workspace or agent.workspace or machine.workspace
-            yield place.path if place else "."
+            yield state.own_workspace or agent.workspace or machine.workspace
+
+
+def _is_apart(workspace: Workspace | None) -> bool:
+    """Whether each line has a folder or a tree of its own."""
+    if workspace is None:
+        return False
+    return workspace.isolate != "none" or _is_of_line(workspace.path)
 
 
 def _is_of_line(path: str) -> bool:

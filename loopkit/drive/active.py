@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
+from loopkit.drive.occupancy import Occupancy
 from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
@@ -22,7 +23,6 @@ from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.scenario import Scenario
-from loopkit.text.run_ids import is_child
 
 if TYPE_CHECKING:
     from loopkit.drive.account import Account
@@ -123,8 +123,8 @@ class ActiveRun:
     """The files of its folders, version by version."""
     isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tree of its own is made."""
-    occupied: dict[Path, int] = field(default_factory=dict)
-    """The workspaces that other runs have to leave alone, each with the lock on it."""
+    occupancy: Occupancy = field(default_factory=Occupancy)
+    """The workspaces that runs of other apps have to leave alone."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     may_merge: Callable[[], bool] = lambda: True
@@ -146,11 +146,6 @@ class ActiveRun:
         """What is limited, and to how much: by the machine, and as raised since."""
         raised = self.state.limits
         return {**self.program.limits, **raised} if raised else self.program.limits
-
-    @property
-    def is_child(self) -> bool:
-        """Whether another run has begun it."""
-        return is_child(self.state.run)
 
     def stop(self) -> None:
         """Stop after the step in hand, or at once where it only waits for its next try."""

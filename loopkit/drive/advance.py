@@ -15,7 +15,7 @@ from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached, raising
-from loopkit.drive.occupancy import WorkspaceTaken, leave
+from loopkit.drive.occupancy import WorkspaceTaken
 from loopkit.drive.posting import ANSWER
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
@@ -54,8 +54,7 @@ async def advance(active: ActiveRun) -> None:
         while not await let_go(active):
             await _go_on(active)
     finally:
-        if not active.is_child:
-            leave(active)
+        active.occupancy.leave(active.state.run)
         # Whatever ends this, what was staged and not written yet must not be lost.
         await active.append()
 

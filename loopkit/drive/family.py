@@ -231,7 +231,7 @@ class Family:
         child = await self._active.children.child(self._active, await self._started(key))
         if isinstance(child, ActiveRun):
             child.may_merge = lambda: self._is_next(key)
-            child.gate, child.occupied = self._gate, self._active.occupied
+            child.gate = self._gate
             self._hands[key] = child
             if self._is_halted:
                 child.stop()

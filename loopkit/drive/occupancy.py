@@ -1,4 +1,4 @@
-"""Occupied workspaces: two runs at once do not write into one folder."""
+"""Occupied workspaces: two processes do not let runs write into one folder at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import os
 from pathlib import Path
 
-from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed
 
 FOLDER = "workspaces"
@@ -18,14 +17,36 @@ class WorkspaceTaken(CallFailed):
     """Another run works in the workspace; whatever catches errors, this run has to wait."""
 
 
-def occupy(active: ActiveRun, workspace: Path) -> None:
-    """Keep other runs out of a workspace while this process drives this one.
+class Occupancy:
+    """The workspaces in which runs of one app work.
 
-    Raises WorkspaceTaken. The kernel frees the lock when the process ends.
+    What these runs do to one another is for those to settle who drive them together.
     """
-    state = active.contents.folder
-    if state is None or workspace in active.occupied:
-        return
+
+    def __init__(self) -> None:
+        self._locks: dict[Path, int] = {}
+        self._runs: dict[Path, set[str]] = {}
+
+    def enter(self, state: Path, workspace: Path, run: str) -> None:
+        """Keep other apps out of a workspace until the run leaves it.
+
+        `state` is the state folder. The kernel frees the lock when the process ends. Raises
+        WorkspaceTaken.
+        """
+        if workspace not in self._locks:
+            self._locks[workspace] = _locked(state, workspace, run)
+        self._runs.setdefault(workspace, set()).add(run)
+
+    def leave(self, run: str) -> None:
+        """Let others into every workspace in which no other run of this app works."""
+        for workspace, runs in list(self._runs.items()):
+            runs.discard(run)
+            if not runs:
+                del self._runs[workspace]
+                os.close(self._locks.pop(workspace))
+
+
+def _locked(state: Path, workspace: Path, run: str) -> int:
     (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -40,12 +61,5 @@ def occupy(active: ActiveRun, workspace: Path) -> None:
             "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
         ) from error
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, active.state.run.encode()[:_LONGEST_ID], 0)
-    active.occupied[workspace] = descriptor
-
-
-def leave(active: ActiveRun) -> None:
-    """Let others into all workspaces of a run."""
-    while active.occupied:
-        _, descriptor = active.occupied.popitem()
-        os.close(descriptor)
+    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
+    return descriptor

@@ -10,7 +10,6 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.isolation import origin_of, own_tree
-from loopkit.drive.occupancy import occupy
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
@@ -47,8 +46,8 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
         raise CallFailed("fatal", str(error)) from error
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
-    if writes:
-        occupy(active, folder)
+    if writes and active.contents.folder is not None:
+        active.occupancy.enter(active.contents.folder, folder, active.state.run)
     return folder
 
 

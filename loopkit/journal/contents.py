@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from loopkit.journal.faults import unusable
@@ -49,10 +49,11 @@ class Contents:
         """
         seen = read_tree(folder, origin)
         with self._transaction() as db:
-            entries = {
-                path: self._kept_file(db, folder, path, entry)
-                for path, entry in seen.entries.items()
-            }
+            entries: dict[str, Entry] = {}
+            for path, entry in seen.entries.items():
+                # Somebody may have removed it since.
+                with suppress(FileNotFoundError):
+                    entries[path] = self._kept_file(db, folder, path, entry)
             return self._kept_tree(db, run, Tree(entries, seen.times))
 
     def keep_made(self, run: str, tree: Tree, contents: Iterable[bytes]) -> Tree:

@@ -30,13 +30,20 @@ def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
         if kind == "worktree":
             return _make_worktree(source, place)
         _copy(source, place, without)
-    except (OSError, shutil.Error, NoGit) as error:
+    except (OSError, NoGit) as error:
         drop(place)
         raise CannotIsolate(
-            f"no {kind} of {str(source)!r} can be made: {error}; "
+            f"no {kind} of {str(source)!r} can be made: {_cause(error)}; "
             "see that it can be read and that there is room"
         ) from error
     return place
+
+
+def _cause(error: Exception) -> object:
+    """Why a copy failed: of many files the first."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        return error.args[0][0][-1]
+    return error
 
 
 def drop(place: Path) -> None:

@@ -96,10 +96,14 @@ def read_tree(
     for path in _files(top, origin):
         if without is not None and path == os.fsencode(without):
             continue
-        info = os.lstat(path)
-        room.take(info.st_size)
         name = os.path.relpath(path, top)
-        entries[os.fsdecode(name)] = _entry(path, info)
+        try:
+            info = os.lstat(path)
+            room.take(info.st_size)
+            entries[os.fsdecode(name)] = _entry(path, info)
+        except FileNotFoundError:
+            # Somebody has removed it since the folder was listed.
+            continue
         times.update(b"%s\0%d\0" % (name, info.st_mtime_ns))
     return Tree(entries, times.hexdigest())
 
