@@ -253,7 +253,7 @@ class App(StoredRuns):
         started = (child.started for children in begun for child in children.values())
         own = next(one for one in started if one.child == run)
         scenario = await self._scenario_within(parent)
-        return scenario and scenario.of_child(own.state, own.key)
+        return scenario and scenario.of_child(own.state, own.key, own.visit)
 
     async def _resumed(
         self,
