@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from loopkit.cli import invoke as run
+from loopkit.engine.state import RunState
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line
@@ -393,3 +394,38 @@ class TestRuns:
         capsys.readouterr()
         assert run(["diagram", "--run", name, "--check", "run.mmd"]) == 1
         assert f"loopkit diagram -o run.mmd --run {name}" in capsys.readouterr().err
+
+
+def test_a_machine_is_drawn_in_the_first_state_that_runs_it(desk: Desk) -> None:
+    desk.write("note.yaml", PATIENT)
+    text = """
+loopkit: 1
+input: {notes: [str]}
+states:
+  notes:
+    {each: input.notes, as: note, key: note, max_items: 9, parallel: 3, machine: note.yaml,
+     next: last}
+  last: {machine: note.yaml, next: done}
+  done: {final: success}
+"""
+    picture = drawing(Graph(load(desk.write("machine.yaml", text)).machine))
+    inner = node(picture, "notes").inner
+    assert inner is not None
+    assert inner == drawn(PATIENT.replace("loopkit: 1", "loopkit: 1\nname: note"))
+    assert node(picture, "last").inner is None
+    assert node(picture, "last").texts == ("machine note.yaml", "drawn in notes")
+    told = mermaid(picture)
+    title = "notes#58; note.yaml for each note of input.notes · up to 3 at once"
+    assert f'    state "{title}" as s_notes {{\n' in told
+    assert "        [*] --> s_note_IN_notes\n" in told
+    assert "\n    [*] --> s_notes\n" in told
+    assert "    class s_note_IN_notes render\n" in told
+
+
+def test_a_run_marks_the_states_of_its_own_machine_alone(desk: Desk) -> None:
+    desk.write("note.yaml", PATIENT)
+    text = "loopkit: 1\nstates: {a: {machine: note.yaml, next: b}, b: {final: success}}"
+    graph = Graph(load(desk.write("machine.yaml", text)).machine)
+    told = mermaid(drawing(graph, RunState(run="m-1", state="a", visits={"a": 2})))
+    assert 'state "a#58; machine note.yaml · visited 2×' in told
+    assert "class s_b unvisited\n" in told

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.state import RunState
-from loopkit.language import FinalState, Machine, ValidateState, state_kind
+from loopkit.language import ChildrenState, FinalState, Machine, ValidateState, state_kind
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line
@@ -107,6 +107,10 @@ class Picture:
     drawing: Drawing
     read: dict[str, Any]
 
+    @property
+    def parts(self) -> list[Part]:
+        return [*parts_of(Part(self.graph, self.drawing))]
+
 
 @pytest.fixture(scope="module")
 def pictures() -> dict[str, Picture]:
@@ -133,31 +137,60 @@ def shortened(text: str) -> str:
     return squeezed(one_line(text, 200))
 
 
-def meant_states(graph: Graph) -> dict[str, tuple[str, str]]:
-    """The title and the class of each node, by its id in the diagram."""
+@dataclass(frozen=True)
+class Part:
+    """One machine of a picture: the outermost one, or one that is drawn in a state."""
+
+    graph: Graph
+    drawing: Drawing
+    within: str = ""
+    """The end of the ids in it."""
+
+    def id(self, name: str) -> str:
+        return f"s_{name}{self.within}"
+
+    @property
+    def root(self) -> str:
+        """How Mermaid calls the machine in the ids of its ends."""
+        return f"s_{self.within.removeprefix('_IN_')}" if self.within else "root"
+
+
+def parts_of(part: Part) -> Iterator[Part]:
+    yield part
+    for node in part.drawing.nodes:
+        state = part.graph.states.get(node.name)
+        if node.inner is not None and isinstance(state, ChildrenState):
+            within = f"_IN_{node.name}{part.within}"
+            yield from parts_of(Part(Graph(state.child), node.inner, within))
+
+
+def meant_states(part: Part) -> dict[str, tuple[str, str]]:
+    """How the title begins and the class of each node, by its id in the diagram."""
     meant = {}
-    for name, state in graph.states.items():
+    for name, state in part.graph.states.items():
         kind = state.final if isinstance(state, FinalState) else state_kind(state)
-        meant[f"s_{name}"] = (name, kind)
-    if graph.machine.limits.then:
-        meant["limit"] = ("limitreached", "limit")
+        meant[part.id(name)] = (name, kind)
+    if part.graph.machine.limits.then:
+        meant[f"limit{part.within}"] = ("limitreached", "limit")
     return meant
 
 
-def meant_edges(graph: Graph) -> list[tuple[str, str, str]]:
+def meant_edges(part: Part) -> list[tuple[str, str, str]]:
     """The source, the target and how the text begins, for all that leads from a state."""
-    meant = [("root_start", f"s_{graph.machine.start}", "")]
-    meant += [(f"s_{name}", "root_end", "") for name in graph.machine.finals]
-    for name, state in graph.states.items():
+    machine = part.graph.machine
+    meant = [(f"{part.root}_start", part.id(machine.start), "")]
+    meant += [(part.id(name), f"{part.root}_end", "") for name in machine.finals]
+    for name, state in part.graph.states.items():
         if isinstance(state, FinalState):
             continue
         if state.next:
-            meant.append((f"s_{name}", f"s_{state.next}", "1"))
+            meant.append((part.id(name), part.id(state.next), "1"))
         for number, way in enumerate(state.transitions or (), 1):
             guard = way.guard or ("otherwise" if number > 1 else "")
             begin = shortened(f"{number} · {guard}" if guard else str(number))
             begin += "revise," if way.revise else ""
-            meant.append((f"s_{name}", f"s_{way.target or way.revise}", begin))
+            target = part.id(way.target or way.revise or "")
+            meant.append((part.id(name), target, begin))
     return meant
 
 
@@ -165,9 +198,15 @@ def test_mermaid_reads_every_state_with_its_name_and_kind(pictures: dict[str, Pi
     for name, picture in pictures.items():
         assert "error" not in picture.read, f"{name}: {picture.read}"
         nodes = {n["id"]: (squeezed(n["title"]), n["classes"][0]) for n in picture.read["nodes"]}
-        meant = meant_states(picture.graph)
-        assert nodes.keys() - meant.keys() == {"root_start", "root_end"}, name
-        assert {key: nodes[key] for key in meant} == meant, name
+        meant = {key: one for part in picture.parts for key, one in meant_states(part).items()}
+        ends = {f"{part.root}_{end}" for part in picture.parts for end in ("start", "end")}
+        assert nodes.keys() - meant.keys() == ends, name
+        inner = {part.root for part in picture.parts}
+        found = {
+            key: (nodes[key][0].partition(":")[0] if key in inner else nodes[key][0], nodes[key][1])
+            for key in meant
+        }
+        assert found == meant, name
 
 
 def test_mermaid_reads_every_transition_with_its_number_and_guard(
@@ -176,7 +215,7 @@ def test_mermaid_reads_every_transition_with_its_number_and_guard(
     for name, picture in pictures.items():
         edges = picture.read["edges"]
         left = [(e["source"], e["target"], squeezed(e["text"])) for e in edges]
-        for source, target, begin in meant_edges(picture.graph):
+        for source, target, begin in (e for part in picture.parts for e in meant_edges(part)):
             found = [e for e in left if e[:2] == (source, target) and e[2].startswith(begin)]
             assert found, f"{name}: {source} --> {target} : {begin}"
             left.remove(min(found, key=lambda edge: len(edge[2])))
@@ -188,11 +227,14 @@ def test_mermaid_reads_every_transition_with_its_number_and_guard(
 def test_mermaid_reads_every_text_of_every_node_and_arrow(pictures: dict[str, Picture]) -> None:
     for name, picture in pictures.items():
         nodes = {n["id"]: [squeezed(text) for text in n["texts"]] for n in picture.read["nodes"]}
-        for node in picture.drawing.nodes:
-            texts = nodes["limit" if node.kind == "limit" else f"s_{node.name}"]
-            assert texts[: len(node.texts)] == [squeezed(text) for text in node.texts], name
+        for part in picture.parts:
+            for node in (node for node in part.drawing.nodes if node.inner is None):
+                is_limit = node.kind == "limit"
+                texts = nodes[f"limit{part.within}" if is_limit else part.id(node.name)]
+                assert texts[: len(node.texts)] == [squeezed(text) for text in node.texts], name
         edges = [squeezed(edge["text"]).partition("taken")[0] for edge in picture.read["edges"]]
-        assert edges == [squeezed("".join(arrow.texts)) for arrow in picture.drawing.arrows], name
+        arrows = (arrow for part in picture.parts for arrow in part.drawing.arrows)
+        assert sorted(edges) == sorted(squeezed("".join(arrow.texts)) for arrow in arrows), name
 
 
 def test_no_guard_however_hostile_is_lost_or_shortened_or_taken_for_formatting(

@@ -445,6 +445,10 @@ states:
     found = codes(tmp_path, (tmp_path / "parent.yaml").read_text())
     assert ([each for each, _ in found] or [None]) == [code]
     assert isinstance(machine.machine.states["all"], EachState)
+    own_tree = "workspace: {path: ., isolate: copy}"
+    (tmp_path / "child.yaml").write_text(f"{writers}{own_tree}\n")
+    found = codes(tmp_path, (tmp_path / "parent.yaml").read_text())
+    assert "parallel-writers" not in dict(found)
 
 
 def test_a_machine_is_checked_once_for_all_who_run_it(

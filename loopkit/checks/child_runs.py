@@ -92,7 +92,8 @@ def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]
     inside = [inner for inner in writers if not has_own_work(state.child.states[inner])]
     whose = f"`{writers[0]}` of `{state.machine.file}`"
     message = f"{whose} may write files, and {state.parallel} items run at the same time"
-    kept = (each for each in state.serial if each in state.child.states)
+    known = state.child.states
+    kept = (each for each in state.serial if each in known and has_own_work(known[each]))
     serial = f"`serial: [{', '.join((*kept, *writers))}]`"
     ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
     remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
@@ -101,7 +102,7 @@ def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]
 
 
 def _writing(machine: Machine) -> Collection[str]:
-    """The states in which programs write files, also those of machines inside."""
+    """The states in which programs may write files that others see, also of machines inside."""
     return [name for name, state in machine.states.items() if _writes(machine, name, state)]
 
 
@@ -110,4 +111,5 @@ def _writes(machine: Machine, name: str, state: State) -> bool:
         return bool(_writing(state.child))
     output = state.output_at(name)
     is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))
-    return is_program or (output is not None and output.file is not None)
+    is_writer = is_program or (output is not None and output.is_left)
+    return is_writer and machine.works_in_sight(name)

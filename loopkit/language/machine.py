@@ -161,6 +161,13 @@ class Machine(Noun):
         """The agents of which one writes in a state, as far as they are declared."""
         return tuple(self.agents[asked] for asked in self.states[name].asks if asked in self.agents)
 
+    def works_in_sight(self, name: str) -> bool:
+        """Whether a state may work in a workspace that others see, and not in a run's own tree."""
+        state, agents = self.states[name], self.agents_at(name)
+        of_agents = [agent.workspace for agent in agents] if agents else [None]
+        used = (state.own_workspace or own or self.workspace for own in of_agents)
+        return any(workspace is None or workspace.isolate == "none" for workspace in used)
+
     def data_type(self, name: str) -> DataType | None:
         """The type of the data that a state leaves: an answer's or a form's; none for texts.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loopkit.language import (
+    EachState,
     HumanState,
     JudgeRule,
     Limits,
@@ -35,6 +36,8 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             named = (item if isinstance(item, str) else _rule(item) for item in state.by)
             yield _shown("by " + ", ".join(named))
             yield from _judges(machine, state)
+        case EachState() if state.parallel > 1:
+            yield f"up to {state.parallel} at once"
         case HumanState():
             yield _shown(", ".join(state.choices))
             if state.timeout is not None and state.otherwise is not None:

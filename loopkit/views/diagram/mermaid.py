@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from loopkit.text import one_line
 from loopkit.views.diagram.labels import TIE
 from loopkit.views.diagram.marks import OF_STATES, Mark
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
@@ -16,6 +17,8 @@ from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
 NODE_WIDTH = 32
 ARROW_WIDTH = 26
 """Columns after which a label goes on in a new line; renderers wrap wider ones on their own."""
+TITLE_WIDTH = 100
+"""Columns at which the title of a box with others in it is cut."""
 WORD_WIDTH = 48
 """Columns after which even a word is broken."""
 NEW_LINE = "<br/>"
@@ -23,6 +26,8 @@ STYLES = {
     "agent": "fill:#dbeafe,stroke:#1d4ed8,color:#111827",
     "run": "fill:#e0f2f1,stroke:#00695c,color:#111827",
     "render": "fill:#f3f4f6,stroke:#4b5563,color:#111827",
+    "machine": "fill:#f8fafc,stroke:#334155,color:#111827",
+    "each": "fill:#f8fafc,stroke:#334155,stroke-width:2px,color:#111827",
     "validate": "fill:#ede9fe,stroke:#6d28d9,color:#111827",
     "human": "fill:#fef3c7,stroke:#b45309,color:#111827",
     "choice": "fill:#ffffff,stroke:#4b5563,color:#111827",
@@ -47,6 +52,8 @@ WORDS = re.compile(r"(?i)(?<=www)\.|(?<=direction) ")
 # picture; a text that has such a mark would be changed with them.
 PLACEHOLDERS = ("\ufb02\u00b0", "\u00b6\u00df")
 NON_JOINER = "\u200c"
+Within = tuple[str, ...]
+"""The states that something is drawn in, the outermost first."""
 
 
 def mermaid(drawing: Drawing) -> str:
@@ -62,32 +69,52 @@ def _head(drawing: Drawing) -> Iterator[str]:
 
 
 def _body(drawing: Drawing) -> Iterator[str]:
-    marked = drawing.run is not None
-    for node in drawing.nodes:
-        yield from _node(node)
-    for arrow in drawing.arrows:
-        yield _arrow(arrow)
+    yield from _drawn(drawing, ())
     classes: dict[str, list[str]] = {}
-    for node in drawing.nodes:
+    for within, node, marked in _nodes(drawing, (), drawing.run is not None):
         for name in _classes(node, marked):
-            classes.setdefault(name, []).append(_id(node.name))
+            classes.setdefault(name, []).append(_id(node.name, within))
     for name, style in STYLES.items():
         if name in classes:
             yield f"classDef {name} {style}"
             yield f"class {','.join(classes[name])} {name}"
 
 
-def _node(node: Node) -> Iterator[str]:
-    yield f'state "{label(node.title, NODE_WIDTH)}" as {_id(node.name)}'
+def _drawn(drawing: Drawing, within: Within) -> Iterator[str]:
+    for node in drawing.nodes:
+        yield from _node(node, within)
+    for arrow in drawing.arrows:
+        yield _arrow(arrow, within)
+
+
+def _nodes(drawing: Drawing, within: Within, marked: bool) -> Iterator[tuple[Within, Node, bool]]:
+    """All nodes, with the names of those that they are in, and whether a run marks them."""
+    for node in drawing.nodes:
+        yield within, node, marked
+        if node.inner is not None:
+            yield from _nodes(node.inner, (*within, node.name), False)
+
+
+def _node(node: Node, within: Within) -> Iterator[str]:
+    name = _id(node.name, within)
     visited = [f"visited {node.visits}×"] if node.visits else []
     here = [f"the run is {node.here} here"] if node.here else []
     marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
-    for text in (*node.texts, *visited, *here, *marked):
-        yield f"{_id(node.name)} : {label(text, NODE_WIDTH)}"
+    texts = (*node.texts, *visited, *here, *marked)
+    if node.inner is not None:
+        # A box with others in it has a title of one line, and no more texts.
+        title = f"{node.title}: {' · '.join(texts)}".replace(TIE, " ")
+        yield f'state "{_escaped(_unmarked(one_line(title, TITLE_WIDTH)))}" as {name} {{'
+        yield from (f"    {line}" for line in _drawn(node.inner, (*within, node.name)))
+        yield "}"
+        return
+    yield f'state "{label(node.title, NODE_WIDTH)}" as {name}'
+    for text in texts:
+        yield f"{name} : {label(text, NODE_WIDTH)}"
 
 
-def _arrow(arrow: Arrow) -> str:
-    line = f"{_end(arrow.source)} --> {_end(arrow.target)}"
+def _arrow(arrow: Arrow, within: Within) -> str:
+    line = f"{_end(arrow.source, within)} --> {_end(arrow.target, within)}"
     # Edges have no classes in state diagrams, so that a taken one can only say it.
     taken = [f"<b>taken {arrow.taken}×</b>"] if arrow.taken else []
     marked = [f"<b>{label(text, ARROW_WIDTH)}</b>" for text in arrow.marks]
@@ -103,20 +130,26 @@ def _classes(node: Node, marked: bool) -> Iterator[str]:
         yield OF_MARKS[node.mark]
 
 
-def _end(name: str | None) -> str:
-    return "[*]" if name is None else _id(name)
+def _end(name: str | None, within: Within) -> str:
+    return "[*]" if name is None else _id(name, within)
 
 
-def _id(name: str) -> str:
-    # The prefix keeps states apart from Mermaid's words and from the names of JavaScript's objects.
-    return "limit" if name == LIMIT else f"s_{name}"
+def _id(name: str, within: Within) -> str:
+    # The prefix keeps states apart from Mermaid's words and from the names of JavaScript's objects;
+    # no state has a capital letter in its name.
+    inner = "limit" if name == LIMIT else f"s_{name}"
+    return "_IN_".join((inner, *reversed(within)))
 
 
 def label(text: str, width: int) -> str:
     """Text as lines of a label; what could be a sign of Mermaid's stands as its code point."""
+    return NEW_LINE.join(_escaped(line) for line in _wrapped(_unmarked(text), width))
+
+
+def _unmarked(text: str) -> str:
     for pair in PLACEHOLDERS:
         text = text.replace(pair, f"{pair[0]}{NON_JOINER}{pair[1:]}")
-    return NEW_LINE.join(_escaped(line) for line in _wrapped(text, width))
+    return text
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopkit.engine.state import RunState
+from loopkit.language import ChildrenState
 from loopkit.machine.graph import ERROR_EVENTS, Edge, Graph
 from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
 from loopkit.views.diagram.marks import Mark, Marks
@@ -30,6 +31,8 @@ class Node:
     """The run's status where it stands here, such as `waiting`."""
     mark: Mark | None = None
     """Whether cases cover it, where that is marked."""
+    inner: Drawing | None = None
+    """The machine that it runs, where that is drawn in it: of those that are equal in the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,22 @@ class Drawing:
 
 
 def drawing(graph: Graph, run: RunState | None = None, marks: Marks | None = None) -> Drawing:
-    """The drawing of a machine; every edge of the graph is in exactly one arrow."""
+    """The drawing of a machine; every edge of the graph is in exactly one arrow.
+
+    A run and its marks are those of the outermost machine.
+    """
+    return _drawing(graph, run, marks, {})
+
+
+def _drawing(
+    graph: Graph, run: RunState | None, marks: Marks | None, drawn: dict[str, str]
+) -> Drawing:
+    """`drawn` are the machines that have been drawn inside of states, with the names of these."""
     way, marked = run or RunState(), marks or Marks()
+    states = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked)]
     return Drawing(
         machine=graph.machine.name or "machine",
-        nodes=(*_states(graph, way, marked), *_limit(graph)),
+        nodes=(*states, *_limit(graph)),
         arrows=tuple(_arrows(graph, _Marking(way.route, marked))),
         run=run.run if run else None,
         is_marked=marks is not None,
@@ -92,6 +106,17 @@ def _states(graph: Graph, run: RunState, marks: Marks) -> Iterator[Node]:
         here = run.status if name == run.state else ""
         visits, mark = run.visits.get(name, 0), marks.states.get(name)
         yield Node(name, graph.states[name].drawn_as, name, texts, visits, here, mark)
+
+
+def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
+    state = graph.states[node.name]
+    if not isinstance(state, ChildrenState):
+        return node
+    written = state.child.model_dump_json()
+    if written in drawn:
+        return replace(node, texts=(*node.texts, f"drawn in {drawn[written]}"))
+    drawn[written] = node.name
+    return replace(node, inner=_drawing(Graph(state.child), None, None, drawn))
 
 
 def _limit(graph: Graph) -> Iterator[Node]:
