@@ -56,6 +56,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     After: ("each", "after."),
     d.FinalState: ("final",),
     d.Output: ("Output",),
+    d.RenderOutput: ("Output",),
     ExtractSection: ("Fields of a text",),
     ExtractMatch: ("Fields of a text",),
     ExtractAll: ("Fields of a text",),

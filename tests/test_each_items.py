@@ -111,6 +111,36 @@ def test_what_an_item_waits_for_may_lie_deep_in_it(tmp_path: Path) -> None:
     assert items_of(state, {"input": {"tasks": tasks}})[1].after == ("a",)
 
 
+def test_an_item_may_wait_for_what_several_paths_name(tmp_path: Path) -> None:
+    tasks = [{"id": "a"}, {"id": "b", "needs": "a"}, {"id": "c", "needs": ["b"], "more": ["a"]}]
+    for after in ("[task.needs, task.more]", "{of: [task.needs, task.more], when: done}"):
+        state = each(tmp_path, f"after: {after}")
+        found = items_of(state, {"input": {"tasks": tasks}})
+        assert [item.after for item in found] == [(), ("a",), ("b", "a")]
+    [fault] = faults(state, {"input": {"tasks": [*tasks, {"id": "d", "more": ["x"]}]}})
+    assert fault.startswith("`input.tasks[3].more[0]`: there is no task `x`")
+
+
+def test_one_expression_is_a_value_and_not_a_text(tmp_path: Path) -> None:
+    written = {
+        "{{ task.most - task.used }}": 2,
+        "{{ [task.used - task.most, 0] | max }}": 0,
+        "{{ task.kind in input.kinds }}": True,
+        "{{ task.names | map('upper') }}": ["A"],
+        "{{ task.gone | default(3) }}": 3,
+        "{{ task.most }} of 5": "3 of 5",
+    }
+    for text, value in written.items():
+        parent = PARENT.replace("{{ task.id }}", text).replace("note:", "kinds: [str], note:")
+        state = loaded(tmp_path, parent=parent).machine.states["all"]
+        assert isinstance(state, EachState)
+        task = {"id": "a", "most": 3, "used": 1, "kind": "web", "names": ["a"]}
+        names = {"task": task, "input": {"kinds": ["web"]}}
+        assert child_input(state, names) == {"text": value}
+    with pytest.raises(InvalidInput, match="there is no field `most`"):
+        child_input(state, {"task": {}})
+
+
 def test_all_faults_are_told_each_at_its_place(tmp_path: Path) -> None:
     state = each(tmp_path, "after: task.needs\ngroup: task.group", max_items=8)
     tasks: list[object] = [

@@ -86,7 +86,7 @@ def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataTyp
         return True
     is_text = known.scalar == "str" and known.schema.keys() <= PLAIN
     if read.whole is None:
-        return is_text
+        return is_text and not read.is_expression
     types = types_at(subject.graph, state, read.whole)
     if not types:
         return False

@@ -58,7 +58,7 @@ def _wrong(
     if read is not None and read.names:
         made = _never_fitting(subject, state, read, known)
         message = f"`{path[-1]}` {_what_it_takes(known)}, and {made}"
-        remedy = HAND_ON if read.whole is None else ""
+        remedy = HAND_ON if not read.is_expression else ""
         if read.whole is not None and known.scalar == "str":
             remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
         if made:
@@ -92,8 +92,10 @@ def _misfits(value: object, known: DataType) -> Iterator[str]:
 
 def _never_fitting(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> str:
     """What a template makes, where that is never of a type; nothing where it may be."""
-    if read.whole is None:
+    if not read.is_expression:
         return "" if _may_be_a(known, TEXT) else "this makes a text"
+    if read.whole is None:
+        return ""
     types = types_at(subject.graph, state, read.whole)
     if not types or any(_may_be_a(known, one or TEXT) for one in types):
         return ""

@@ -11,6 +11,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState, Machine, State
 from loopkit.language.states.children import BLOCKED, WITHOUT_END, ChildrenState
+from loopkit.language.states.each import After
 from loopkit.machine.graph import DocPath
 
 MEANINGS = {
@@ -46,7 +47,7 @@ def _ends(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem
 def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     finals = list(state.child.finals)
     path: DocPath = ("states", name)
-    when = () if state.after == state.after_path else state.awaited
+    when = state.awaited if isinstance(state.after, After) else ()
     for at, outcomes, known in (
         ((*path, "stop_on"), state.stop_on, finals),
         ((*path, "after", "when"), when, [*finals, BLOCKED]),

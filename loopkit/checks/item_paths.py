@@ -15,6 +15,7 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState
 from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
+from loopkit.language.states.each import After
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, check, parse
 from loopkit.language.template.shapes import member, present
 from loopkit.machine.graph import DocPath
@@ -111,13 +112,12 @@ def _counted(subject: Subject, name: str, state: EachState) -> Iterator[Problem]
 
 def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
     """The paths of an item: of its key, its group, and the keys that it waits for."""
-    paths = {"key": state.key, "group": state.group, "after": state.after_path}
-    for key, written in paths.items():
-        if written is None:
-            continue
-        path: DocPath = ("states", name, key)
-        if key == "after" and state.after != written:
-            path = (*path, "of")
+    single = {"key": state.key, "group": state.group}
+    paths: list[tuple[DocPath, str]] = [((key,), path) for key, path in single.items() if path]
+    after: DocPath = ("after", "of") if isinstance(state.after, After) else ("after",)
+    paths += (((*after, index), path) for index, path in enumerate(state.after_paths))
+    for key, written in paths:
+        path: DocPath = ("states", name, *key)
         first, *rest = parse_path(written)
         if first != state.as_:
             message = f"`{written}` does not start with the item, which is `{state.as_}`"
@@ -125,7 +125,7 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
             yield subject.source.problem(path, CODE, message, help=remedy)
             continue
         found = _walk(Fields({first: item}), (first, *rest))
-        is_single = key != "after"
+        is_single = key[0] != "after"
         yield from _told(subject, path, found)
         if found.shape is not None:
             yield from _told(subject, path, _texts(found.shape, written, is_single=is_single))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import JudgeRule, WorkingState
+from loopkit.language import JudgeRule, RenderState, WorkingState
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
 
@@ -26,7 +26,8 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 
 
 def check_outputs(subject: Subject) -> Iterator[Problem]:
-    """A warning for `fence` and `fields` where the agent's `schema` makes the answer data."""
+    """A warning for keys of `output` that the work of its state does not ask for."""
+    yield from _of_templates(subject)
     for name, state in subject.machine.states.items():
         output = state.output_at(name)
         if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
@@ -36,6 +37,17 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
                 asked = " or ".join(map("`{}`".format, state.asks))
                 message = f"the answer of {asked} is data, by its `schema`: {instead}"
                 yield subject.no_effect(("states", name, "output", key), message)
+
+
+def _of_templates(subject: Subject) -> Iterator[Problem]:
+    for name, state in subject.machine.states_of(RenderState).items():
+        output = state.output_at(name)
+        if output.else_ is not None:
+            message = "a filled template is the artifact, whatever its file holds"
+            yield subject.no_effect(("states", name, "output", "else"), message)
+        if state.adds and output.file is None:
+            message = "there is no file to which the text could be added"
+            yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
 
 
 def check_opinions(subject: Subject) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Atomic writes: a file is replaced as a whole or not at all."""
+"""Writes: a file is replaced as a whole or not at all, and a text is added to it once."""
 
 from __future__ import annotations
 
@@ -37,6 +37,31 @@ def replace_file(path: Path, text: str) -> None:
             beside.replace(real)
         finally:
             beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise NotWritable(f"`{path}` can't be written: {error.strerror}") from error
+
+
+def size_of(path: Path) -> int:
+    """How many bytes a file has; none where there is no file. Raises NotWritable."""
+    refuse_unwritable(path)
+    return path.stat().st_size if path.exists() else 0
+
+
+def add_to_file(path: Path, text: str, after: int) -> None:
+    """Add a text to a file that had `after` bytes before, unless that has been done already.
+
+    Of what was added in part, because the computer stopped, the rest is added. Raises NotWritable.
+    """
+    refuse_unwritable(path)
+    data = text.encode()
+    try:
+        with path.open("ab+") as file:
+            file.seek(after)
+            found = file.read()
+            if data not in found:
+                file.write(data.removeprefix(found))
+                file.flush()
+                os.fsync(file.fileno())
     except OSError as error:
         raise NotWritable(f"`{path}` can't be written: {error.strerror}") from error
 

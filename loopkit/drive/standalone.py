@@ -11,7 +11,7 @@ from loopkit.language import (
     FinalState,
     JudgeRule,
     Machine,
-    Output,
+    RenderOutput,
     RenderState,
     Transition,
     ValidateState,
@@ -71,7 +71,7 @@ def _without_baseline(validator: Validator) -> Validator:
     return rules if isinstance(validator, tuple) else rules[0]
 
 
-def _output(machine: Machine, validator: str) -> Output:
+def _output(machine: Machine, validator: str) -> RenderOutput:
     """The artifact that the text stands for, with the fields that templates may name.
 
     It is the one that the first state with this validator judges.
@@ -80,4 +80,4 @@ def _output(machine: Machine, validator: str) -> Output:
     name = next((state.validate_ for state in judging), "artifact_to_judge")
     outputs = (state.output_at(name) for name, state in machine.states.items())
     fields = (o.fields for o in outputs if o is not None and o.name == name and o.fields)
-    return Output(name=name, fields=next(fields, {}))
+    return RenderOutput(name=name, fields=next(fields, {}))

@@ -72,13 +72,18 @@ def _inside(folder: Path, relative: str) -> Path:
         raise CallFailed("fatal", str(error)) from error
 
 
-def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]:
+def output_file(folder: Path, relative: str) -> Path:
+    """Where an output file stands; its folder is created."""
     try:
         path = resolve_inside(folder, relative)
         prepare(path.parent)
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
-    before = mark(path)
+    return path
+
+
+def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]:
+    before = mark(path := output_file(folder, relative))
 
     async def read() -> Written:
         if not written_since(path, before):

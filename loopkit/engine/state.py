@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any, Literal
 
 from loopkit.engine.events import (
+    Adding,
     Artifact,
     Baselined,
     Cancelled,
@@ -110,6 +111,8 @@ class RunState(Mutable):
     """Folders that have to become what they were in the round that was picked as the best."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
+    adding: Adding | None = None
+    """The last text that was to be added to a file."""
     usage: Usage = Usage()
     limits: dict[str, Any] = {}
     """Limits that were raised since the start."""
@@ -305,6 +308,10 @@ def _capture(state: RunState, event: Captured) -> None:
     state.originals.setdefault((event.artifact, event.place), event.tree)
 
 
+def _add(state: RunState, event: Adding) -> None:
+    state.adding = event
+
+
 def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
         state.usage = state.usage.plus(Usage(time_s=event.time_s))
@@ -447,6 +454,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "settled": _settle,
     "child_started": _start_child,
     "child_ended": _end_child,
+    "adding": _add,
     "worked": _work,
     "baselined": _keep_baseline,
     "captured": _capture,

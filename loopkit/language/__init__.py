@@ -16,7 +16,7 @@ from loopkit.language.states.each import EachState
 from loopkit.language.states.final import FinalState
 from loopkit.language.states.human import HumanState
 from loopkit.language.states.machine import MachineState
-from loopkit.language.states.output import Extract, Output
+from loopkit.language.states.output import Extract, Output, RenderOutput
 from loopkit.language.states.render import RenderState
 from loopkit.language.states.state import AgentChoice, WorkingState
 from loopkit.language.states.validate import ValidateState
@@ -76,6 +76,7 @@ __all__ = [
     "Output",
     "Price",
     "PythonRule",
+    "RenderOutput",
     "RenderState",
     "ReportMap",
     "RequireRule",

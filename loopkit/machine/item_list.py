@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from loopkit.language import EachState
 from loopkit.language.guard import parse_path, select
@@ -134,9 +135,9 @@ class _Reading:
         return group
 
     def _after(self, key: str, location: str, item: object) -> tuple[str, ...]:
-        path = self.state.after_path
         keys: dict[str, None] = {}
-        for place, value in () if path is None else _waits(path, location, item):
+        waits = (_waits(path, location, item) for path in self.state.after_paths)
+        for place, value in chain.from_iterable(waits):
             awaited = single_text(value)
             if awaited is None:
                 self.fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")

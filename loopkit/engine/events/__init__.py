@@ -34,6 +34,7 @@ from loopkit.engine.events.runs import (
     Suspended,
 )
 from loopkit.engine.events.steps import (
+    Adding,
     Baselined,
     Captured,
     Decided,
@@ -54,8 +55,8 @@ EVENTS: dict[str, type[Event]] = {
     noun.type: noun
     for noun in (
         Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
-        ChildStarted, ChildEnded, Worked, Decided, Emitted, Entered, Waiting, Suspended, Repaired,
-        Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged, Restored,
+        ChildStarted, ChildEnded, Adding, Worked, Decided, Emitted, Entered, Waiting, Suspended,
+        Repaired, Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged, Restored,
     )
 }  # fmt: skip
 
@@ -111,6 +112,7 @@ def write_event(event: Event) -> str:
 __all__ = [
     "EVENTS",
     "EVENT_VERSION",
+    "Adding",
     "Artifact",
     "Baselined",
     "Cancelled",

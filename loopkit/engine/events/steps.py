@@ -110,6 +110,17 @@ class Restored(Event, frozen=True, kw_only=True):
     artifacts: tuple[str, ...]
 
 
+class Adding(Event, frozen=True, kw_only=True):
+    """A state is about to add a text to a file, which it does once."""
+
+    type: ClassVar[str] = "adding"
+    state: str
+    visit: int
+    file: str
+    after: int
+    """How many bytes the file has before."""
+
+
 class Decided(Event, frozen=True, kw_only=True):
     """Which edge was taken, why, and what it costs."""
 

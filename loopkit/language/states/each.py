@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard import GuardError, GuardType, parse_path
 from loopkit.language.guard.paths import ITEMS
-from loopkit.language.noun import Id, Ids, Noun, fault
+from loopkit.language.noun import Id, Ids, Noun, _one_or_more, fault
 from loopkit.language.states.children import (
     BLOCKED,
     CANCELLED,
@@ -38,13 +38,18 @@ def _path(text: str) -> str:
 Positive = Annotated[int, Field(ge=1)]
 ItemPath = Annotated[str, AfterValidator(_path)]
 """A dotted path; `[]` behind a step goes through the items of a list."""
+ItemPaths = Annotated[
+    tuple[ItemPath, ...],
+    BeforeValidator(_one_or_more, json_schema_input_type=ItemPath | list[ItemPath]),
+    Field(min_length=1),
+]
 
 
 class After(Noun):
     """Which other items an item waits for, and with which outcomes."""
 
-    of: ItemPath
-    """The path of their keys."""
+    of: ItemPaths
+    """The paths of their keys."""
     when: Annotated[Ids, Field(min_length=1)]
     """The outcomes that are waited for; any other one blocks the item."""
 
@@ -60,12 +65,12 @@ class EachState(ChildrenState):
     """The path of what names an item, each differently: `task.id`."""
     after: (
         Annotated[
-            Annotated[ItemPath, Tag("<path>")] | Annotated[After, Tag("<after>")],
-            Discriminator(lambda value: "<path>" if isinstance(value, str) else "<after>"),
+            Annotated[ItemPaths, Tag("<paths>")] | Annotated[After, Tag("<after>")],
+            Discriminator(lambda v: "<paths>" if isinstance(v, str | list | tuple) else "<after>"),
         ]
         | None
     ) = None
-    """The keys of the items that an item waits for; they have to succeed."""
+    """Paths of the keys of the items that an item waits for; they have to succeed."""
     group: ItemPath | None = None
     """Only items with the same value here run at the same time; one without runs by itself."""
     parallel: Positive = 1
@@ -114,9 +119,9 @@ class EachState(ChildrenState):
         return (*super().outcomes, *cancelled, *blocked, *conflict)
 
     @property
-    def after_path(self) -> str | None:
-        """The path of the keys that an item waits for."""
-        return self.after.of if isinstance(self.after, After) else self.after
+    def after_paths(self) -> tuple[str, ...]:
+        """The paths of the keys that an item waits for."""
+        return self.after.of if isinstance(self.after, After) else self.after or ()
 
     @property
     def awaited(self) -> tuple[str, ...]:

@@ -128,9 +128,21 @@ class Output(Noun):
         return OF_FOLDERS if self.folder is not None else ()
 
 
+class RenderOutput(Output):
+    """The artifact of a `render` state."""
+
+    file: str | None = None
+    """The file of the workspace to which the text is written."""
+    append: bool = False
+    """The text is added to what the file holds."""
+
+
+_NAME_OR_MORE = Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>")
 OutputName = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[Output, Tag("<output>")],
-    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>"),
+    Annotated[Id, Tag("<name>")] | Annotated[Output, Tag("<output>")], _NAME_OR_MORE
+]
+RenderOutputName = Annotated[
+    Annotated[Id, Tag("<name>")] | Annotated[RenderOutput, Tag("<output>")], _NAME_OR_MORE
 ]
 
 

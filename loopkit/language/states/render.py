@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopkit.language.agents.agent import ErrorClassName
 from loopkit.language.noun import Text, Written
 from loopkit.language.states.author import AuthorState
-from loopkit.language.states.output import OutputName
+from loopkit.language.states.output import RenderOutput, RenderOutputName
 from loopkit.language.states.state import Example
 
 
@@ -14,7 +14,7 @@ class RenderState(AuthorState):
 
     render: Text
     """The template whose text is the artifact."""
-    output: OutputName | None = None
+    output: RenderOutputName | None = None
     """The artifact; without it one with the state's name."""
     fallback: bool = False
     """Marks the artifact and the result as a fallback."""
@@ -26,6 +26,11 @@ class RenderState(AuthorState):
     @property
     def faults(self) -> tuple[ErrorClassName, ...]:
         return ("fatal",)
+
+    @property
+    def adds(self) -> bool:
+        """Whether its text is added to what its file holds."""
+        return isinstance(self.output, RenderOutput) and self.output.append
 
     @property
     def templates(self) -> Written:

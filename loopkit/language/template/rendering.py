@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
+from typing import TypeVar
 
 import jinja2
 from jinja2 import UndefinedError, nodes
+from jinja2.runtime import Context
 
 from loopkit.language.template.errors import Refusal, TemplateError, located
 from loopkit.language.template.grammar import tree_of
@@ -21,6 +23,9 @@ from loopkit.language.template.shapes import Shape
 
 MAX_OUTPUT = 2_000_000
 """Characters that a template may print."""
+VALUE = "value_of_the_expression"
+T = TypeVar("T")
+Take = Callable[[jinja2.Template, Context], T]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +45,8 @@ class Template:
     """Its texts and holes in order, where it is nothing else."""
     constant: str | None = None
     """What it prints, where that is the same whatever the names stand for."""
+    is_expression: bool = False
+    """Whether it is one `{{ … }}` and nothing else."""
 
     def render(self, names: Mapping[str, object]) -> str:
         """Return the text with `names` filled in. They are plain data, and never changed.
@@ -51,24 +58,31 @@ class Template:
             return self.constant
         if self.parts is not None:
             return _filled(self.text, self.parts, names)
-        template = _compiled(self.text)
+        return self._run(_compiled(self.text), names, _rendered)
+
+    def value(self, names: Mapping[str, object]) -> object:
+        """Return the value itself where the template is one `{{ … }}`, else the text.
+
+        Raises TemplateError as `render` does.
+        """
+        if self.whole is not None:
+            found = SANDBOX.at(self.whole, names)
+            return self.render(names) if isinstance(found, jinja2.Undefined) else found
+        if not self.is_expression:
+            return self.render(names)
+        return self._run(_calculating(self.text), names, _calculated)
+
+    def _run(self, template: jinja2.Template, names: Mapping[str, object], take: Take[T]) -> T:
+        """What is taken of a template that runs."""
         used = {name: names[name] for name in self.names if name in names}
+        context = template.new_context(used)
         try:
             with metered():
-                return _printed(template.root_render_func(template.new_context(used)))
+                return take(template, context)
         # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
         except Exception as error:
             line = _line(template, error.__traceback__)
             raise _failed(error, self.text, line) from error
-
-    def value(self, names: Mapping[str, object]) -> object:
-        """Return the value itself where the template is one `{{ a.b }}`, else the text.
-
-        Raises TemplateError as `render` does.
-        """
-        found = None if self.whole is None else SANDBOX.at(self.whole, names)
-        is_there = self.whole is not None and not isinstance(found, jinja2.Undefined)
-        return found if is_there else self.render(names)
 
 
 @lru_cache(maxsize=512)
@@ -82,7 +96,8 @@ def parse(text: str) -> Template:
     survey = Survey(text, None)
     survey.block(tree.body, Scope())
     names, paths = frozenset(survey.free), frozenset(survey.paths)
-    return Template(text, tree, names, paths, _whole(tree), parts_of(tree), _constant(tree))
+    whole, lone = _whole(tree), _lone(tree) is not None
+    return Template(text, tree, names, paths, whole, parts_of(tree), _constant(tree), lone)
 
 
 def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]:
@@ -96,12 +111,17 @@ def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]
     return sorted(survey.problems, key=lambda problem: (problem.line, problem.column))
 
 
-def _whole(tree: nodes.Template) -> Path | None:
+def _lone(tree: nodes.Template) -> nodes.Expr | None:
+    """The expression of a template that is one `{{ … }}` and nothing else."""
     match tree.body:
-        case [nodes.Output(nodes=[only])]:
-            return path_of(only)
+        case [nodes.Output(nodes=[only])] if not isinstance(only, nodes.TemplateData):
+            return only
         case _:
             return None
+
+
+def _whole(tree: nodes.Template) -> Path | None:
+    return path_of(_lone(tree))
 
 
 def _constant(tree: nodes.Template) -> str | None:
@@ -119,6 +139,33 @@ def _compiled(text: str) -> jinja2.Template:
     # Parsed again: rewriting changes the tree in place.
     code = SANDBOX.compile(bounded(SANDBOX.parse(text)))
     return SANDBOX.template_class.from_code(SANDBOX, code, {})
+
+
+@lru_cache(maxsize=512)
+def _calculating(text: str) -> jinja2.Template:
+    """The same, with the value of its lone expression kept instead of printed."""
+    tree = SANDBOX.parse(text)
+    expression = _lone(tree)
+    assert expression is not None
+    line = expression.lineno
+    kept = nodes.Assign(nodes.Name(VALUE, "store", lineno=line), expression, lineno=line)
+    tree.body = [kept]
+    return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(bounded(tree)), {})
+
+
+def _rendered(template: jinja2.Template, context: Context) -> str:
+    return _printed(template.root_render_func(context))
+
+
+def _calculated(template: jinja2.Template, context: Context) -> object:
+    for _ in template.root_render_func(context):
+        pass
+    value = context.vars[VALUE]
+    if isinstance(value, jinja2.Undefined):
+        # Which says what is missing.
+        str(value)
+    # Some filters give their items one by one.
+    return list(value) if isinstance(value, Iterator | range) else value
 
 
 def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -> str:
