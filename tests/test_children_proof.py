@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.checks import check
 from loopkit.engine.events import Decided
 from loopkit.language import EachState
 from loopkit.language.guard import parse
@@ -380,6 +381,27 @@ def test_calls_of_children_without_a_price_leave_the_cost_unknown(desk: Desk) ->
     assert bounds.cost.worst.total is None
     assert bounds.unpriced == (("tasks · critic", "tasks · by[0]"),)
     assert bounds.calls.worst.total == 48
+
+
+# -- limits of a family --------------------------------------------------------------------------
+
+
+def told_of(desk: Desk, limits: str) -> list[tuple[str, str]]:
+    text = parent(*ALL_GOOD).replace("states:", f"limits: {{{limits}}}\nstates:", 1)
+    desk.write("child.yaml", WRITING.replace("model: a/writer", "command: [tea], price_per_run: 3"))
+    found = check(load(desk.write("machine.yaml", text)))
+    return [(p.code, p.message) for p in found if p.path.startswith("limits")]
+
+
+def test_a_limit_of_a_run_that_asks_nobody_counts_its_children(desk: Desk) -> None:
+    assert told_of(desk, "agent_calls: 7, cost_usd: 5000") == []
+    assert ("never-binds", "no state asks an agent or a judge") not in told_of(desk, "tokens: 9")
+
+
+def test_a_limit_into_which_no_call_of_a_child_fits_is_told(desk: Desk) -> None:
+    [(code, message)] = told_of(desk, "cost_usd: 0.5")
+    assert code == "no-call-fits"
+    assert message.startswith("no call of `tasks · writer` fits into this limit")
 
 
 # -- what runs really take ---------------------------------------------------------------------
