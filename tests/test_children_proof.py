@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from loopkit.checks import check
+from loopkit.engine.events import Decided
 from loopkit.language import EachState
 from loopkit.language.guard import parse
 from loopkit.language.guard.kleene import truth
@@ -17,7 +19,7 @@ from loopkit.machine.items import item_counts
 from loopkit.proof.bounds import Bounds, explore
 from loopkit.proof.outcomes import Analysis, faults_of, table_of
 from loopkit.proof.outcomes.items import Endings, rows_of_items
-from tests.support import Desk
+from tests.support import Desk, scenario
 
 CHILD = """
 loopkit: 1
@@ -379,3 +381,123 @@ def test_calls_of_children_without_a_price_leave_the_cost_unknown(desk: Desk) ->
     assert bounds.cost.worst.total is None
     assert bounds.unpriced == (("tasks · critic", "tasks · by[0]"),)
     assert bounds.calls.worst.total == 48
+
+
+# -- limits of a family --------------------------------------------------------------------------
+
+
+def told_of(desk: Desk, limits: str) -> list[tuple[str, str]]:
+    text = parent(*ALL_GOOD).replace("states:", f"limits: {{{limits}}}\nstates:", 1)
+    desk.write("child.yaml", WRITING.replace("model: a/writer", "command: [tea], price_per_run: 3"))
+    found = check(load(desk.write("machine.yaml", text)))
+    return [(p.code, p.message) for p in found if p.path.startswith("limits")]
+
+
+def test_a_limit_of_a_run_that_asks_nobody_counts_its_children(desk: Desk) -> None:
+    assert told_of(desk, "agent_calls: 7, cost_usd: 5000") == []
+    assert ("never-binds", "no state asks an agent or a judge") not in told_of(desk, "tokens: 9")
+
+
+def test_a_limit_into_which_no_call_of_a_child_fits_is_told(desk: Desk) -> None:
+    [(code, message)] = told_of(desk, "cost_usd: 0.5")
+    assert code == "no-call-fits"
+    assert message.startswith("no call of `tasks · writer` fits into this limit")
+
+
+# -- what runs really take ---------------------------------------------------------------------
+
+TASK = """
+loopkit: 1
+input: {text: str}
+agents:
+  writer: {model: openai/gpt-5, price: 1, retry: {attempts: 1}}
+states:
+  draft: {agent: writer, prompt: "Do {{ input.text }}.", next: check}
+  check:
+    validate: draft
+    by: [{matches: good, message: "It is not good."}]
+    transitions: [{guard: valid, target: good}, {revise: draft, max: 1}, {target: bad}]
+  good: {final: success, result: draft}
+  bad: {final: failure, result: draft}
+"""
+TASKS = """
+loopkit: 1
+input: {tasks: [{id: str, needs: {type: [str], default: []}}]}
+states:
+  tasks:
+    each: input.tasks
+    as: task
+    key: task.id
+    max_items: 4
+    machine: task.yaml
+    input: {text: "{{ task.id }}"}
+    MORE
+    transitions:
+      - {guard: deadlocked, target: blocked}
+      - {guard: failed == 0, target: done}
+      - {guard: succeeded > failed, target: most}
+      - {target: few}
+  done: {final: success}
+  most: {final: success}
+  few: {final: failure}
+  blocked: {final: failure}
+"""
+SAID = (["good"], ["bad", "good"], ["bad", "bad"])
+
+
+def spoken(words: Mapping[str, list[str]]) -> str:
+    """A script in which the writers of the children say this, by the keys of these."""
+    parts = {name: {"agents": {"writer": said}} for name, said in {"*": [], **words}.items()}
+    return scenario(children={"tasks": parts})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["parallel: 2"],
+        ["after: task.needs"],
+        ["parallel: 3", "after: {of: task.needs, when: [bad]}"],
+        ["stop_on: [bad]"],
+        ["parallel: 2", "stop_on: [good]"],
+        ["parallel: 2", "after: task.needs", "stop_on: [bad]"],
+    ],
+)
+def test_runs_come_to_rows_that_are_known_and_stay_within_the_bounds(
+    more: list[str], desk: Desk
+) -> None:
+    desk.write("task.yaml", TASK)
+    text = TASKS.replace("MORE", "\n    ".join(more))
+    analysis = Analysis.of_machine(load(desk.write("machine.yaml", text)).machine)
+    state, chance = tasks(analysis), random.Random(str(more))
+    ending = Endings(state)
+    anything = explore(analysis)
+    for _ in range(5):
+        ids = "abcd"[: chance.randint(1, 4)]
+        items = [
+            {"id": name, "needs": [other for other in ids[:at] if chance.random() < 0.4]}
+            for at, name in enumerate(ids)
+        ]
+        words = {name: chance.choice(SAID) for name in ids}
+        run = desk.play(text, spoken(words), {"tasks": items})
+        row = run.state.facts["tasks"]
+        assert ending.may_be(row["succeeded"], row["failed"]), row
+        assert not row["deadlocked"] or ending.may_block(row["succeeded"], row["failed"]), row
+        for bounds in (anything, explore(analysis, inputs={"tasks": items})):
+            assert not {event.edge for event in run.of(Decided)} & {*bounds.untaken}
+            calls = run.state.usage.agent_calls
+            assert calls <= (bounds.calls.worst.total or 0)
+            if run.outcome in ("done", "most") and bounds.calls.best is not None:
+                assert calls >= (bounds.calls.best.total or 0)
+
+
+def test_the_most_that_items_can_take_is_what_a_run_takes(desk: Desk) -> None:
+    desk.write("task.yaml", TASK)
+    text = (
+        TASKS.replace("MORE", "parallel: 2")
+        .replace("      - {guard: deadlocked, target: blocked}\n", "")
+        .replace("  blocked: {final: failure}\n", "")
+    )
+    bounds = explore(Analysis.of_machine(load(desk.write("machine.yaml", text)).machine))
+    items = [{"id": name} for name in "abcd"]
+    run = desk.play(text, spoken({key: ["bad", "bad"] for key in "abcd"}), {"tasks": items})
+    assert run.state.usage.agent_calls == bounds.calls.worst.known == bounds.calls.worst.total == 8

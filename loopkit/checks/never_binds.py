@@ -9,6 +9,7 @@ from math import prod
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import Bound, JudgeRule
+from loopkit.machine.asked import asked_in
 from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.outcomes.domains import bounded_inputs
 
@@ -133,7 +134,8 @@ def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     limits = subject.machine.limits
     if limits.tool_calls is not None:
         yield ("limits", "tool_calls"), "this version has no tools that an agent could call"
-    if not any(subject.rules_of(JudgeRule)) and not subject.machine.authoring:
+    has_agents = any(subject.rules_of(JudgeRule)) or subject.machine.authoring
+    if not has_agents and not asked_in(subject.machine):
         for name in OF_CALLS:
             if getattr(limits, name) is not None:
                 yield ("limits", name), "no state asks an agent or a judge"

@@ -7,7 +7,8 @@ from math import ceil
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import Agent, JudgeRule, ModelAgent
+from loopkit.language import Agent, ModelAgent
+from loopkit.machine.asked import asked_in
 
 CODE = "no-call-fits"
 MEANINGS = {
@@ -27,10 +28,12 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
     A limit that an option of the command line sets is told of by that, as nobody wrote it.
     """
     limits = subject.machine.limits
+    written = {name: getattr(limits, name) for name in SHOWN}
+    family = asked_in(subject.machine) if any(n is not None for n in written.values()) else {}
     for name, shown in SHOWN.items():
-        limit = getattr(limits, name)
-        for asked in _asked(subject) if limit is not None else ():
-            least = _least(subject.machine.agents[asked], name, limit)
+        limit = written[name]
+        for asked, agent in family.items() if limit is not None else ():
+            least = _least(agent, name, limit)
             if least is None or least <= limit:
                 continue
             least = ceil(least * 10_000) / 10_000
@@ -51,15 +54,6 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
 
 def _plain(number: float) -> str:
     return f"{number:.6f}".rstrip("0").rstrip(".")
-
-
-def _asked(subject: Subject) -> tuple[str, ...]:
-    """The agents that some state or judge asks, each once."""
-    authors = [agent for state in subject.machine.states.values() for agent in state.asks]
-    rules = [rule for rules in subject.rules_at.values() for rule in rules]
-    judges = [rule.judge for rule in rules if isinstance(rule, JudgeRule)]
-    named = dict.fromkeys([*authors, *judges])
-    return tuple(name for name in named if name in subject.machine.agents)
 
 
 def _is_roomy(agent: Agent, name: str, limit: float) -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from loopkit.language import (
     Agent,
     AgentState,
+    ChildrenState,
     FixedRule,
     JudgeRule,
     Machine,
     Output,
     Rule,
+    State,
     ValidateState,
     Workspace,
     rules_of,
@@ -97,3 +99,29 @@ def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rul
         )
         for index, item in enumerate(state.by)
     }
+
+
+def asked_in(machine: Machine) -> dict[str, Agent]:
+    """The agents that runs of a machine ask, and as `STATE · AGENT` those of their children.
+
+    Of states that run equal machines the first stands for all.
+    """
+    return dict(_asked_in(machine, "", set()))
+
+
+def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
+    for name, state in machine.states.items():
+        for agent in (*state.asks, *_judges_in(machine, state)):
+            if agent in machine.agents:
+                yield before + agent, machine.agents[agent]
+        if isinstance(state, ChildrenState):
+            written = state.child.model_dump_json()
+            if written not in seen:
+                seen.add(written)
+                yield from _asked_in(state.child, f"{before}{name} · ", seen)
+
+
+def _judges_in(machine: Machine, state: State) -> Iterator[str]:
+    for item in state.by if isinstance(state, ValidateState) else ():
+        rules = rules_of(machine.validators.get(item, ()) if isinstance(item, str) else item)
+        yield from (rule.judge for rule in rules if isinstance(rule, JudgeRule))
