@@ -21,10 +21,11 @@ from typing import Any
 
 from loopkit.drive.states.human import AnswerRefused, complete_work
 from loopkit.engine import ledger
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Artifact, HumanAnswer, Started, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState, fold
+from loopkit.engine.state import RunState
 from loopkit.language import (
     AgentState,
     ChoiceState,

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Artifact, Decided, Entered, Finished, Started, Worked
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState, fold
+from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.machine.compiler import NoEdge
 from loopkit.machine.program import Program

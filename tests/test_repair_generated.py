@@ -16,7 +16,8 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import ProblemsFound
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.changes import apply
+from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.load import load_text
 from loopkit.machine.graph import Graph, cap_value

@@ -6,11 +6,11 @@ from copy import deepcopy
 
 import pytest
 
+from loopkit.engine.changes import apply, fold
 from loopkit.engine.events import Artifact, Event, InDoubt, Intended, Settled, Usage, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.log import Log
 from loopkit.engine.rounds import Round, Rounds
-from loopkit.engine.state import apply, fold
 from tests.support import Desk
 
 OF_A_STEP = ("worked", "decided", "entered", "emitted", "waiting", "finished", "settled")

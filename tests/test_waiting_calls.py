@@ -11,8 +11,9 @@ from loopkit.agents.port import Reply, Request
 from loopkit.agents.scripted import Crashed
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import may_fit
+from loopkit.engine.changes import apply
 from loopkit.engine.events import Failed, Intended, Replied, Suspended, Usage
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from tests.support import PASS, Desk, Played, fails, scenario
 
 MACHINE = """

@@ -13,10 +13,11 @@ from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
 from loopkit.drive.occupancy import Occupancy
+from loopkit.engine.changes import apply
 from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.journal import Claim, NewRecord
 from loopkit.journal.contents import Contents
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from loopkit.drive.active import Stored
+from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Decided,
     Emitted,
@@ -20,7 +21,7 @@ from loopkit.engine.events import (
     Worked,
     read_event,
 )
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.journal import Journal, Record, RunDamaged, RunOfOtherVersion, UnknownDefinition
 from loopkit.language import Machine
 from loopkit.language.load import digest_of

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopkit.engine.changes import apply
 from loopkit.engine.default_feedback import default_feedback
 from loopkit.engine.events import (
     Artifact,
@@ -25,7 +26,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.revisions import cap_of, revision_of
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     attempt_of,
     chosen_agent,

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from loopkit.checks.raised import stuck_ahead, told_stuck
+from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.inputs import InvalidInput
 from loopkit.machine.graph import TOTAL, DocPath, Graph, artifact_of, cap_value

@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from loopkit.engine.changes import apply
 from loopkit.engine.events import Decided, Emitted, Entered, Event, Intended, Worked
 from loopkit.engine.findings import Report
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.states.children import ChildrenState
 from loopkit.testing.family import FamilyRun

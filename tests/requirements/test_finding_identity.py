@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Replied, read_event, write_event
 from loopkit.engine.findings import Report
 from loopkit.engine.ledger import open_of
 from loopkit.engine.rounds import Rounds
-from loopkit.engine.state import fold
 from tests.support import PASS, Desk, Played, fails, scenario
 
 FORMS = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Event, Replied, read_event, write_event
-from loopkit.engine.state import fold
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, fails, scenario
 

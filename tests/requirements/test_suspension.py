@@ -15,8 +15,8 @@ import pytest
 
 from loopkit.app import App
 from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
-from loopkit.engine.state import fold
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.warm import Process
 

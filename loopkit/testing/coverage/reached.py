@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from loopkit.engine.changes import apply
 from loopkit.engine.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.testing.coverage.goals import Goal
 
 OF_ROOM = (Started, Decided, Resumed)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loopkit.drive.active import Stored
-from loopkit.engine.state import RunState, fold
+from loopkit.engine.changes import fold
+from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redacted

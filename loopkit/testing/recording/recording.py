@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from loopkit.document import NotWritable, replace_file
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import Stored
-from loopkit.engine.state import RunState, fold
+from loopkit.engine.changes import fold
+from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redactor

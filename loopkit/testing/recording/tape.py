@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopkit.drive.active import Stored
+from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Baselined,
     Event,
@@ -23,7 +24,7 @@ from loopkit.engine.events import (
     Suspended,
     Worked,
 )
-from loopkit.engine.state import RunState, apply
+from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import (
     CommandRule,

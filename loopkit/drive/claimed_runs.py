@@ -1,0 +1,210 @@
+"""Claimed runs: those in the hands of this process, begun or taken up, with who plays in them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from loopkit.agents.assignment import Functions
+from loopkit.agents.model import client
+from loopkit.agents.players import Players, players_of
+from loopkit.agents.port import Person
+from loopkit.drive.active import ActiveRun, Clock, Listener
+from loopkit.drive.advance import advance
+from loopkit.drive.breaker import Breakers
+from loopkit.drive.isolation import own_tree
+from loopkit.drive.new_claim import NewClaim
+from loopkit.drive.occupancy import Occupancy
+from loopkit.drive.stored_runs import StoredRuns, unfinished
+from loopkit.drive.surroundings import NobodyThere, RealClock
+from loopkit.engine.changes import fold
+from loopkit.engine.events import (
+    Cancelled,
+    ChildStarted,
+    Claimed,
+    Resumed,
+    Started,
+)
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.state import RunState
+from loopkit.journal import Claim, Journal
+from loopkit.language import Machine
+from loopkit.machine.program import Program, ResolvedMachine
+from loopkit.scenario import Scenario
+from loopkit.text.run_ids import is_child
+
+
+class ClaimedRuns(StoredRuns):
+    """The runs of one journal, to be driven."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        folder: Path,
+        clock: Clock | None = None,
+        person: Person | None = None,
+        listeners: Sequence[Listener] = (),
+        breakers: Breakers | None = None,
+        engines: dict[str, Engine] | None = None,
+        token: Callable[[], str] = lambda: secrets.token_hex(3),
+        functions: Functions | None = None,
+        notify: Sequence[str] = (),
+    ) -> None:
+        """`token` ends the ids of new runs, by chance and short enough to be typed.
+
+        `functions` play agents, by the names of these. `notify` is started instead of the
+        notifiers of machines.
+        """
+        super().__init__(journal)
+        self.folder = folder
+        self.clock = clock or RealClock()
+        self.person = person or NobodyThere()
+        self.listeners = listeners
+        self.breakers = breakers or Breakers()
+        self._engines = {} if engines is None else engines
+        self._stored: set[str] = set()
+        self._begun: WeakValueDictionary[str, NewClaim] = WeakValueDictionary()
+        """By their ids, runs that were started here and may not be stored yet."""
+        self._token = token
+        self._known_players: dict[str, Players] = {}
+        """By the digests of definitions, who plays where no scenario does."""
+        self.functions = functions or {}
+        self._notify = notify
+        self._occupancy = Occupancy()
+
+    async def _begin(
+        self, started: Started, definition: ResolvedMachine, scenario: Scenario | None
+    ) -> ActiveRun:
+        """A run that nobody knows yet, claimed by this process."""
+        await self._store(started.definition, definition.resolved)
+        run, machine = started.run, definition.machine
+        claim = self._begun[run] = NewClaim(self.journal, run, started.machine, definition.digest)
+        engine = self.engine(machine, definition.digest)
+        players = self._players(machine, definition.digest, scenario)
+        active = self._active(claim, fold((Claimed(),)), engine, players)
+        active.stage(started)
+        if players.calls_models:
+            # The library behind models takes seconds to load, and the run can be seen meanwhile.
+            await active.append()
+        return active
+
+    async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
+        """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
+        said = parent.scenario
+        scenario = said and said.of_child(started.state, started.key, started.visit)
+        if not await self.journal.has(started.child):
+            definition = parent.program.children[started.state]
+            folder, isolate = parent.folder, parent.state.isolate
+            if isolate != "none":
+                folder = await own_tree(parent, folder, isolate)
+            begins = Started(
+                run=started.child,
+                machine=definition.machine.name or "machine",
+                definition=definition.digest,
+                folder=str(folder),
+                input=started.input,
+                feedback=started.feedback,
+                isolate=started.isolate,
+            )
+            return await self._begin(begins, definition, scenario)
+        state = await self.state_of(started.child)
+        if state.is_over:
+            return state
+        machine = await self.machine_of(state)
+        claim = await self.journal.claim(started.child)
+        engine = self.engine(machine, state.definition)
+        players = self._players(machine, state.definition, scenario)
+        active = self._active(claim, state, engine, players)
+        if state.status == "suspended":
+            await active.append(Resumed())
+        return active
+
+    async def cancel_child(self, run: str, reason: str) -> RunState | None:
+        """End a child and its own children; its state then, none where it has not begun."""
+        if not await self.journal.has(run):
+            return None
+        state = await self.state_of(run)
+        if not state.is_over:
+            claim = await self.journal.claim(run)
+            try:
+                await self._cancel_children(state, reason)
+                active = await self._idle(claim, await self.state_of(run))
+                await active.append(Cancelled(reason=reason))
+            finally:
+                await claim.release()
+        return await self.state_of(run)
+
+    async def _cancel_children(self, state: RunState, reason: str) -> None:
+        for child in unfinished(state):
+            await self.cancel_child(child.started.child, reason)
+
+    async def drive(self, active: ActiveRun) -> RunState:
+        """Advance a run and let go of it; the state in which it stopped."""
+        try:
+            await advance(active)
+        finally:
+            await active.claim.release()
+        return active.state
+
+    async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
+        """A claimed run in which nobody works any more."""
+        machine = await self.machine_of(state)
+        engine = self.engine(machine, state.definition)
+        return self._active(claim, state, engine, self._players(machine, state.definition, None))
+
+    async def _new_id(self, machine: str) -> str:
+        """An id that no other run has; among thousands two may well draw the same."""
+        while True:
+            run = f"{machine}-{self._token()}"
+            if run not in self._begun and not await self.journal.has(run):
+                return run
+
+    async def _store(self, digest: str, text: str) -> None:
+        if digest not in self._stored:
+            await self.journal.store_definition(digest, text)
+            self._stored.add(digest)
+
+    def engine(self, machine: Machine, digest: str) -> Engine:
+        """The engine of a definition; made once, because compiled classes are never freed."""
+        if digest not in self._engines:
+            self._engines[digest] = Engine(Program(machine, digest))
+        return self._engines[digest]
+
+    def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
+        """Who plays in a run; what a scenario plays belongs to one run."""
+        if scenario is None and digest in self._known_players:
+            return self._known_players[digest]
+        players = players_of(machine, scenario, self.functions, self.person, self.clock)
+        if scenario is None:
+            self._known_players[digest] = players
+        return players
+
+    def _active(self, claim: Claim, state: RunState, engine: Engine, players: Players) -> ActiveRun:
+        if players.calls_models:
+            client.preload()
+        person = players.person
+        if is_child(claim.run) and players.scenario is None:
+            # Nobody is asked while siblings work; when all have stopped, somebody can answer.
+            person = NobodyThere()
+        return ActiveRun(
+            program=engine.program,
+            engine=engine,
+            claim=claim,
+            clock=self.clock,
+            agents=players.agents,
+            commands=players.commands,
+            person=person,
+            children=self,
+            scenario=players.scenario,
+            breakers=self.breakers,
+            redact=players.redact,
+            listeners=self.listeners,
+            notify=self._notify or players.notify,
+            contents=self.journal.contents,
+            occupancy=self._occupancy,
+            asked_before=state.question.question if state.question else "",
+            state=state,
+        )

@@ -1,0 +1,329 @@
+"""The changes that events make to the state of a run: the one fold behind everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from loopkit.engine.events import (
+    Adding,
+    Artifact,
+    Baselined,
+    Cancelled,
+    Captured,
+    ChildEnded,
+    ChildStarted,
+    Decided,
+    Entered,
+    Event,
+    Failed,
+    Finished,
+    InDoubt,
+    Intended,
+    Isolated,
+    Merged,
+    Merging,
+    Repaired,
+    Replied,
+    Restored,
+    Resumed,
+    Settled,
+    Started,
+    Suspended,
+    Usage,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.findings import Report
+from loopkit.engine.log import Log
+from loopkit.engine.rounds import Round, Rounds
+from loopkit.engine.state import RunState
+from loopkit.engine.tasks import Child, Exchange, Task
+
+
+def fold(events: Iterable[Event]) -> RunState:
+    """The state after these events, which begin with the first one of a run."""
+    state = RunState()
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def apply(state: RunState, event: Event) -> None:
+    """Change a state by the event that happens next."""
+    state.seq += 1
+    if (change := CHANGES.get(event.type)) is not None:
+        change(state, event)
+
+
+def _start(state: RunState, event: Started) -> None:
+    state.run = event.run
+    state.machine = event.machine
+    state.definition = event.definition
+    state.script = event.script
+    state.folder = event.folder
+    state.isolate = event.isolate
+    state.input = dict(event.input)
+    state.limits = dict(event.limits)
+    if event.feedback is not None:
+        state.pending[event.feedback.to] = (event.feedback,)
+    state.status = "running"
+
+
+def _enter(state: RunState, event: Entered) -> None:
+    state.status = "running"
+    state.state = event.state
+    state.visit = event.visit
+    state.visits[event.state] = event.visit
+    state.entered_by = event.by
+    state.question = None
+
+
+def _intend(state: RunState, event: Intended) -> None:
+    task = state.tasks.get(event.task)
+    state.tasks[event.task] = task.after_intent(event) if task else _task(state, event)
+    state.open_calls[event.key] = event
+
+
+def _task(state: RunState, event: Intended) -> Task:
+    """The piece of work once its first call is to be made."""
+    index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
+    place_index = state.asked_at.get(here, 0)
+    state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
+    return Task(
+        agent=event.agent,
+        place=event.place,
+        index=index,
+        place_index=place_index,
+        sent=1,
+        fallback=event.fallback,
+    )
+
+
+def _reply(state: RunState, event: Replied) -> None:
+    intent = state.open_calls.pop(event.key)
+    with_whom = (intent.state, intent.agent)
+    told = (intent.role == "author" and state.conversations.get(with_whom)) or Log()
+    before = told[-1] if told and state.is_revision else None
+    exchange = Exchange(intent.prompt, event, before and (before.opening or before))
+    state.tasks[intent.task] = state.tasks[intent.task].after_reply(exchange)
+    if intent.role == "author":
+        state.conversations[with_whom] = told.plus(exchange)
+    state.usage = state.usage.plus(event.usage)
+
+
+def _fail(state: RunState, event: Failed) -> None:
+    intent = state.open_calls.pop(event.key)
+    state.tasks[intent.task] = state.tasks[intent.task].after_failure(event)
+    state.usage = state.usage.plus(event.usage)
+
+
+def _doubt(state: RunState, event: InDoubt) -> None:
+    intent = state.open_calls.pop(event.key)
+    task = state.tasks[intent.task]
+    # A command in doubt has no retry budget to spend: only a process that died brought it here.
+    spent = 0 if intent.role == "run" else 1
+    state.tasks[intent.task] = task.replace(tries=task.tries + spent)
+    if event.policy == "ask":
+        state.doubts[event.key] = intent
+    elif event.policy == "fail":
+        state.refused |= {intent.task}
+    state.usage = state.usage.plus(intent.reserved.as_held)
+
+
+def _settle(state: RunState, event: Settled) -> None:
+    intent = state.doubts[event.key]
+    state.doubts = {key: open_ for key, open_ in state.doubts.items() if key != event.key}
+    if event.choice == "fail":
+        state.refused |= {intent.task}
+    state.status = "running"
+    state.question = None
+
+
+def _keep_baseline(state: RunState, event: Baselined) -> None:
+    place = (event.state, event.validator)
+    known = state.baselines.get(place, {})
+    state.baselines[place] = {**known, event.rule: frozenset(event.findings)}
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+
+
+def _start_child(state: RunState, event: ChildStarted) -> None:
+    state.children.setdefault(event.state, {})[event.key] = Child(event)
+
+
+def _end_child(state: RunState, event: ChildEnded) -> None:
+    begun = state.children[event.state]
+    begun[event.key] = Child(begun[event.key].started, event)
+    # Children work at the same time: of theirs only what this run counts is its time.
+    state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
+
+
+def _capture(state: RunState, event: Captured) -> None:
+    state.captured[event.task] = event
+    state.originals.setdefault((event.artifact, event.place), event.tree)
+
+
+def _add(state: RunState, event: Adding) -> None:
+    state.adding = event
+
+
+def _work(state: RunState, event: Worked) -> None:
+    if event.time_s:
+        state.usage = state.usage.plus(Usage(time_s=event.time_s))
+    if event.restored:
+        _restore(state, event.restored)
+    if event.artifact is not None:
+        state.artifacts[event.artifact.name] = event.artifact
+    if event.answer is not None:
+        state.answers[event.state] = event.answer
+    if event.report is not None:
+        _report(state, event.report)
+    if event.outcome in ("done", "content"):
+        _complete(state, event)
+
+
+def _restore(state: RunState, restored: Mapping[str, Artifact]) -> None:
+    state.artifacts.update(restored)
+    folders = {name: artifact for name, artifact in restored.items() if artifact.tree}
+    state.unrestored = {**state.unrestored, **folders}
+
+
+def _restored(state: RunState, event: Restored) -> None:
+    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
+    state.unrestored = left
+
+
+def _isolate(state: RunState, event: Isolated) -> None:
+    state.isolated[event.source] = event
+
+
+def _merge(state: RunState, event: Merging) -> None:
+    state.merging[event.source] = event
+
+
+def _end_merge(state: RunState, event: Merged) -> None:
+    state.merging.pop(event.source, None)
+    state.merged |= {event.source}
+
+
+def _report(state: RunState, report: Report) -> None:
+    if report.verdict in ("pass", "warn", "fail", "not_applicable"):
+        judged = state.artifacts[report.artifact]
+        entry = Round(report, judged, dict(state.artifacts))
+        state.rounds = state.rounds.plus(entry)
+        known = state.rounds_at.get(report.state) or Rounds()
+        state.rounds_at[report.state] = known.plus(entry)
+    state.reports[report.state] = report
+    state.last_report = report
+
+
+def _complete(state: RunState, event: Worked) -> None:
+    state.attempts[event.state] = state.attempts.get(event.state, 0) + 1
+    state.facts[event.state] = event.facts
+    if event.artifact is not None and event.artifact.author == event.state:
+        state.pending.pop(event.state, None)
+
+
+def _decide(state: RunState, event: Decided) -> None:
+    if event.resets:
+        state.counters.update(dict.fromkeys(event.resets, 0))
+    for counter in event.spends:
+        state.counters[counter] = state.counters.get(counter, 0) + 1
+    for feedback in event.feedback:
+        state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
+    state.is_revision = bool(event.spends)
+    state.route = state.route.plus(event.edge)
+    state.then_used = state.then_used or event.edge.endswith(".limit")
+
+
+def _wait(state: RunState, event: Waiting) -> None:
+    state.status = "waiting"
+    state.question = event
+
+
+def _suspend(state: RunState, event: Suspended) -> None:
+    state.status = "suspended"
+    state.suspended = event
+    state.usage = state.usage.plus(Usage(time_s=event.time_s))
+
+
+def _repair(state: RunState, event: Repaired) -> None:
+    state.definition = event.definition
+    state.repairs += 1
+    state.input = {**state.input, **event.input}
+    state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
+    state.route = Log([event.edges.get(edge, edge) for edge in state.route])
+    if state.entered_by is not None:
+        state.entered_by = event.edges.get(state.entered_by, state.entered_by)
+    state.counters = dict(event.counters)
+    _move_tasks(state, event.tasks)
+    if not state.state:
+        # Nothing has been done yet, so that everything is known anew.
+        state.baselines = {}
+
+
+def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
+    named = ((names.get(task, task), known) for task, known in state.tasks.items())
+    state.tasks = {name: known for name, known in named if name}
+    moved = {names.get(task, task): event for task, event in state.captured.items()}
+    state.captured = {name: event for name, event in moved.items() if name}
+    state.refused = frozenset(names.get(task, task) for task in state.refused)
+    state.doubts = {
+        key: intent.replace(task=names.get(intent.task, intent.task))
+        for key, intent in state.doubts.items()
+    }
+
+
+def _resume(state: RunState, event: Resumed) -> None:
+    for key, task in state.tasks.items():
+        state.tasks[key] = task.after_resume(_renewed(state, task))
+    state.status = "running" if state.question is None else "waiting"
+    state.suspended = None
+    state.refused = frozenset()
+    state.limits.update(event.limits)
+
+
+def _renewed(state: RunState, task: Task) -> int:
+    """Replies that could not be used are asked for again; all others stay paid and are used."""
+    unusable = state.suspended is not None and state.suspended.reason == "content"
+    return len(task.exchanges) if unusable else task.renewed
+
+
+def _finish(state: RunState, event: Finished) -> None:
+    state.status = "finished"
+    state.finished = event
+
+
+def _cancel(state: RunState, _: Cancelled) -> None:
+    state.status = "cancelled"
+    state.question = None
+    state.suspended = None
+
+
+CHANGES: dict[str, Callable[[RunState, Any], None]] = {
+    "started": _start,
+    "intended": _intend,
+    "replied": _reply,
+    "failed": _fail,
+    "in_doubt": _doubt,
+    "settled": _settle,
+    "child_started": _start_child,
+    "child_ended": _end_child,
+    "adding": _add,
+    "worked": _work,
+    "baselined": _keep_baseline,
+    "captured": _capture,
+    "isolated": _isolate,
+    "merging": _merge,
+    "merged": _end_merge,
+    "restored": _restored,
+    "decided": _decide,
+    "entered": _enter,
+    "waiting": _wait,
+    "suspended": _suspend,
+    "repaired": _repair,
+    "resumed": _resume,
+    "finished": _finish,
+    "cancelled": _cancel,
+}
+"""The change that each type of event makes; other events only advance `seq`."""
