@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.app import App
 from loopkit.engine.events import ChildEnded, ChildStarted, Intended, Suspended
 from tests.support import Desk, Played, scenario
 
@@ -83,6 +85,17 @@ def became(run: Played) -> dict[str, str]:
     return {key: result["outcome"] for key, result in data.items()}
 
 
+def prompts(desk: Desk, child: str) -> list[str]:
+    """What the writer of a child was sent."""
+
+    async def read() -> list[str]:
+        async with App.open(desk.state_folder) as app:
+            events = [stored.event for stored in await app.events(child)]
+        return [event.prompt for event in events if isinstance(event, Intended)]
+
+    return asyncio.run(read())
+
+
 def order(run: Played) -> list[str]:
     """Which children began and ended, in order: `+a`, `-a`."""
     found = (event for event in run.events if isinstance(event, ChildStarted | ChildEnded))
@@ -104,6 +117,13 @@ def test_each_item_is_a_run_of_its_own_whose_result_is_known_by_its_key(desk: De
 def test_what_children_spend_is_spent_by_their_parent(desk: Desk) -> None:
     run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
     assert (run.state.usage.agent_calls, run.of(Intended)) == (3, [])
+
+
+def test_of_the_time_of_a_family_no_second_counts_twice(desk: Desk) -> None:
+    slow = [{"reply": "good", "delay": "300ms"}]
+    run = desk.play(tasks(parallel=2), said(a=slow, b=slow), listed("a", "b"))
+    each = [result["duration"] for result in run.result["tasks"].values()]
+    assert max(each) <= run.state.usage.time_s < sum(each)
 
 
 def test_the_results_are_in_the_order_of_the_list_whoever_ends_first(desk: Desk) -> None:
@@ -198,6 +218,17 @@ def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk
     assert [step for step in order(again) if step[0] == "+"] == ["+a", "+b", "+c"]
 
 
+def test_what_open_children_have_spent_counts_after_a_resume(desk: Desk) -> None:
+    a = [["bad"], [{"fault": "rate_limit"}, {"reply": "good"}]]
+    run = desk.play(tasks("limits: {agent_calls: 3}"), said(a=a), listed("a", "b"))
+    assert run.state.suspended is not None
+    assert run.state.suspended.reason == "transient"
+    again = desk.resume(run.state.run)
+    assert again.state.suspended is not None
+    assert again.state.suspended.message == "the limit `agent_calls` leaves no room: 3 of 3 used"
+    assert desk.resume(run.state.run, {"agent_calls": 4}).outcome == "done"
+
+
 def test_a_parent_waits_for_a_child_that_failed_for_now_and_goes_on_with_it(desk: Desk) -> None:
     script = said(a=[[{"fault": "rate_limit"}, {"reply": "good"}]])
     run = desk.play(tasks(), script, listed("a", "b"))
@@ -267,11 +298,7 @@ def test_a_limit_counts_children_of_children(desk: Desk) -> None:
     assert (run.outcome, run.state.usage.agent_calls) == ("stopped", 2)
 
 
-def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: Desk) -> None:
-    desk.write("task.yaml", TASK)
-    machine = tasks().replace(
-        "    transitions:\n      - {guard: failed == 0, target: done}\n      - {target: failed}\n",
-        """    next: check
+JUDGED = """    next: check
   check:
     validate: tasks
     by: [{require: 'result.draft != "good"', each: "[]", message: "No."}]
@@ -279,8 +306,12 @@ def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: D
       - {guard: valid, target: done}
       - {revise: tasks, max: 1}
       - {target: failed}
-""",
-    )
+"""
+GUARDED = "    transitions:\n      - {guard: failed == 0, target: done}\n      - {target: failed}\n"
+
+
+def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: Desk) -> None:
+    machine = tasks().replace(GUARDED, JUDGED)
     run = desk.play(machine, said(b=["very good"]), listed("a", "b"))
     assert (run.outcome, order(run)) == ("failed", ["+a", "-a", "+b", "-b", "+a", "-a"])
     (told,) = [event.feedback for event in run.of(ChildStarted) if event.feedback]
@@ -289,9 +320,23 @@ def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: D
     assert "`b`" not in told.text
 
 
+def test_an_item_with_another_input_is_run_again(desk: Desk) -> None:
+    again = '{text: "{{ task.id }}{{ revision }}"}'
+    machine = tasks().replace(GUARDED, JUDGED).replace('{text: "{{ task.id }}"}', again)
+    run = desk.play(machine, said(b=["very good"]), listed("a", "b"))
+    assert order(run) == ["+a", "-a", "+b", "-b"] * 2
+
+
+def test_who_waits_for_an_item_that_is_run_again_is_run_again(desk: Desk) -> None:
+    machine = tasks(after="task.needs").replace(GUARDED, JUDGED)
+    script = said(b=["very good"], c=["very good"])
+    run = desk.play(machine, script, listed("a", "b", "c", b=["a"]))
+    assert order(run) == ["+a", "-a", "+b", "-b", "+c", "-c", "+a", "-a", "+b", "-b"]
+
+
 def test_the_feedback_reaches_the_first_author_of_the_child(desk: Desk) -> None:
     machine = tasks().replace(
-        "    transitions:\n      - {guard: failed == 0, target: done}\n      - {target: failed}\n",
+        GUARDED,
         """    next: ask
   ask:
     human: Fine?
@@ -310,6 +355,8 @@ def test_the_feedback_reaches_the_first_author_of_the_child(desk: Desk) -> None:
     assert [e.feedback.text for e in run.of(ChildStarted) if e.feedback] == ["Use more tea."] * 2
     begun = [event.child for event in run.of(ChildStarted)]
     assert len(set(begun)) == 4
+    assert prompts(desk, begun[0]) == ["Do a."]
+    assert prompts(desk, begun[2]) == ["Do a.\n\nUse more tea."]
 
 
 NOTING = """
@@ -317,10 +364,10 @@ loopkit: 1
 input: {text: str}
 states:
   first:
-    run: [sh, -c, "echo +first >> log; sleep 0.02; echo -first >> log"]
+    run: [sh, -c, "echo +first >> log; sleep 0.2; echo -first >> log"]
     next: second
   second:
-    run: [sh, -c, "echo +second >> log; sleep 0.02; echo -second >> log"]
+    run: [sh, -c, "echo +second >> log; sleep 0.2; echo -second >> log"]
     next: done
   done: {final: success}
 """
@@ -343,14 +390,14 @@ def _overlaps(folder: Path) -> set[str]:
 def test_of_serial_states_one_works_at_a_time(desk: Desk) -> None:
     desk.write("task.yaml", NOTING)
     machine = tasks(parallel=4, serial=["first", "second"])
-    assert desk.play(machine, inputs=listed(*"abcd")).outcome == "done"
+    assert desk.play(machine, inputs=listed(*"abc")).outcome == "done"
     assert _overlaps(desk.folder) == set()
 
 
 def test_a_state_that_has_to_be_alone_works_beside_no_other(desk: Desk) -> None:
     desk.write("task.yaml", NOTING)
     machine = tasks(parallel=4, serial=["second"], alone=["first"])
-    assert desk.play(machine, inputs=listed(*"abcd")).outcome == "done"
+    assert desk.play(machine, inputs=listed(*"abc")).outcome == "done"
     assert _overlaps(desk.folder) == set()
 
 
