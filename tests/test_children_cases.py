@@ -11,11 +11,13 @@ import pytest
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
-from loopkit.document import to_yaml
+from loopkit.document import read_file, to_yaml
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load
 from loopkit.scenario import Scenario
-from loopkit.testing import CaseResult, Run, load_suite, play, run_case
+from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
+from loopkit.testing.run_comparison import family_difference
+from tests.recording import Shell
 
 TASK = """
 loopkit: 1
@@ -299,3 +301,77 @@ def test_a_case_is_the_same_each_time_it_is_played(tmp_path: Path) -> None:
         return list(json.loads(text))
 
     assert once() == once()
+
+
+def test_coverage_counts_the_machines_of_children_wherever_any_child_reaches_them(
+    tmp_path: Path,
+) -> None:
+    tally = Tally()
+    suite = load_suite(write(tmp_path, agents=LEAD, children=children({"*": GOOD})))
+    tally.add(suite, "one", play(suite, "one"))
+    plan, task = tally.coverage().machines
+    assert Path(task.file).name == "task.yaml"
+    assert {goal.name for goal in task.missed} == {"rejected", "check[1]", "check[2]"}
+    suite = load_suite(write(tmp_path, children=children({"1.2": BAD, "*": GOOD})))
+    tally.add(suite, "one", play(suite, "one"))
+    plan, task = tally.coverage().machines
+    assert not task.missed
+    assert "failed" not in {goal.name for goal in plan.missed}
+    covered = {one.goal.name: one.cases for one in task.measured}
+    assert covered["built"] == (f"{suite.path}::one",)
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    return Shell(capsys)
+
+
+def test_a_recorded_family_replays_to_the_same_events_of_root_and_children(
+    tmp_path: Path, shell: Shell
+) -> None:
+    said = children({"1.1": {"agents": {"coder": ["no", "done"]}}, "*": GOOD}, [BAD, GOOD])
+    script = write(tmp_path, agents={"lead": ["One.", "Two."]}, children=said)
+    options = ("--script", str(script), "--record", "made.scenario.yaml", "--as", "made")
+    done = shell("run", "plan.yaml", *options)
+    assert done.exit_code == 0, done.stderr
+    assert "its replay produces the same events" in done.stderr
+    assert shell("test", "made.scenario.yaml").exit_code == 0
+    (case,) = (read_file(tmp_path / "made.scenario.yaml", "made").plain()["cases"]).values()
+    assert case["children"]["tasks"] == {
+        "1.1": {"agents": {"coder": ["no", "done"]}}, "1.2": GOOD, "2.1": GOOD
+    }  # fmt: skip
+    assert case["children"]["review"] == [BAD, GOOD]
+    assert [one["outcome"] for one in case["expect"]["children"]["review"]] == ["rejected", "built"]
+
+
+def test_a_recording_whose_child_does_something_else_differs_in_that_child(
+    tmp_path: Path,
+) -> None:
+    before = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
+    again = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
+    assert family_difference(before, again) is None
+    slow = {"agents": {"coder": [[{"fault": "rate_limit"}, "done"]]}}
+    other = played(tmp_path, agents=LEAD, children=children({"2.1": slow, "*": GOOD}))
+    told = str(family_difference(before, other))
+    assert told.startswith(("event", "`tasks[2.1]`: event")), told
+
+
+def test_an_update_changes_what_is_expected_of_a_child(tmp_path: Path, shell: Shell) -> None:
+    expect = {
+        "outcome": "failed",
+        "children": {
+            "tasks": {
+                "1.2": {"revisions": {"build": 0}, "outcome": "rejected"},
+                "*": {"path": ["build", "built"], "verdicts": {"check": ["fail"]}},
+            }
+        },
+    }
+    file = write(tmp_path, children={"tasks": {"1.2": BAD, "*": GOOD}}, expect=expect)
+    assert shell("test", str(file)).exit_code == 1
+    done = shell("test", str(file), "--update")
+    assert "revisions: {build: 1}" in file.read_text() or "build: 1" in file.read_text(), done
+    assert "verdicts: {check: [pass]}" in file.read_text() or "[pass]" in file.read_text()
+    assert "path: [build, built]" in file.read_text() or "- built" in file.read_text()
