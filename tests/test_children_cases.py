@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
@@ -16,6 +19,11 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load
 from loopkit.scenario import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
+from loopkit.testing.played_parts import PlayedParts
+from loopkit.testing.properties import Behaviour, behaviours
+from loopkit.testing.properties.behaviour import Stage
+from loopkit.testing.properties.company import Company
+from loopkit.testing.properties.cut import Cut
 from loopkit.testing.run_comparison import family_difference
 from tests.recording import Shell
 
@@ -375,3 +383,37 @@ def test_an_update_changes_what_is_expected_of_a_child(tmp_path: Path, shell: Sh
     assert "revisions: {build: 1}" in file.read_text() or "build: 1" in file.read_text(), done
     assert "verdicts: {check: [pass]}" in file.read_text() or "[pass]" in file.read_text()
     assert "path: [build, built]" in file.read_text() or "- built" in file.read_text()
+
+
+def test_the_properties_hold_with_children_in_which_everybody_improvises(tmp_path: Path) -> None:
+    plan = write(tmp_path).parent / "plan.yaml"
+    begun: list[int] = []
+
+    @settings(max_examples=25, deadline=None, derandomize=True, database=None)
+    @given(behaviours(plan))
+    def hold(behaviour: Behaviour) -> None:
+        behaviour.holds()
+        begun.append(1)
+
+    hold()
+    assert begun
+
+
+def test_everybody_who_is_asked_in_a_child_improvises_what_a_case_can_repeat(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(load(write(tmp_path).parent / "plan.yaml"))
+    inputs = {"tasks": [{"id": "a"}, {"id": "b"}]}
+    asked: set[str] = set()
+
+    @settings(max_examples=5, deadline=None, derandomize=True, database=None)
+    @given(st.data())
+    def play_once(data: st.DataObject) -> None:
+        company = Company(stage.lines, data.draw, PlayedParts())
+        done = asyncio.run(stage.theatre.play(inputs, company, Cut()))
+        assert done.error is None
+        asked.update(key for (_, key, _), one in company.children.items() if one.made)
+        Scenario.model_validate({"scenario": 1, **company.said.written(stage.bill)})
+
+    play_once()
+    assert {"a", "b"} <= asked

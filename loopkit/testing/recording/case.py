@@ -10,9 +10,10 @@ from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.scenario import CHILDREN
+from loopkit.testing.by_state import by_state
 from loopkit.testing.family import FamilyRun
 from loopkit.testing.recording.expecting import expected
-from loopkit.testing.recording.said import NotRecordable, of_children, program_of, said_in
+from loopkit.testing.recording.said import NotRecordable, program_of, said_in
 from loopkit.testing.recording.tape import read_tape
 from loopkit.testing.trace import ChildTrace, Trace, trace
 
@@ -53,7 +54,8 @@ def _expected(program: Program, run: Trace) -> dict[str, Any]:
         inner = _expected(program_of(program, child.state), child.trace)
         return {key: value for key, value in inner.items() if key not in OF_FAMILY}
 
-    children = of_children(program, run.children, of_child)
+    known = {child[:3]: of_child(child) for child in run.children}
+    children = by_state(program.machine, known)
     made = expected(run, program.machine)
     return {**made, CHILDREN: children} if children else made
 

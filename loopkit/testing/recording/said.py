@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from loopkit.engine.state import RunState
-from loopkit.language import EachState
 from loopkit.machine.program import Program
-from loopkit.scenario import ANY, CHILDREN, PARTS
+from loopkit.scenario import CHILDREN
+from loopkit.testing.by_state import by_state
 from loopkit.testing.family import ChildRun, FamilyRun
 from loopkit.testing.recording.calls import plain_call
 from loopkit.testing.recording.tape import Attempt, Tape, limited_by, read_tape
-from loopkit.testing.trace import ChildTrace
-
-_Child = TypeVar("_Child", ChildRun, ChildTrace)
 
 
 class NotRecordable(Exception):
@@ -40,37 +37,6 @@ def said_in(
     return said, [*tape.notes, *notes]
 
 
-def of_children(
-    program: Program, children: Iterable[_Child], of_one: Callable[[_Child], dict[str, Any]]
-) -> dict[str, Any]:
-    """By state, and where it has them by the keys of items, what `of_one` makes of each child.
-
-    Where a state is entered several times, it is a list with one for each visit.
-    """
-    by_name: dict[str, dict[str, dict[int, Any]]] = {}
-    for child in children:
-        visits = by_name.setdefault(child.state, {}).setdefault(child.key, {})
-        visits[child.visit] = of_one(child)
-    found: dict[str, Any] = {}
-    for state, by_key in by_name.items():
-        visits_of = {key: _visits(visits) for key, visits in by_key.items()}
-        is_keyed = isinstance(program.machine.states[state], EachState)
-        found[state] = _keyed(visits_of) if is_keyed else visits_of[""]
-    return found
-
-
-def _visits(by_visit: Mapping[int, Any]) -> Any:
-    """What all visits have in common, or one for each."""
-    listed = [by_visit.get(visit, {}) for visit in range(1, max(by_visit) + 1)]
-    return listed[0] if len(listed) == 1 else listed
-
-
-def _keyed(by_key: Mapping[str, Any]) -> dict[str, Any]:
-    """An item that is called as a part has another beside it, so that it is not taken for one."""
-    is_misleading = not by_key.keys().isdisjoint({*PARTS, CHILDREN})
-    return {**by_key, ANY: {}} if is_misleading else dict(by_key)
-
-
 def _children(
     program: Program, run: FamilyRun, limited: frozenset[str]
 ) -> tuple[dict[str, Any], list[str]]:
@@ -86,7 +52,8 @@ def _children(
         notes.extend(f"`{child.called}`: {note}" for note in missing)
         return said
 
-    return of_children(program, run.children, said_by), notes
+    said = {child[:3]: said_by(child) for child in run.children}
+    return by_state(program.machine, said), notes
 
 
 def program_of(program: Program, state: str) -> Program:
