@@ -354,3 +354,95 @@ def test_a_batch_counts_families_whose_children_wait_and_goes_on_with_them() -> 
     assert ran_loopkit(*batch).returncode == 0
     results = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert [result["outcome"] for result in results] == ["done", "done"]
+
+
+def test_another_machine_is_for_the_children_that_begin_from_then_on() -> None:
+    Path("parent.yaml").write_text(
+        PARENT.replace("parallel: 2", "parallel: 2\n    after: part.after")
+        .replace("[str]", "[{id: str, after: [str]}]")
+        .replace("[tea, milk, sugar]", "[{id: tea, after: []}, {id: milk, after: [tea]}]")
+        .replace("key: part\n", "key: part.id\n")
+        .replace("{{ part }}", "{{ part.id }}"),
+        encoding="utf-8",
+    )
+    _, root, _ = family()
+    Path("task.yaml").write_text(TASK.replace("fine?", "good?"), encoding="utf-8")
+    assert ran_loopkit("resume", root, "--machine", "parent.yaml").returncode == 5
+    asked = ran_loopkit("answer", root, "approve")
+    assert "Is milk good?" in asked.stderr
+    assert "Is tea good?" not in asked.stderr
+
+
+def test_another_machine_with_other_items_does_not_fit_while_children_are_under_way() -> None:
+    _, root, children = family()
+    other = PARENT.replace("input: {parts", "input: {others: {type: [str], default: [x]}, parts")
+    Path("parent.yaml").write_text(
+        other.replace("each: input.parts", "each: input.others"), encoding="utf-8"
+    )
+    refused = ran_loopkit("resume", root, "--machine", "parent.yaml")
+    assert refused.returncode == 2
+    assert "error[does-not-fit]: items of `parts` have begun, and would be others" in refused.stderr
+    assert "keep `each: input.parts`" in refused.stderr
+    assert [cells[1] for cells in table(root)] == children
+
+
+def test_a_child_that_reached_a_limit_of_its_own_goes_on_with_a_raised_one() -> None:
+    Path("task.yaml").write_text(
+        """
+loopkit: 1
+name: task
+input: {text: str}
+limits: {agent_calls: 1, revisions: 1}
+agents: {writer: {command: [sh, -c, "cat > /dev/null; echo bad"]}}
+states:
+  one: {agent: writer, prompt: "Write.{{ feedback }}", next: check}
+  check:
+    validate: one
+    by: [{matches: good, message: It is not good.}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: one}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+""",
+        encoding="utf-8",
+    )
+    Path("parent.yaml").write_text(PARENT.replace("parallel: 2", "parallel: 1"), encoding="utf-8")
+    ran, root, children = family("--set-json", 'parts=["tea"]')
+    assert ran.returncode == 3
+    assert ran_loopkit("resume", root).returncode == 3
+    raised = ran_loopkit("resume", children[0], "--set", "limits.agent_calls=2")
+    assert raised.returncode == 1
+    assert table(root)[0][2:4] == ["finished", "failed (failure)"]
+
+
+def test_one_answer_serves_many_calls_in_doubt() -> None:
+    judge = "echo >> calls; if [ -e go ]; then echo {}; else while [ $(wc -l < calls) -lt 2 ]; do "
+    judge += "sleep 0.05; done; kill -9 $PPID; sleep 9; fi"
+    answer = json.dumps({"verdict": "pass", "findings": []})
+    command = json.dumps(["sh", "-c", judge.replace("{}", f"'{answer}'")])
+    Path("doubts.yaml").write_text(
+        f"""
+loopkit: 1
+name: doubts
+agents: {{one: {{command: {command}}}, two: {{command: {command}}}}}
+states:
+  note: {{render: A note., next: check}}
+  check:
+    validate: note
+    by: [{{judge: one, rubric: [It is one.]}}, {{judge: two, rubric: [It is one.]}}]
+    transitions:
+      - {{guard: valid, target: done}}
+      - {{target: failed}}
+  done: {{final: success}}
+  failed: {{final: failure}}
+""",
+        encoding="utf-8",
+    )
+    assert ran_loopkit("run", "doubts.yaml").returncode == -signal.SIGKILL
+    [[root, *_]] = table()
+    Path("go").touch()
+    assert ran_loopkit("resume", root).returncode == 5
+    answered = ran_loopkit("answer", root, "retry", "--all")
+    assert answered.returncode == 0, answered.stderr
