@@ -18,13 +18,14 @@ from loopkit.document import read_file, to_yaml
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load
 from loopkit.scenario import Scenario
-from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
+from loopkit.testing import CaseResult, Machines, Run, Tally, load_suite, play, run_case
 from loopkit.testing.played_parts import PlayedParts
 from loopkit.testing.properties import Behaviour, behaviours
 from loopkit.testing.properties.behaviour import Stage
 from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.run_comparison import family_difference
+from loopkit.testing.suggesting import empty_suite, suggest
 from tests.recording import Shell
 
 TASK = """
@@ -417,3 +418,18 @@ def test_everybody_who_is_asked_in_a_child_improvises_what_a_case_can_repeat(
 
     play_once()
     assert {"a", "b"} <= asked
+
+
+def test_a_suggested_case_says_what_is_left_to_write_in_the_children_on_its_way(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path)
+    found = suggest(empty_suite(tmp_path / "plan.yaml", Machines()), [])
+    to_failed = next(one for one in found.cases if one.case["expect"]["path"][-1] == "failed")
+    (call,) = to_failed.case["children"]["tasks"]["*"]["agents"]["coder"]
+    assert call["todo"].startswith("Put `reply:` here: attempt 1 of `coder` in the children")
+    assert not [goal for goal, _ in found.failed if goal.at[:2] == ("states", "tasks")]
+    for one in found.cases:
+        text = {"scenario": 1, "machine": "plan.yaml", "cases": {"one": one.case}}
+        (tmp_path / "made.scenario.yaml").write_text(to_yaml(text))
+        assert load_suite(tmp_path / "made.scenario.yaml").unwritten["one"]
