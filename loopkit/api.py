@@ -32,6 +32,7 @@ from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.repair import Mend
 from loopkit.repair.files import changed_note
+from loopkit.text import plural
 from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
@@ -71,7 +72,9 @@ class Result:
     result: Mapping[str, Any]
     """The artifacts of the final state by name: texts and data."""
     question: Waiting | None
-    """The open question, if the run is waiting."""
+    """The open question, if the run is waiting for an answer to a question of its own."""
+    questions: Mapping[str, Waiting]
+    """All open questions, of the run and of the runs that it has begun, by the run's id."""
     suspended: Suspended | None
     """Why the run stopped and what to do about it, if it is suspended."""
     usage: Usage
@@ -140,7 +143,7 @@ async def arun(
     """The same as `run`, as a coroutine."""
     loaded, inputs = _ready(machine, input)
     async with _open_app(state, agents) as app:
-        return _result(await _driven(app, await app.start(loaded, inputs)))
+        return await _result(app, await _driven(app, await app.start(loaded, inputs)))
 
 
 async def start(
@@ -150,7 +153,7 @@ async def start(
     agents: Functions | None = None,
     state: Folder = STATE_FOLDER,
 ) -> AsyncIterator[Event]:
-    """Start a run and yield each of its events as soon as it is durable.
+    """Start a run and yield each of its events, not those of children, as soon as it is durable.
 
     The first one, `started`, has the id of the run. Breaking off the iteration stops the run,
     which can then be resumed. Takes the arguments of `run` and raises the same exceptions.
@@ -217,20 +220,32 @@ def answer(
 
     `edit` is the new text of the artifact that the question offers for editing. `question` is the
     id of the question you mean, `result.question.question`; without it, giving the same answer as
-    to the previous question is refused. Raises AnswerRefused with the reason, NotRunnable if no
-    question is open, and JournalError, also if another process drives the run and takes the answer.
+    to the previous question is refused. If it is a child that asks, the whole family continues.
+    Raises AnswerRefused with the reason, NotRunnable if no question is open, and JournalError, also
+    if another process drives the run and takes the answer.
     """
 
     async def go_on(app: App) -> ActiveRun:
         given = HumanAnswer(choice=choice, comment=comment, form=dict(form or {}), edit=edit)
         try:
-            await app.post_answer(run, given, question)
+            await app.post_answer(await _asking(app, run), given, question)
         except AnsweredTwice as twice:
             help_ = "name it with `question=` to answer the same"
             raise AnswerRefused(f"{twice}; {help_}") from twice
         return await app.resume(run)
 
     return _run_to_end(_drive(go_on, state, agents))
+
+
+async def _asking(app: App, run: str) -> str:
+    """The run whose question an answer is for: it, or the only child that asks."""
+    asked = [one.state.run for one in await app.questions(run)]
+    if len(asked) > 1:
+        raise AnswerRefused(
+            f"`{run}` has {plural(len(asked), 'open question')}: answer one of `questions` of the "
+            "result by its id"
+        )
+    return asked[0] if asked else run
 
 
 async def _driven(app: App, active: ActiveRun) -> RunState:
@@ -247,7 +262,7 @@ async def _drive(
     agents: Functions | None,
 ) -> Result:
     async with _open_app(state, agents) as app:
-        return _result(await _driven(app, await begin(app)))
+        return await _result(app, await _driven(app, await begin(app)))
 
 
 _IDLE: list[dict[str, Engine]] = []
@@ -284,17 +299,20 @@ def _sound(machine: Machine) -> Loaded:
     return loaded
 
 
-def _result(state: RunState) -> Result:
+async def _result(app: App, state: RunState) -> Result:
     finished = state.finished
+    is_waiting = state.status == "waiting" or state.waits_for_children
+    asked = await app.questions(state.run) if is_waiting else ()
     return Result(
         run=state.run,
-        status=state.status,
+        status="waiting" if is_waiting else state.status,
         outcome=finished.outcome if finished else None,
         success=finished is not None and finished.success,
         result=finished.result if finished else {},
         question=state.question if state.status == "waiting" else None,
+        questions={one.state.run: one.question for one in asked},
         suspended=state.suspended,
-        usage=state.usage,
+        usage=await app.usage_of(state),
     )
 
 

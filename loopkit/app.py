@@ -202,11 +202,19 @@ class App(ClaimedRuns):
             refuse_child(run, "runs", "rm")
         await self.journal.remove(*runs)
 
-    async def post_answer(self, run: str, answer: HumanAnswer, question: str | None = None) -> bool:
+    async def post_answer(
+        self,
+        run: str,
+        answer: HumanAnswer,
+        question: str | None = None,
+        *,
+        to_all: bool = False,
+    ) -> bool:
         """Leave an answer in the inbox; false where it was given before.
 
         It is for the `question` of that id; without one for the open question, unless it is
-        typed twice. Raises AnswerRefused, and NotRunnable where nothing is asked.
+        typed twice. With `to_all` it is also for the run's other calls in doubt. Raises
+        AnswerRefused, and NotRunnable where nothing is asked.
         """
         history = await self.events(run)
         state = state_after(run, history)
@@ -214,19 +222,22 @@ class App(ClaimedRuns):
             return False
         refuse_over(state)
         engine = self.engine(await self.machine_of(state), state.definition)
-        given, now = (answer, question), self.clock.now()
+        given, now = (answer, question, to_all), self.clock.now()
         return await post_answer(self.journal, engine, history, state, given, now)
 
-    async def post_answers(self, given: Sequence[tuple[str, HumanAnswer, str | None]]) -> bool:
+    async def post_answers(
+        self, given: Sequence[tuple[str, HumanAnswer, str | None]], *, to_all: bool = False
+    ) -> bool:
         """Leave answers in the inboxes of runs; false where all were given before.
 
-        Raises as `post_answer` does, and leaves none then.
+        With `to_all` they are also for the other calls of these runs that are in doubt. Raises as
+        `post_answer` does, and leaves none then.
         """
         for run, answer, _ in given if len(given) > 1 else ():
             state = await self.state_of(run)
             engine = self.engine(await self.machine_of(state), state.definition)
             step_of_answer(engine, state, answer, self.clock.now())
-        return any([await self.post_answer(*one) for one in given])
+        return any([await self.post_answer(*one, to_all=to_all) for one in given])
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence.

@@ -14,6 +14,7 @@ from loopkit.engine.events import Event
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
+from loopkit.testing.family import FamilyRun
 from loopkit.testing.recording import Recording, record, target
 from loopkit.testing.run_comparison import difference
 from tests.support import Desk, Played
@@ -24,7 +25,8 @@ def taped(desk: Desk, played: Played, name: str | None = None) -> Recording:
     path = desk.folder / "machine.yaml"
     loaded = load(path)
     into = target(desk.folder / "recorded.scenario.yaml", path, name)
-    return record(into, Program(loaded.machine, loaded.digest), list(played.stored))
+    run = FamilyRun(played.state, tuple(played.stored))
+    return record(into, Program(loaded.machine, loaded.digest), run)
 
 
 def replayed(made: Recording) -> list[Event]:

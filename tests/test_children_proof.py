@@ -383,6 +383,37 @@ def test_calls_of_children_without_a_price_leave_the_cost_unknown(desk: Desk) ->
     assert bounds.calls.worst.total == 48
 
 
+def test_a_visit_that_has_to_follow_another_one_may_cost_nothing(desk: Desk) -> None:
+    again = parent("{target: gate}").replace(
+        "  done:",
+        """\
+  gate:
+    transitions: [{revise: tasks, max: 1, feedback: Again.}, {target: done}]
+  done:""",
+    )
+    assert totals(bounds_of(desk, again)) == ((2, 2, 6), (48, 96, 384))
+
+
+def test_items_that_all_fail_take_as_much_as_their_machine_does(desk: Desk) -> None:
+    failing = WRITING.replace("good: {final: success", "good: {final: failure")
+    # Nor is one of them suspended.
+    failing = failing.replace("next: check", "on_error: bad, next: check")
+    failing = failing.replace("    validate: draft\n", "    validate: draft\n    on_error: bad\n")
+    analysis = analysis_of(desk, parent("{target: done}"), failing)
+    bounds = explore(analysis, price=lambda agent, *_: USD[agent])
+    assert totals(bounds)[1] == (24, 48, 192)
+
+
+@pytest.mark.parametrize(("named", "row"), [("succeeded", (7, 33)), ("failed", (33, 7))])
+def test_a_long_list_has_a_row_for_a_number_of_its_whole(
+    named: str, row: tuple[int, int], desk: Desk
+) -> None:
+    analysis = analysis_of(desk, parent(more="max_items: 90"))
+    guards = [parse(f"{named} == 7"), parse("total == 40")]
+    rows = rows_of_items(analysis, tasks(analysis), guards)
+    assert row in {(one["succeeded"], one["failed"]) for one in rows}
+
+
 # -- limits of a family --------------------------------------------------------------------------
 
 

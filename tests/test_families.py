@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
-from tests.warm import ran_loopkit
+import loopkit
+from loopkit import AnswerRefused
+from tests.terminal import Terminal
+from tests.warm import Process, ran_loopkit
 
 TASK = """
 loopkit: 1
@@ -23,6 +30,25 @@ states:
       - {guard: choice == "approve", target: done}
       - {target: failed}
   done: {final: success, result: draft}
+  failed: {final: failure}
+"""
+SLOW_TASK = """
+loopkit: 1
+name: task
+input: {text: str}
+states:
+  start:
+    transitions:
+      - {guard: input.text == "milk", target: draft}
+      - {target: ask}
+  draft: {run: [sh, -c, "touch begun; while ! test -e go; do sleep 0.05; done"], next: ask}
+  ask:
+    human: "Is {{ input.text }} fine?"
+    choices: [approve, reject]
+    transitions:
+      - {guard: choice == "approve", target: done}
+      - {target: failed}
+  done: {final: success}
   failed: {final: failure}
 """
 PARENT = """
@@ -174,3 +200,249 @@ def test_to_resume_a_child_is_to_resume_its_root() -> None:
     assert ran_loopkit("resume", children[0]).returncode == 5
     assert "resumed" in ran_loopkit("runs", "logs", root).stdout
     assert ran_loopkit("resume", f"{root}/none").returncode == 2
+
+
+def test_each_line_about_a_child_begins_with_its_place() -> None:
+    ran, _, (tea, *_) = family("--output", "plain")
+    lines = ran.stderr.splitlines()
+    assert f"parts[tea] run {tea}" in lines
+    assert "parts[sugar] ask            waits for a person: Is sugar fine?" in lines
+
+
+def test_a_child_that_ended_is_told_once_with_what_it_took() -> None:
+    _, root, _ = family()
+    told = ran_loopkit("answer", root, "approve", "--all").stderr.splitlines()
+    assert "  parts          tea: done (success) · 0 calls" in told
+    assert not [line for line in told if line.startswith("parts[tea] done")]
+    logged = ran_loopkit("runs", "logs", root).stdout.splitlines()
+    assert "  parts          tea: done (success) · 0 calls" in logged
+
+
+def test_every_event_names_its_run_and_the_result_has_all_open_questions() -> None:
+    ran, root, children = family("--output", "jsonl")
+    *events, result = map(json.loads, ran.stdout.splitlines())
+    assert {event["run"] for event in events} == {root, *children}
+    for run in (root, *children):
+        seqs = [event["seq"] for event in events if event["run"] == run]
+        assert seqs == list(range(2, len(seqs) + 2))
+    assert (result["status"], result["exit"], result["question"]) == ("waiting", 5, None)
+    assert [(one["run"], one["item"], one["text"]) for one in result["questions"]] == [
+        (child, f"parts[{key}]", f"Is {key} fine?")
+        for key, child in zip(("tea", "milk", "sugar"), children, strict=True)
+    ]
+
+
+def test_a_person_at_the_terminal_answers_one_child_after_the_other() -> None:
+    terminal = Terminal(["run", "parent.yaml"], columns=80)
+    for number, key in enumerate(("tea", "milk", "sugar"), 1):
+        asked = terminal.wait_for("Your choice: ")
+        assert f"parts[{key}] ({number} of 3)" in asked
+        assert f"Is {key} fine?" in asked
+        terminal.type("approve\n")
+    terminal.wait_for(": 0 calls\r\n")
+    assert terminal.end() == 0
+    assert table()[0][2] == "done (success)"
+
+
+def test_what_a_person_has_answered_is_kept_when_the_next_question_is_left_open() -> None:
+    terminal = Terminal(["run", "parent.yaml"], columns=80)
+    terminal.wait_for("Your choice: ")
+    terminal.type("reject\n")
+    terminal.wait_for("Your choice: ")
+    terminal.type("\x03")
+    terminal.wait_for("your answers are kept")
+    assert terminal.end() == 130
+    [[root, *_]] = table()
+    assert ran_loopkit("resume", root).returncode == 5
+    assert [cells[3] for cells in table(root)] == ["failed (failure)", "ask", "ask"]
+
+
+@pytest.fixture
+def driven() -> Iterator[tuple[Process, str, list[str]]]:
+    """A family of which one child waits for a person while another one is at work."""
+    Path("task.yaml").write_text(SLOW_TASK, encoding="utf-8")
+    Path("parent.yaml").write_text(
+        PARENT.replace("parallel: 2", "parallel: 3\n    serial: [draft]"), encoding="utf-8"
+    )
+    driving = Process(["-m", "loopkit", "run", "parent.yaml"])
+    try:
+        wait_until(lambda: Path("begun").exists())
+        [[root, *_]] = table()
+        wait_until(lambda: table(root)[0][2] == "waiting")
+        yield driving, root, [cells[1] for cells in table(root)]
+    finally:
+        Path("go").touch()
+        driving.communicate(timeout=60)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_an_answer_to_a_child_is_taken_by_the_process_that_drives_the_family(
+    driven: tuple[Process, str, list[str]],
+) -> None:
+    driving, root, children = driven
+    answered = ran_loopkit("answer", children[0], "approve")
+    assert answered.returncode == 0
+    assert "it takes the answer after the step in hand" in answered.stderr
+    wait_until(lambda: table(root)[0][2] == "finished")
+    assert driving.poll() is None
+
+
+def test_a_family_that_is_driven_is_cancelled_by_its_process(
+    driven: tuple[Process, str, list[str]],
+) -> None:
+    driving, root, _ = driven
+    assert "it cancels the run after the step in hand" in ran_loopkit("cancel", root).stderr
+    Path("go").touch()
+    driving.communicate(timeout=60)
+    assert driving.returncode == 1
+    assert {cells[2] for cells in table(root)} == {"cancelled"}
+
+
+def test_a_family_that_is_driven_is_not_removed(driven: tuple[Process, str, list[str]]) -> None:
+    _, root, children = driven
+    assert ran_loopkit("runs", "rm", root).returncode == 4
+    assert [cells[1] for cells in table(root)] == children
+
+
+def test_a_signal_stops_the_family_after_the_steps_in_hand(
+    driven: tuple[Process, str, list[str]],
+) -> None:
+    driving, root, _ = driven
+    driving.send_signal(signal.SIGINT)
+    Path("go").touch()
+    _, told = driving.communicate(timeout=60)
+    assert "the steps in hand are finished first" in told
+    assert driving.returncode == 130
+    assert table()[0][1] == "suspended"
+    assert ran_loopkit("resume", root).returncode == 5
+
+
+def test_the_notifier_is_told_once_of_a_family_with_all_that_is_asked() -> None:
+    script = Path("tell.sh")
+    script.write_text("#!/bin/sh\ncat >> told; echo >> told\n", encoding="utf-8")
+    script.chmod(0o755)
+    _, root, children = family("--notify", "./tell.sh")
+    [told] = map(json.loads, Path("told").read_text(encoding="utf-8").splitlines())
+    assert (told["run"], told["status"]) == (root, "waiting")
+    assert [one["run"] for one in told["questions"]] == children
+
+
+def test_python_sees_the_questions_of_children_and_answers_them() -> None:
+    waiting = loopkit.run("parent.yaml", {"parts": ["tea", "milk"]})
+    assert (waiting.status, waiting.question) == ("waiting", None)
+    assert [asked.text for asked in waiting.questions.values()] == ["Is tea fine?", "Is milk fine?"]
+    with pytest.raises(AnswerRefused, match="has 2 open questions"):
+        loopkit.answer(waiting.run, "approve")
+    one_left = loopkit.answer(next(iter(waiting.questions)), "approve")
+    assert (one_left.run, len(one_left.questions)) == (waiting.run, 1)
+    assert loopkit.answer(waiting.run, "approve").outcome == "done"
+
+
+def test_a_batch_counts_families_whose_children_wait_and_goes_on_with_them() -> None:
+    Path("lines.jsonl").write_text('{"parts": ["tea"]}\n{"parts": ["milk"]}\n', encoding="utf-8")
+    batch = ("run", "parent.yaml", "--batch", "lines.jsonl", "-o", "out.jsonl")
+    waits = ran_loopkit(*batch)
+    assert (waits.returncode, "2 waiting for a person" in waits.stderr) == (5, True)
+    for cells in table():
+        ran_loopkit("answer", cells[0], "approve")
+    assert ran_loopkit(*batch).returncode == 0
+    results = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [result["outcome"] for result in results] == ["done", "done"]
+
+
+def test_another_machine_is_for_the_children_that_begin_from_then_on() -> None:
+    Path("parent.yaml").write_text(
+        PARENT.replace("parallel: 2", "parallel: 2\n    after: part.after")
+        .replace("[str]", "[{id: str, after: [str]}]")
+        .replace("[tea, milk, sugar]", "[{id: tea, after: []}, {id: milk, after: [tea]}]")
+        .replace("key: part\n", "key: part.id\n")
+        .replace("{{ part }}", "{{ part.id }}"),
+        encoding="utf-8",
+    )
+    _, root, _ = family()
+    Path("task.yaml").write_text(TASK.replace("fine?", "good?"), encoding="utf-8")
+    assert ran_loopkit("resume", root, "--machine", "parent.yaml").returncode == 5
+    asked = ran_loopkit("answer", root, "approve")
+    assert "Is milk good?" in asked.stderr
+    assert "Is tea good?" not in asked.stderr
+
+
+def test_another_machine_with_other_items_does_not_fit_while_children_are_under_way() -> None:
+    _, root, children = family()
+    other = PARENT.replace("input: {parts", "input: {others: {type: [str], default: [x]}, parts")
+    Path("parent.yaml").write_text(
+        other.replace("each: input.parts", "each: input.others"), encoding="utf-8"
+    )
+    refused = ran_loopkit("resume", root, "--machine", "parent.yaml")
+    assert refused.returncode == 2
+    assert "error[does-not-fit]: items of `parts` have begun, and would be others" in refused.stderr
+    assert "keep `each: input.parts`" in refused.stderr
+    assert [cells[1] for cells in table(root)] == children
+
+
+def test_a_child_that_reached_a_limit_of_its_own_goes_on_with_a_raised_one() -> None:
+    Path("task.yaml").write_text(
+        """
+loopkit: 1
+name: task
+input: {text: str}
+limits: {agent_calls: 1, revisions: 1}
+agents: {writer: {command: [sh, -c, "cat > /dev/null; echo bad"]}}
+states:
+  one: {agent: writer, prompt: "Write.{{ feedback }}", next: check}
+  check:
+    validate: one
+    by: [{matches: good, message: It is not good.}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: one}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+""",
+        encoding="utf-8",
+    )
+    Path("parent.yaml").write_text(PARENT.replace("parallel: 2", "parallel: 1"), encoding="utf-8")
+    ran, root, children = family("--set-json", 'parts=["tea"]')
+    assert ran.returncode == 3
+    assert ran_loopkit("resume", root).returncode == 3
+    raised = ran_loopkit("resume", children[0], "--set", "limits.agent_calls=2")
+    assert raised.returncode == 1
+    assert table(root)[0][2:4] == ["finished", "failed (failure)"]
+
+
+def test_one_answer_serves_many_calls_in_doubt() -> None:
+    judge = "echo >> calls; if [ -e go ]; then echo {}; else while [ $(wc -l < calls) -lt 2 ]; do "
+    judge += "sleep 0.05; done; kill -9 $PPID; sleep 9; fi"
+    answer = json.dumps({"verdict": "pass", "findings": []})
+    command = json.dumps(["sh", "-c", judge.replace("{}", f"'{answer}'")])
+    Path("doubts.yaml").write_text(
+        f"""
+loopkit: 1
+name: doubts
+agents: {{one: {{command: {command}}}, two: {{command: {command}}}}}
+states:
+  note: {{render: A note., next: check}}
+  check:
+    validate: note
+    by: [{{judge: one, rubric: [It is one.]}}, {{judge: two, rubric: [It is one.]}}]
+    transitions:
+      - {{guard: valid, target: done}}
+      - {{target: failed}}
+  done: {{final: success}}
+  failed: {{final: failure}}
+""",
+        encoding="utf-8",
+    )
+    assert ran_loopkit("run", "doubts.yaml").returncode == -signal.SIGKILL
+    [[root, *_]] = table()
+    Path("go").touch()
+    assert ran_loopkit("resume", root).returncode == 5
+    answered = ran_loopkit("answer", root, "retry", "--all")
+    assert answered.returncode == 0, answered.stderr

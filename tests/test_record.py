@@ -501,7 +501,7 @@ def test_every_case_that_we_ship_can_be_recorded(path: Path, tmp_path: Path) -> 
     for name in suite.names:
         run = play(suite, name)
         into = target(tmp_path / f"{name}.scenario.yaml", machine, name)
-        made = record(into, Program(loaded.machine, loaded.digest), run.events)
+        made = record(into, Program(loaded.machine, loaded.digest), run)
         assert made.difference is None, f"{name}: {made.difference}"
         result = run_case(load_suite(made.path), name)
         assert result.passed, result.text

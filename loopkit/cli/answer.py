@@ -71,7 +71,7 @@ def command(
             asked = (await app.state_of(one)).question if again else None
             given.append((one, answer, asked.question if asked else None))
         try:
-            return await app.post_answers(given)
+            return await app.post_answers(given, to_all=to_all)
         except AnsweredTwice as twice:
             help_ = f"see `loopkit runs show {run}`, and add `--again` to answer the same"
             raise AnswerRefused(f"{twice}; {help_}") from twice

@@ -7,17 +7,20 @@ import json
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
+from loopkit.agents.assignment import NotRunnable
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.interruption import Interruption
+from loopkit.cli.interruption import FAMILY, FIRST, Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.cli.watching import OUTPUTS, watcher_for
-from loopkit.drive.active import ActiveRun
+from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
+from loopkit.drive.active import ActiveRun, OpenQuestion
 from loopkit.drive.notify import notify, outcome_of
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.folder import state_folder
@@ -81,19 +84,69 @@ async def _drive(
     watcher = watcher_for(output)
     person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
     parts: dict[str, Any] = {"person": person, "notify": notifier}
-    async with App.open(state_folder(), listeners=[watcher.tell], **parts) as app:
+    async with App.open(state_folder(), listeners_of=watcher.listeners_of, **parts) as app:
         active = await start(app)
         if active.claim.seq:
-            watcher.begin(await app.events(active.state.run))
-        interruption.watch(active, person, watcher, f"resume with: {resume_line(active.state.run)}")
+            await _begin(app, watcher, active.state)
         with watcher.running():
-            await app.drive(active)
+            while True:
+                _watch(interruption, active, person, watcher)
+                await app.drive(active)
+                if person is None or not await _is_answered(app, active, person):
+                    break
+                active = await app.resume(active.state.run)
         state = active.state
-        told = await app.hints_for(state), await app.usage_of(state)
-        code = _ended(state, *told, output, interruption)
+        ended = Ended(
+            state,
+            await app.hints_for(state),
+            await app.usage_of(state),
+            await app.questions(state.run) if state.waits_for_children else (),
+        )
+        code = _end(ended, output, interruption)
         if fault := await _notify(active, interruption):
             exit_codes.say(fault)
         return code
+
+
+async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
+    """Let the watcher know what a run and its children did before."""
+    watcher.begin(state.run, await app.events(state.run))
+    for child in unfinished(state):
+        if await app.journal.has(child.started.child):
+            await _begin(app, watcher, await app.state_of(child.started.child))
+
+
+def _watch(
+    interruption: Interruption,
+    active: ActiveRun,
+    person: PersonAtTerminal | None,
+    watcher: Watcher,
+) -> None:
+    told = FAMILY if active.program.children else FIRST
+    go_on = f"resume with: {resume_line(active.state.run)}"
+    interruption.watch(active, person, watcher, go_on, told)
+
+
+async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) -> bool:
+    """Ask the person what children ask, one question at a time; whether any was answered."""
+    if not active.state.waits_for_children or active.stopping:
+        return False
+    is_answered = False
+    asked = await app.questions(active.state.run)
+    for number, (place, state, question) in enumerate(asked, 1):
+        engine = app.engine(await app.machine_of(state), state.definition)
+        answer = await person.answer(engine, state, f"{place} ({number} of {len(asked)})")
+        if answer is None:
+            break
+        try:
+            await app.post_answer(state.run, answer, question.question)
+        except (AnswerRefused, NotRunnable) as refused:
+            # Somebody else was quicker.
+            exit_codes.say(f"{place}: {refused}")
+        is_answered = True
+    if is_answered and active.stopping:
+        exit_codes.say(f"your answers are kept; go on with: {resume_line(active.state.run)}")
+    return is_answered and not active.stopping
 
 
 class _Notifying:
@@ -114,15 +167,25 @@ async def _notify(active: ActiveRun, interruption: Interruption) -> str:
     return "" if work.cancelled() else work.result()
 
 
-def _ended(
-    state: RunState, hints: Sequence[str], usage: Usage, output: str, interruption: Interruption
-) -> int:
+class Ended(NamedTuple):
+    """Where a run stopped, and what is said of it then."""
+
+    state: RunState
+    hints: Sequence[str]
+    usage: Usage
+    """What it and its children have spent."""
+    asked: Sequence[OpenQuestion]
+    """What its children ask."""
+
+
+def _end(ended: Ended, output: str, interruption: Interruption) -> int:
+    state = ended.state
     if output == "jsonl":
-        click.echo(json.dumps(_result(state), ensure_ascii=False))
+        click.echo(json.dumps(_result(ended), ensure_ascii=False))
     else:
         _print_result(state)
     if output not in ("jsonl", "quiet"):
-        _print_end(state, hints, usage)
+        _print_end(state, ended.hints, ended.usage)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
         return interruption.code
     return exit_code(state)
@@ -144,8 +207,9 @@ def exit_code(state: RunState) -> int:
     return exit_codes.FAILURE if state.status == "cancelled" else exit_codes.ERROR
 
 
-def _result(state: RunState) -> dict[str, Any]:
-    return {"type": "result", **outcome_of(state), "exit": exit_code(state)}
+def _result(ended: Ended) -> dict[str, Any]:
+    told = {**outcome_of(ended.state, ended.asked), "usage": ended.usage.plain()}
+    return {"type": "result", **told, "exit": exit_code(ended.state)}
 
 
 def _print_result(state: RunState) -> None:

@@ -18,6 +18,10 @@ FIRST = "the step in hand is finished first; a second {second} aborts its call"
 """What the first signal is answered with while a run is driven."""
 
 
+FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
+"""The same for a run with children, which may be many."""
+
+
 class Stoppable(Protocol):
     """A run, a batch of them, or what is left to do after one."""
 
@@ -65,14 +69,19 @@ class Interruption:
         self._waking.close()
 
     def watch(
-        self, active: Stoppable, person: PersonAtTerminal | None, watcher: Watcher, go_on: str
+        self,
+        active: Stoppable,
+        person: PersonAtTerminal | None,
+        watcher: Watcher,
+        go_on: str,
+        told: str = FIRST,
     ) -> None:
         """Know what there is to be stopped; one that was to stop before begins no work.
 
         `go_on` says how to go on after a second signal.
         """
         self._active, self._person, self._watcher = active, person, watcher
-        self._go_on, self._told = go_on, FIRST
+        self._go_on, self._told = go_on, told
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.woken, self.woken.recv, WAKING_BYTES)
         if self.signal is not None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -18,10 +19,12 @@ from rich.console import Console
 from rich.text import Text
 
 from loopkit.cli.watching import ERASE, Watcher
-from loopkit.drive.active import Stored
+from loopkit.drive.active import Listener, Stored
 from loopkit.text import printable
-from loopkit.views.console import Line, Tone, lines
-from loopkit.views.progress import Progress, fitted, progress_of, status
+from loopkit.text.run_ids import is_child
+from loopkit.views.console import Line, Tone
+from loopkit.views.family import FamilyProgress
+from loopkit.views.progress import fitted
 
 TICK_S = 0.25
 UNBROKEN, BROKEN = "\x1b[?7l", "\x1b[?7h"
@@ -44,18 +47,25 @@ class LiveLines(Watcher):
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._console = Console(file=terminal, force_terminal=True, highlight=False)
-        self._progress = Progress()
+        self._progress = FamilyProgress()
         self._drawn = ""
         self._is_live = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def begin(self, events: Iterable[Stored]) -> None:
-        self._progress = progress_of(events)
+    def listeners_of(self, run: str) -> Sequence[Listener]:
+        return [partial(self.tell, run)]
 
-    def tell(self, stored: Stored) -> None:
-        told = [row for line in lines(self._progress, stored) for row in self._rows(line)]
-        self._progress = self._progress.after(stored)
-        self._write(told)
+    def begin(self, run: str, events: Iterable[Stored]) -> None:
+        self._progress.begin(run, events)
+
+    def tell(self, run: str, stored: Stored) -> None:
+        """Show an event, and where the family stands then."""
+        lines = self._progress.few_lines(run, stored)
+        told = [row for line in lines for row in self._rows(line)]
+        self._progress.take(run, stored)
+        # Of many children so much happens that the clock has to be enough.
+        if told or not is_child(run):
+            self._write(told)
 
     def say_in_signal(self, text: str) -> None:
         if self._loop is not None:
@@ -122,7 +132,7 @@ class LiveLines(Watcher):
     def _status(self) -> str:
         """The status as it is drawn now, in one row of the terminal."""
         room = _width(self._terminal) - 1
-        parts = status(self._progress, time.time())
+        parts = self._progress.status(time.time())
         line = Text(MARK + fitted(parts, room - cell_len(MARK), cell_len), style="cyan")
         line.truncate(room, overflow="ellipsis")
         with self._console.capture() as captured:

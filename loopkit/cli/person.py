@@ -59,16 +59,21 @@ class PersonAtTerminal:
         self._woken = woken
         self.is_asking = False
 
-    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
-        """The answer; none where the question expired, the input ended, or Ctrl-C was pressed."""
+    async def answer(self, engine: Engine, run: RunState, place: str = "") -> HumanAnswer | None:
+        """The answer; none where the question expired, the input ended, or Ctrl-C was pressed.
+
+        `place` says which child asks.
+        """
         question = run.question
         if question is None:
             return None
         with self._paused():
-            return self._answer(engine, run, question)
+            return self._answer(engine, run, question, place)
 
-    def _answer(self, engine: Engine, run: RunState, question: Waiting) -> HumanAnswer | None:
-        say("\n" + review(engine, run))
+    def _answer(
+        self, engine: Engine, run: RunState, question: Waiting, place: str
+    ) -> HumanAnswer | None:
+        say(f"\n{place}\n{review(engine, run)}" if place else f"\n{review(engine, run)}")
         state = engine.program.machine.states.get(question.state)
         asked = state.asked_form if state and question.call is None else None
         form = parse_record(asked or {})

@@ -15,8 +15,8 @@ from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.drive.active import Stored
 from loopkit.machine.program import Program
+from loopkit.testing.family import FamilyRun, family_of
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
 
 
@@ -82,10 +82,10 @@ def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> 
 def record_run(into: Target, run: str) -> Recording:
     """The run as a case in the file; raises Stop."""
 
-    async def load(app: App) -> tuple[Program, list[Stored]]:
-        state = await app.state_of(run)
-        machine = await app.machine_of(state)
-        return app.engine(machine, state.definition).program, await app.events(run)
+    async def load(app: App) -> tuple[Program, FamilyRun]:
+        family = await family_of(app, run)
+        machine = await app.machine_of(family.state)
+        return app.engine(machine, family.state.definition).program, family
 
     with exit_codes.report_errors(), _refuse_unrecordable():
         return record(into, *with_app(load))

@@ -23,7 +23,7 @@ from loopkit.journal import JournalError, RunDamaged, RunRow, RunUnreadable
 from loopkit.text import columns, one_line
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import age, cost
-from loopkit.views.children import family_lines, rows_of, shown_of
+from loopkit.views.children import Row, family_lines, rows_of, shown_of
 from loopkit.views.console import lines
 from loopkit.views.hints import answer_hints
 from loopkit.views.progress import Progress
@@ -156,7 +156,7 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
             for stored in await app.events(run, after):
                 after = stored.seq
                 told = [line.text for line in lines(progress, stored)]
-                for line in [event_line(stored)] if jsonl else told:
+                for line in [event_line(run, stored)] if jsonl else told:
                     click.echo(line)
                 progress = progress.after(stored)
             state = await app.state_of(run)
@@ -191,9 +191,14 @@ async def _children(
     listed = [row for _, rows in rows_of(await app.state_of(run)) for row in rows]
     for child in listed[: max(limit, 0)]:
         found = await app.journal.runs(run=child.run) if child.run else []
-        cells = await _row(app, found[0], faults) if found else ("", child.outcome, "", "", "")
+        cells = await _row(app, found[0], faults) if found else _without_run(child)
         table.append((child.place, *cells))
     return table
+
+
+def _without_run(child: Row) -> tuple[str, ...]:
+    """A child of which nothing is stored: it waits for its turn, or was never begun."""
+    return child.run, child.outcome or "new", "", "", ""
 
 
 async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:

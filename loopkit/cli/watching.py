@@ -6,14 +6,14 @@ import json
 import os
 import select
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import click
 
-from loopkit.drive.active import Stored
-from loopkit.views.console import lines
-from loopkit.views.progress import Progress, progress_of
+from loopkit.drive.active import Listener, Stored
+from loopkit.views.family import FamilyProgress
 
 STDERR = 2
 REST = "\x1b[J"
@@ -31,11 +31,12 @@ class Watcher:
     erased = "\n"
     """What brings the terminal into the state in which a last line may be written."""
 
-    def begin(self, events: Iterable[Stored]) -> None:
-        """Know what the run did before, told or not."""
+    def listeners_of(self, run: str) -> Sequence[Listener]:
+        """Whom to tell what happens in a run, which may be a child of the one that is driven."""
+        return ()
 
-    def tell(self, stored: Stored) -> None:
-        """Show an event."""
+    def begin(self, run: str, events: Iterable[Stored]) -> None:
+        """Know what a run did before, told or not."""
 
     def say_in_signal(self, text: str) -> None:
         """Show a line from within a signal handler, which must not wait for any lock."""
@@ -66,23 +67,27 @@ class Watcher:
 class Events(Watcher):
     """Every event as a line of JSON on standard output."""
 
-    def tell(self, stored: Stored) -> None:
-        click.echo(event_line(stored))
+    def listeners_of(self, run: str) -> Sequence[Listener]:
+        return [lambda stored: click.echo(event_line(run, stored))]
 
 
 class PlainLines(Watcher):
     """What happens, as lines on standard error."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = FamilyProgress()
 
-    def begin(self, events: Iterable[Stored]) -> None:
-        self._progress = progress_of(events)
+    def listeners_of(self, run: str) -> Sequence[Listener]:
+        return [partial(self.tell, run)]
 
-    def tell(self, stored: Stored) -> None:
-        for line in lines(self._progress, stored):
+    def begin(self, run: str, events: Iterable[Stored]) -> None:
+        self._progress.begin(run, events)
+
+    def tell(self, run: str, stored: Stored) -> None:
+        """Show an event."""
+        for line in self._progress.lines(run, stored):
             click.echo(line.text, err=True)
-        self._progress = self._progress.after(stored)
+        self._progress.take(run, stored)
 
 
 def watcher_for(output: str) -> Watcher:
@@ -109,7 +114,8 @@ def is_watched() -> bool:
     return is_able and is_unicode and os.environ.get("CI", "") in ("", "0", "false")
 
 
-def event_line(stored: Stored) -> str:
+def event_line(run: str, stored: Stored) -> str:
     """An event as one line of JSON: where it stands, then what it says."""
-    head = {"seq": stored.seq, "epoch": stored.epoch, "time": stored.at, "type": stored.event.type}
+    place = {"run": run, "seq": stored.seq, "epoch": stored.epoch, "time": stored.at}
+    head = {**place, "type": stored.event.type}
     return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)

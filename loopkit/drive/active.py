@@ -14,7 +14,7 @@ from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
 from loopkit.drive.occupancy import Occupancy
 from loopkit.engine.changes import apply
-from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
+from loopkit.engine.events import ChildStarted, Event, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState
@@ -55,6 +55,16 @@ class Stored(NamedTuple):
     event: Event
 
 
+class OpenQuestion(NamedTuple):
+    """A question that somebody has to answer."""
+
+    place: str
+    """Where the run that asks belongs in the family; empty for the one that was looked at."""
+    state: RunState
+    """The run that asks."""
+    question: Waiting
+
+
 Listener = Callable[[Stored], None]
 Mark: TypeAlias = tuple[RunState, tuple[tuple[Event, bytes], ...]]
 """A state, and what had been staged then."""
@@ -85,6 +95,10 @@ class ChildRuns(Protocol):
 
     async def committed(self, run: str) -> Usage:
         """What a run and all its children have committed; nothing where it has not begun."""
+        ...
+
+    async def questions(self, run: str) -> list[OpenQuestion]:
+        """What a run and its children ask now, in the order of their lists."""
         ...
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:

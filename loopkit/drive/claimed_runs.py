@@ -47,6 +47,7 @@ class ClaimedRuns(StoredRuns):
         clock: Clock | None = None,
         person: Person | None = None,
         listeners: Sequence[Listener] = (),
+        listeners_of: Callable[[str], Sequence[Listener]] | None = None,
         breakers: Breakers | None = None,
         engines: dict[str, Engine] | None = None,
         token: Callable[[], str] = lambda: secrets.token_hex(3),
@@ -55,14 +56,15 @@ class ClaimedRuns(StoredRuns):
     ) -> None:
         """`token` ends the ids of new runs, by chance and short enough to be typed.
 
-        `functions` play agents, by the names of these. `notify` is started instead of the
-        notifiers of machines.
+        `listeners` are told of the events of runs, but not of their children; `listeners_of` gives
+        instead those of each run, by its id. `functions` play agents, by the names of these.
+        `notify` is started instead of the notifiers of machines.
         """
         super().__init__(journal)
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
-        self.listeners = listeners
+        self._listeners_of = listeners_of or (lambda run: () if is_child(run) else listeners)
         self.breakers = breakers or Breakers()
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
@@ -201,7 +203,7 @@ class ClaimedRuns(StoredRuns):
             scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
-            listeners=self.listeners,
+            listeners=self._listeners_of(claim.run),
             notify=self._notify or players.notify,
             contents=self.journal.contents,
             occupancy=self._occupancy,

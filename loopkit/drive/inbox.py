@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
-from loopkit.drive.questions import step_of_answer
+from loopkit.drive.questions import settled, step_of_answer
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Cancelled, Event, Refused, Resumed
 from loopkit.engine.macrostep import Macrostep
@@ -85,4 +85,9 @@ def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     question = active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"question `{posted.question}` is no longer open")
-    return step_of_answer(active.engine, active.state, posted.answer, active.clock.now())
+    step = step_of_answer(active.engine, active.state, posted.answer, active.clock.now())
+    if posted.to_all and question.call is not None:
+        for key in active.state.doubts:
+            if key != question.call:
+                step.add(settled(key, posted.answer))
+    return step

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, OpenQuestion
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandNotStarted, CommandTimeout, run_command
 from loopkit.text import one_line
@@ -23,7 +24,9 @@ async def notify(active: ActiveRun) -> str:
     """
     if not (active.notify and _has_stopped(active.state)) or _waited_before(active):
         return ""
-    text = json.dumps(outcome_of(active.state), ensure_ascii=False)
+    run = active.state.run
+    asked = await active.children.questions(run) if active.state.waits_for_children else ()
+    text = json.dumps(outcome_of(active.state, asked), ensure_ascii=False)
     try:
         # The user's own program, which no model has written to: it may see all that the user may.
         ended = await run_command(
@@ -44,18 +47,21 @@ async def notify(active: ActiveRun) -> str:
     return f"the notifier failed: {cause}" + (f": {said}" if said else "")
 
 
-def outcome_of(state: RunState) -> dict[str, Any]:
-    """Where a run stopped, and with what, as JSON data."""
+def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str, Any]:
+    """Where a run stopped, and with what, as JSON data; `asked` is what its children ask."""
     finished = state.finished
     return {
         "run": state.run,
         "machine": state.machine,
-        "status": state.status,
+        "status": "waiting" if state.waits_for_children else state.status,
         "state": state.state,
         "outcome": finished.outcome if finished else None,
         "success": finished.success if finished else None,
         "result": finished.result if finished else {},
         "question": state.question.plain() if state.question else None,
+        "questions": [
+            {"run": one.state.run, "item": one.place, **one.question.plain()} for one in asked
+        ],
         "error": state.suspended.message if state.suspended else "",
         "usage": state.usage.plain(),
     }

@@ -26,6 +26,8 @@ class PostedAnswer(Record, frozen=True, kw_only=True):
 
     question: str
     answer: HumanAnswer
+    to_all: bool = False
+    """Whether it is for all calls of the run that are in doubt, where one is asked about."""
 
 
 class AnsweredTwice(AnswerRefused):
@@ -37,7 +39,7 @@ async def post_answer(
     engine: Engine,
     history: Sequence[Stored],
     state: RunState,
-    given: tuple[HumanAnswer, str | None],
+    given: tuple[HumanAnswer, str | None, bool],
     now: float,
 ) -> bool:
     """Leave an answer, with the id of its question, in the inbox; false where it was left before.
@@ -45,12 +47,12 @@ async def post_answer(
     Without an id it is for the open question. Raises NotRunnable where nothing is asked, and
     AnswerRefused where the answer does not fit, or its question has another one by now.
     """
-    answer, named = given
+    answer, named, to_all = given
     question = _open_question(state, named)
     step_of_answer(engine, state, answer, now)
     if named is None:
         _refuse_twice(state, question, answer)
-    data = PostedAnswer(question=question.question, answer=answer).to_json()
+    data = PostedAnswer(question=question.question, answer=answer, to_all=to_all).to_json()
     place = f"{question.question}#{_refused(history, question.question)}"
     first = await journal.post(state.run, ANSWER, place, data, now)
     # From now on whoever drives the family can't overlook it.

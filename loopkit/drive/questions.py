@@ -25,7 +25,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         raise AnswerRefused("the answer has half a surrogate pair in it, which is not a character")
     if question.call is not None:
         step = Macrostep(run)
-        step.add(_settle_doubt(question, answer))
+        step.add(settled(question.call, answer))
         return step
     state = engine.program.machine.states[question.state]
     if not isinstance(state, HumanState):
@@ -50,11 +50,12 @@ def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]
     return () if question is None else (question,)
 
 
-def _settle_doubt(question: Waiting, answer: HumanAnswer) -> Settled:
+def settled(call: str, answer: HumanAnswer) -> Settled:
+    """What an answer means for a call in doubt; raises AnswerRefused."""
     if answer.choice == "retry":
-        return Settled(key=question.call or "", choice="retry")
+        return Settled(key=call, choice="retry")
     if answer.choice == "fail":
-        return Settled(key=question.call or "", choice="fail")
+        return Settled(key=call, choice="fail")
     raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`")
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
 
 from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.active import Stored
+from loopkit.drive.active import OpenQuestion, Stored
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
-from loopkit.engine.events import Usage, Waiting
+from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
 from loopkit.journal import Journal
@@ -21,16 +20,6 @@ from loopkit.text.run_ids import place_of
 
 MOST_NAMED = 5
 """How many runs are named where an id is not told in full."""
-
-
-class OpenQuestion(NamedTuple):
-    """A question that somebody has to answer."""
-
-    place: str
-    """Where the run that asks belongs in the family; empty for the one that was looked at."""
-    state: RunState
-    """The run that asks."""
-    question: Waiting
 
 
 class StoredRuns:

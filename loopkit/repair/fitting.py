@@ -11,7 +11,7 @@ from loopkit.checks.raised import stuck_ahead, told_stuck
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
+from loopkit.language import EachState, Machine
 from loopkit.language.inputs import InvalidInput
 from loopkit.machine.graph import TOTAL, DocPath, Graph, artifact_of, cap_value
 from loopkit.machine.inputs import complete_input
@@ -146,6 +146,20 @@ def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
             yield Misfit(("states", name, "output"), message, f"keep `output: {written}`")
 
 
+def _children(fitting: Fitting) -> Iterator[Misfit]:
+    """Children that have begun keep their items, whose keys have to be those of the list."""
+    name = fitting.run.state
+    old, new = fitting.old.states.get(name), fitting.new.states.get(name)
+    begun = fitting.run.children.get(name, {}).values()
+    is_under_way = any(child.started.visit == fitting.run.visit for child in begun)
+    if is_under_way and isinstance(old, EachState) and isinstance(new, EachState):
+        for field in ("each", "key"):
+            if (written := getattr(old, field)) != getattr(new, field):
+                message = f"items of `{name}` have begun, and would be others"
+                remedy = f"keep `{field}: {written}`, or start a new run"
+                yield Misfit(("states", name, field), message, remedy)
+
+
 def _inputs(fitting: Fitting) -> Iterator[Misfit]:
     try:
         fitting.input  # noqa: B018 - asked for what it raises
@@ -199,6 +213,6 @@ def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
 
 
 Rule = Callable[[Fitting], Iterator[Misfit]]
-OF_WAY: tuple[Rule, ...] = (_states, _agents, _edges, _artifacts, _inputs)
+OF_WAY: tuple[Rule, ...] = (_states, _agents, _edges, _artifacts, _children, _inputs)
 """What has been done has to be there, so that anything else can be asked."""
 OF_SPENDING: tuple[Rule, ...] = (_facts, _baselines, _caps, _limits)

@@ -117,7 +117,7 @@ class Expect(Noun):
 
     outcome: Id | None = None
     """The final state, or `waiting`, or `suspended`."""
-    reason: Literal["limit", "transient", "content", "fatal"] | None = None
+    reason: Literal["limit", "transient", "content", "fatal", "waiting"] | None = None
     """Why the run is suspended."""
     says: Pieces = ()
     """Pieces of the open question, or of the reason for which the run is suspended."""

@@ -28,7 +28,7 @@ def _in_family(parts: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftove
     spoken = [(child, parts.child(child.state, child.key, child.visit)) for child in run.children]
     for said in parts.in_children:
         runs = [child.run for child, its in spoken if its is not None and its.at == said.at]
-        if not runs:
+        if not runs and said.said.model_fields_set:
             yield said.at, _not_begun(said)
         # What is said in several children is used where any of them needs it.
         left = [dict(_in_family(said.said, bill.children[said.state], one)) for one in runs]

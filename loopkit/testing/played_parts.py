@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loopkit.scenario import CHILDREN
+from loopkit.testing.by_state import ChildName, by_state
 from loopkit.testing.playbill import Playbill
 
 Call = dict[str, Any]
@@ -22,9 +24,14 @@ class PlayedParts:
     """By place and position."""
     answers: dict[str, list[Call]] = field(default_factory=dict)
     """By the state that asks."""
+    children: dict[ChildName, PlayedParts] = field(default_factory=dict)
+    """What is said in children."""
 
     def written(self, bill: Playbill) -> dict[str, Any]:
-        """The `agents`, `commands` and `answers` of a case; what is empty is left out."""
+        """The parts of a case; what is empty is left out."""
+        children = {
+            child: said.written(bill.children[child[0]]) for child, said in self.children.items()
+        }
         parts = {
             "agents": {agent: self._role(agent, bill) for agent in self._agents()},
             "commands": {place: _filled(results) for place, results in self.results.items()},
@@ -32,6 +39,7 @@ class PlayedParts:
                 state: [_plain(answer, "choice") for answer in answers]
                 for state, answers in self.answers.items()
             },
+            CHILDREN: by_state(bill.machine, children),
         }
         return {part: said for part, said in parts.items() if said}
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from loopkit.engine.events import (
+    ChildEnded,
+    ChildStarted,
     Event,
     Intended,
     Replied,
@@ -23,7 +25,10 @@ from loopkit.engine.events import (
     Suspended,
     Worked,
 )
+from loopkit.engine.state import RunState
+from loopkit.language.states.children import RESULT
 from loopkit.outside.redaction import Redact, redacted
+from loopkit.testing.family import FamilyRun
 from loopkit.text import one_line
 
 PROCESS = frozenset(
@@ -39,10 +44,12 @@ UNREPEATED = {
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
     "suspended": ("time_s", "resume_at", "refused", "remedy"),
+    "child_started": ("definition",),
+    "child_ended": ("time_s",),
     "finished": ("left",),
 }
 CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
-"""Those of judges that work at the same time may come in any order."""
+"""Those of judges that work at the same time may come in any order, as those of children may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,14 @@ class Difference:
     recorded: Any
     """The event as it counts; None where there is no other."""
     replayed: Any
+    called: str = ""
+    """The child of whose run it is; empty for the root."""
 
     def __str__(self) -> str:
+        return f"`{self.called}`: {self._told}" if self.called else self._told
+
+    @property
+    def _told(self) -> str:
         if self.recorded is None or self.replayed is None:
             more, event = (
                 ("more", self.replayed) if self.recorded is None else ("less", self.recorded)
@@ -82,6 +95,24 @@ def difference(
     return None
 
 
+def family_difference(
+    recorded: FamilyRun, replayed: FamilyRun, redact: Redact = str, called: str = ""
+) -> Difference | None:
+    """The same of two runs with all their children, whichever of these worked first."""
+    found = difference(recorded.plain_events, replayed.plain_events, redact)
+    if found is not None:
+        return replace(found, called=called)
+    others = {child[:3]: child.run for child in replayed.children}
+    around = f"{called}." if called else ""
+    for child in recorded.children:
+        # Both have begun the same children, or their own events would differ.
+        other = others.get(child[:3]) or FamilyRun(RunState(), ())
+        found = family_difference(child.run, other, redact, f"{around}{child.called}")
+        if found is not None:
+            return found
+    return None
+
+
 def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
     """The events of one run as they count."""
     run = next((event.run for event in events if isinstance(event, Started)), "")
@@ -91,6 +122,9 @@ def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator
         plain = _plain(event, run, tasks, redact)
         if event.type in CALLS:
             together.append((tasks.get(getattr(event, "key", ""), ""), plain))
+            continue
+        if isinstance(event, ChildStarted | ChildEnded):
+            together.append((event.key, plain))
             continue
         yield from _by_task(together)
         together = []
@@ -131,7 +165,21 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
         del plain["exit_code"], plain["stderr"]
     if event.type == "worked":
         _unrepeated_of_work(plain)
-    return dict(redacted(plain, redact))
+    return dict(redacted(_without_durations(plain), redact))
+
+
+def _without_durations(value: Any) -> Any:
+    """A value without what it says of how long children took, and the same in texts of data."""
+    if isinstance(value, list):
+        return [_without_durations(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without_durations(inner) for key, inner in value.items()}
+    if RESULT.keys() == kept.keys():
+        del kept["duration"]
+    if kept.get("is_data") and kept["data"] != value["data"]:
+        kept["text"] = ""
+    return kept
 
 
 def _without_place(plain: dict[str, Any]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _cells(row: Row, state: RunState | None, driven: bool) -> tuple[str, ...]:
         amounts = (str(result["rounds"]), str(result["calls"]), cost_of(result["cost"]))
         return row.place, told, *(amounts if row.run else ("", "", ""))
     if state is None:
-        return row.place, "begins", "", "", ""
+        return row.place, "new", "", "", ""
     status = status_of(state, is_driven=driven)
     told = f"{status} at {state.state}" if state.state else status
     usage = state.usage

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from loopkit.drive.active import Stored
 from loopkit.engine.events import (
     Baselined,
+    ChildEnded,
     Decided,
     Emitted,
     Failed,
@@ -32,6 +33,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Finding, Report
 from loopkit.text import one_line, or_empty, plural
+from loopkit.text.run_ids import KEY_WIDTH
 from loopkit.validators.judges.prompt import reask_reason
 from loopkit.views.amounts import took, until
 from loopkit.views.history import found_by, weight
@@ -142,7 +144,19 @@ def _emitted(event: Emitted, *_: object) -> Iterator[Line]:
     yield _row("", f"event {event.name}")
 
 
+def _child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
+    result = event.result
+    tone: Tone = "good" if result["success"] else "bad"
+    item = f"{one_line(event.key, KEY_WIDTH)}: " if event.key else ""
+    calls = plural(event.usage.agent_calls, "call")
+    told = f" ({'success' if result['success'] else 'failure'}) · {calls}{took(event.usage)}"
+    yield _row(event.state, told, who=item, word=result["outcome"], tone=tone)
+
+
 def _suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
+    if event.reason == "waiting":
+        yield _row(event.state, one_line(event.message, WHOLE))
+        return
     why = _unsaid(before, event.message)
     told = f" ({event.reason})" + (f": {why}" if why else "")
     if event.resume_at is not None:
@@ -269,6 +283,7 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "failed": _failed,
     "in_doubt": _in_doubt,
     "settled": _settled,
+    "child_ended": _child_ended,
     "worked": _worked,
     "decided": _decided,
     "emitted": _emitted,

@@ -9,8 +9,8 @@ from math import ceil
 from pathlib import Path
 
 from loopkit.agents.model.catalogue import near_model
+from loopkit.drive.active import OpenQuestion
 from loopkit.drive.advance import CHANGE_IT
-from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Suspended, Waiting
 from loopkit.engine.state import RunState
 from loopkit.language import Machine, ModelAgent

@@ -8,6 +8,8 @@ from typing import Any
 
 from loopkit.drive.active import Stored
 from loopkit.engine.events import (
+    ChildEnded,
+    ChildStarted,
     Decided,
     Entered,
     Failed,
@@ -72,6 +74,10 @@ class Progress:
     since: float = 0.0
     """Unix time of the last event."""
     asks_person: bool = False
+    items: int = 0
+    """For how many items children are begun in this state."""
+    ended: int = 0
+    """How many of these children have ended."""
 
     def after(self, stored: Stored) -> Progress:
         """The progress once an event is stored."""
@@ -99,7 +105,7 @@ def _started(now: Progress, event: Started) -> Progress:
 def _entered(now: Progress, event: Entered) -> Progress:
     return replace(
         now, state=event.state, attempt=event.attempt, pending={}, answered=None, faults=(),
-        asked=frozenset(), asks_person=False,
+        asked=frozenset(), asks_person=False, items=0, ended=0,
     )  # fmt: skip
 
 
@@ -160,6 +166,15 @@ def _worked(now: Progress, event: Worked) -> Progress:
     return replace(now, pending={}, usage=now.usage.plus(Usage(time_s=event.time_s)))
 
 
+def _child_started(now: Progress, event: ChildStarted) -> Progress:
+    return replace(now, items=event.of if event.key else 0)
+
+
+def _child_ended(now: Progress, event: ChildEnded) -> Progress:
+    calls, usage = now.calls + event.usage.agent_calls, now.usage.plus(event.usage)
+    return replace(now, ended=now.ended + 1, calls=calls, usage=usage)
+
+
 def _waiting(now: Progress, _: Waiting) -> Progress:
     return replace(now, asks_person=True)
 
@@ -181,6 +196,8 @@ FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
     "replied": _replied,
     "failed": _failed,
     "in_doubt": _in_doubt,
+    "child_started": _child_started,
+    "child_ended": _child_ended,
     "worked": _worked,
     "waiting": _waiting,
     "suspended": _stopped,

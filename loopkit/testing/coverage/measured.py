@@ -14,6 +14,7 @@ from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Analysis, Bounds, explore
 from loopkit.testing.coverage.goals import Goal, GoalKind, goals_of
 from loopkit.testing.coverage.reached import reached
+from loopkit.testing.family import FamilyRun
 from loopkit.testing.playing import Run
 from loopkit.testing.suites import Suite
 from loopkit.views.diagram import Marks
@@ -104,11 +105,22 @@ class Tally:
     _machines: dict[Path, _Reaching] = field(default_factory=dict)
 
     def add(self, suite: Suite, case: str, run: Run) -> None:
-        """Count the run of a case."""
-        path = Path(suite.machine.source.document.file).resolve()
+        """Count the run of a case, and its children for the machines that they run."""
+        self._add(suite.machine, suite, case, run)
+
+    def _add(self, loaded: Loaded, suite: Suite, case: str, run: FamilyRun) -> None:
+        self._of(loaded).add(suite, case, run)
+        for one in run.children:
+            self._add(loaded.children[one.state], suite, case, one.run)
+
+    def _of(self, loaded: Loaded) -> _Reaching:
+        """What is reached of a machine; what it runs counts from then on, too."""
+        path = Path(loaded.source.document.file).resolve()
         if path not in self._machines:
-            self._machines[path] = _Reaching(suite.machine, goals_of(suite.machine))
-        self._machines[path].add(suite, case, run)
+            self._machines[path] = _Reaching(loaded, goals_of(loaded))
+            for child in loaded.children.values():
+                self._of(child)
+        return self._machines[path]
 
     def coverage(self) -> Coverage:
         """What the cases so far cover. Goes through all runs of each machine once."""
@@ -121,12 +133,14 @@ class _Reaching:
     goals: tuple[Goal, ...]
     cases: dict[Goal, list[str]] = field(default_factory=dict)
 
-    def add(self, suite: Suite, case: str, run: Run) -> None:
-        engine = suite.machines.engines[run.state.definition]
-        found = reached(engine, (stored.event for stored in run.events))
+    def add(self, suite: Suite, case: str, run: FamilyRun) -> None:
+        engine, named = suite.machines.engines[run.state.definition], f"{suite.path}::{case}"
+        found = reached(engine, run.plain_events)
         for goal in self.goals:
-            if found.covers(goal):
-                self.cases.setdefault(goal, []).append(f"{suite.path}::{case}")
+            cases = self.cases.setdefault(goal, [])
+            # Several children of one case may reach the same.
+            if found.covers(goal) and cases[-1:] != [named]:
+                cases.append(named)
 
     def measured(self) -> MachineCoverage:
         bounds = explore(Analysis.of_machine(self.loaded.machine), measures=())

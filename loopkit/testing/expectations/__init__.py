@@ -27,8 +27,7 @@ EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
 
 def misses(run: Trace, expect: Expect) -> Iterator[Miss]:
     """Everything that did not come true, in the order in which the reference has the keys."""
-    for judge in EXPECTATIONS:
-        yield from judge(run, expect)
+    yield from own_misses(run, expect)
     for child, expected in judged_children(run, expect):
         for miss in misses(child.trace, expected.said):
             called = child_name(child.state, child.key)
@@ -36,4 +35,10 @@ def misses(run: Trace, expect: Expect) -> Iterator[Miss]:
     yield from unbegun(run, expect)
 
 
-__all__ = ["Miss", "misses"]
+def own_misses(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The same but for what is expected of children."""
+    for judge in EXPECTATIONS:
+        yield from judge(run, expect)
+
+
+__all__ = ["Miss", "judged_children", "misses", "own_misses"]

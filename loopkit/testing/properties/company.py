@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from loopkit.drive.surroundings import NobodyThere
 from loopkit.engine.events import HumanAnswer, Usage
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
+from loopkit.machine.program import Program
 from loopkit.outside.processes import CommandResult
 from loopkit.scenario import Played, PlayedAnswer, PlayedCommand, call_at
+from loopkit.testing.by_state import ChildName
 from loopkit.testing.played_parts import Call, PlayedParts
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.lines import Draw, Lines
@@ -45,6 +47,7 @@ class Company:
     said: PlayedParts
     answers: dict[tuple[str, int], Call | None] = field(default_factory=dict)
     """By state and visit, from 0."""
+    children: dict[ChildName, Company] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.made: list[Made] = []
@@ -54,7 +57,27 @@ class Company:
 
     def again(self) -> Company:
         """The same people, for another run."""
-        return Company(self.lines, self.draw, self.said, self.answers)
+        children = {name: company.again() for name, company in self.children.items()}
+        return Company(self.lines, self.draw, self.said, self.answers, children)
+
+    def of_child(self, name: ChildName, program: Program) -> Company:
+        """Everybody who is asked in a child."""
+        if name not in self.children:
+            said = self.said.children.setdefault(name, PlayedParts())
+            self.children[name] = Company(Lines(program), self.draw, said)
+        return self.children[name]
+
+    @property
+    def family(self) -> Iterator[Company]:
+        """Those of a run and of all its children."""
+        yield self
+        for company in self.children.values():
+            yield from company.family
+
+    @property
+    def made_by_family(self) -> list[Made]:
+        """The calls of a run and of all its children."""
+        return [made for company in self.family for made in company.made]
 
     def join(self, active: ActiveRun, cut: Cut) -> None:
         """Take every part of a run."""

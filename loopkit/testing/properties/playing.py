@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from loopkit.agents.scripted import Crashed
@@ -12,15 +13,16 @@ from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Event
+from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.journal.memory import MemoryJournal
 from loopkit.language.load import Loaded, digest_of
 from loopkit.scenario import read_resolved
 from loopkit.testing.clock import PlayedClock
+from loopkit.testing.family import FamilyRun, family_of
 from loopkit.testing.playbill import Playbill
-from loopkit.testing.playing import project_folder
+from loopkit.testing.playing import completed, project_folder
 from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut, CutClaim, CutOff
 from loopkit.testing.properties.library import HypothesisException
@@ -38,6 +40,8 @@ class Performance:
     """What ended it that nothing is prepared for."""
     doubted: tuple[str, ...] = ()
     """The calls that were open where its process ended."""
+    children: tuple[tuple[str, Performance], ...] = ()
+    """Those that it has begun, each with its state."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,12 @@ class Theatre:
             clock = PlayedClock()
             journal = MemoryJournal(clock.now)
             engines = {self.loaded.digest: self.engine}
-            async with App(journal, folder=folder, clock=clock, engines=engines) as app:
+            async with Troupe(journal, folder=folder, clock=clock, engines=engines) as app:
+                app.cut = cut
                 return await self._driven(app, inputs, company, cut)
 
     async def _driven(
-        self, app: App, inputs: Mapping[str, Any], company: Company, cut: Cut
+        self, app: Troupe, inputs: Mapping[str, Any], company: Company, cut: Cut
     ) -> Performance:
         active = await app.start(self.loaded, inputs, self._script)
         # Before it is stored a process may die without anything being there to go on with.
@@ -66,7 +71,7 @@ class Theatre:
         is_over = False
         while not is_over:
             try:
-                await _drive(app, active, company, cut)
+                await _drive(app, active, company)
                 is_over = True
             except AnswerRefused:
                 is_over = True
@@ -75,8 +80,7 @@ class Theatre:
             except CutOff:
                 cut.revive()
                 state = await app.state_of(run)
-                doubted = tuple(state.open_calls)
-                company.retried = doubted
+                doubted = tuple(_retry(company, await family_of(app, run)))
                 is_over = state.status not in ("running", "waiting")
                 if not is_over:
                     active = await _resumed(app, run)
@@ -85,22 +89,62 @@ class Theatre:
                 raise
             except Exception as broken:  # noqa: BLE001 - whatever it is, a property is broken
                 error, is_over = broken, True
-        events = tuple(stored.event for stored in await app.events(run))
-        return Performance(await app.state_of(run), events, company, cut, error, doubted)
+        played = _performance(await family_of(app, run), company, cut)
+        return replace(played, error=error, doubted=doubted)
 
     @property
     def _script(self) -> Script:
         """A scenario with a part for everybody, so that nobody real is asked."""
-        machine = self.bill.machine
-        parts = {"agents": machine.agents, "commands": self.bill.commands}
-        played = {part: {name: list[str]() for name in names} for part, names in parts.items()}
-        resolved = json.dumps({"scenario": 1, **played})
+        resolved = json.dumps(completed({"scenario": 1}, self.bill))
         return Script(read_resolved(resolved), resolved, digest_of(resolved))
 
 
-async def _drive(app: App, active: ActiveRun, company: Company, cut: Cut) -> None:
-    company.join(active, cut)
-    active.claim = CutClaim(active.claim, cut)
+class Troupe(App):
+    """An app in which everybody improvises, also in children."""
+
+    cut: Cut
+    """Where its process ends."""
+
+    def let_play(self, active: ActiveRun, company: Company) -> None:
+        """Let a company take every part of a run."""
+        self._companies[active.claim.run] = company
+        company.join(active, self.cut)
+        active.claim = CutClaim(active.claim, self.cut)
+
+    @cached_property
+    def _companies(self) -> dict[str, Company]:
+        return {}
+
+    async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
+        self.cut.refuse_dead()
+        active = await super().child(parent, started)
+        if isinstance(active, ActiveRun):
+            name = (started.state, started.key, started.visit)
+            company = self._companies[parent.claim.run].of_child(name, active.program)
+            self.let_play(active, company)
+        return active
+
+
+def _retry(company: Company, run: FamilyRun) -> Iterator[str]:
+    """Let the person have the open calls of a family made again; their keys."""
+    company.retried = tuple(run.state.open_calls)
+    yield from company.retried
+    for child in run.children:
+        if child[:3] in company.children:
+            yield from _retry(company.children[child[:3]], child.run)
+
+
+def _performance(run: FamilyRun, company: Company, cut: Cut) -> Performance:
+    children = [
+        (child.state, _performance(child.run, company.children[child[:3]], cut))
+        for child in run.children
+        if child[:3] in company.children
+    ]
+    return Performance(run.state, tuple(run.plain_events), company, cut, children=tuple(children))
+
+
+async def _drive(app: Troupe, active: ActiveRun, company: Company) -> None:
+    app.let_play(active, company)
     await app.drive(active)
 
 

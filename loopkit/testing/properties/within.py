@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from loopkit.engine.events import Decided, Failed, InDoubt, Replied
+from loopkit.language.states.children import ChildrenState
 from loopkit.machine.graph import Graph, cap_value
 from loopkit.proof.bounds import Bounds
 from loopkit.testing.properties.playing import Performance
@@ -32,7 +33,7 @@ def never_stuck(done: Performance) -> Iterator[Broken]:
 def limits_respected(done: Performance, graph: Graph) -> Iterator[Broken]:
     """No counter of revisions above its cap; no more calls, tokens and USD than the limits."""
     yield from _revisions(done, graph)
-    made, limits = done.company.made, graph.machine.limits
+    made, limits = done.company.made_by_family, graph.machine.limits
     for name, spent, limit in (
         ("agent_calls", len(made), limits.agent_calls),
         ("tokens", sum(call.tokens for call in made), limits.tokens),
@@ -40,6 +41,9 @@ def limits_respected(done: Performance, graph: Graph) -> Iterator[Broken]:
     ):
         if limit is not None and spent > limit + _ROUNDING:
             yield LIMITS, f"`{name}` is {limit:g}, and the calls took {spent:g}"
+    running = graph.machine.states_of(ChildrenState)
+    for name, child in done.children:
+        yield from limits_respected(child, Graph(running[name].child))
 
 
 def _revisions(done: Performance, graph: Graph) -> Iterator[Broken]:
@@ -57,8 +61,8 @@ def _revisions(done: Performance, graph: Graph) -> Iterator[Broken]:
 
 def within_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
     """Agent runs, calls and cost at most as computed; of a success at least the best."""
-    calls = done.company.made
-    works = {call.work[0] for call in calls}
+    calls = done.company.made_by_family
+    works = {(id(one), call.work[0]) for one in done.company.family for call in one.made}
     cost_usd = sum(call.cost_usd for call in calls)
     for name, spent, known in (
         ("agent runs", len(works), bounds.runs),
@@ -92,6 +96,8 @@ def paid_once(done: Performance) -> Iterator[Broken]:
             yield NOT_TWICE, f"`{earlier}` was settled, and `{call.key}` asks for the same again"
         before[call.work] = call.key
     yield from _commands_once(done)
+    for _, child in done.children:
+        yield from paid_once(child)
 
 
 def _commands_once(done: Performance) -> Iterator[Broken]:

@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from loopkit.drive.active import Stored
-from loopkit.engine.changes import fold
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redacted
+from loopkit.scenario import CHILDREN
+from loopkit.testing.by_state import by_state
 from loopkit.testing.family import FamilyRun
-from loopkit.testing.recording.calls import plain_call
 from loopkit.testing.recording.expecting import expected
-from loopkit.testing.recording.tape import Attempt, Tape, read_tape
-from loopkit.testing.trace import trace
+from loopkit.testing.recording.said import NotRecordable, program_of, said_in
+from loopkit.testing.recording.tape import read_tape
+from loopkit.testing.trace import ChildTrace, Trace, trace
 
+OF_FAMILY = frozenset({"calls", "cost_usd_at_most"})
+"""What is expected of the root for all its children."""
 WAY = ("outcome", "reason", "path", "verdicts", "revisions", "events")
 """What is expected of a repaired run: where it went, and not what the definition before said."""
 
 
-class NotRecordable(Exception):
-    """A run that no case can play; the message says why and what to do."""
-
-
 def make_case(
-    program: Program, events: Sequence[Stored], redact: Redact, *, stops_again: bool = True
+    program: Program, run: FamilyRun, redact: Redact, *, stops_again: bool = True
 ) -> tuple[dict[str, Any], list[str]]:
     """The case of a run, and what of the run it can't play; raises NotRecordable.
 
     No secret that `redact` knows is in it. The case of a repaired run expects where it went, and
     `stops_again` says whether it is suspended where it was repaired.
     """
-    state = fold(stored.event for stored in events)
+    state = run.state
     refuse_unrecordable(state)
-    tape = read_tape(program, events)
+    tape, (spoken, notes) = read_tape(program, run.events), said_in(program, run)
     resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
-    expectations = expected(
-        trace(program.machine, FamilyRun(state, tuple(events))), program.machine
-    )
+    expectations = _expected(program, trace(program.machine, run))
     if state.repairs:
         expectations = {key: expectations[key] for key in WAY if key in expectations}
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
         "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in resumes],
-        "agents": _agents(tape.attempts.values()),
-        "commands": {name: [r or {"exit_code": 0} for r in runs] for name, runs in _used(tape)},
-        "answers": dict(tape.answers),
+        **spoken,
         "expect": expectations,
     }
     kept = {key: value for key, value in case.items() if value}
-    return redacted(kept, redact), list(dict.fromkeys(tape.notes))
+    return redacted(kept, redact), list(dict.fromkeys(notes))
+
+
+def _expected(program: Program, run: Trace) -> dict[str, Any]:
+    def of_child(child: ChildTrace) -> dict[str, Any]:
+        inner = _expected(program_of(program, child.state), child.trace)
+        return {key: value for key, value in inner.items() if key not in OF_FAMILY}
+
+    known = {child[:3]: of_child(child) for child in run.children}
+    children = by_state(program.machine, known)
+    made = expected(run, program.machine)
+    return {**made, CHILDREN: children} if children else made
 
 
 def refuse_unrecordable(state: RunState) -> None:
@@ -81,18 +86,4 @@ def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     return {n: f"{limit:g}s" if n == "time" else limit for n, limit in limits.items()}
 
 
-def _agents(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """The attempts of each agent: a list where it is asked at one place, else by place."""
-    parts: dict[str, dict[str, list[Any]]] = {}
-    for attempt in attempts:
-        played = [plain_call(call) for call in attempt.calls]
-        places = parts.setdefault(attempt.agent, {})
-        places.setdefault(attempt.place, []).append(played[0] if len(played) == 1 else played)
-    return {
-        agent: next(iter(places.values())) if len(places) == 1 else places
-        for agent, places in parts.items()
-    }
-
-
-def _used(tape: Tape) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-    return ((name, runs) for name, runs in tape.commands.items() if runs)
+__all__ = ["NotRecordable", "make_case", "refuse_unrecordable"]

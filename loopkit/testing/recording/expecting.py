@@ -26,7 +26,7 @@ def expected(run: Trace, machine: Machine) -> dict[str, Any]:
         "feedback": list(_feedback(run)),
         "revisions": {name: n for name, n in run.revisions.items() if name in machine.states},
         "calls": dict(run.calls),
-        "cost_usd_at_most": upwards(run.state.usage.cost_usd or 0.0),
+        "cost_usd_at_most": upwards(run.cost_usd or 0.0),
         "events": list(run.emitted),
     }
     return {key: value for key, value in parts.items() if value}

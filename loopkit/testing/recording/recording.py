@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from loopkit.document import NotWritable, replace_file
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import Stored
-from loopkit.engine.changes import fold
-from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redactor
+from loopkit.testing.family import FamilyRun
 from loopkit.testing.judging import run_case
 from loopkit.testing.playing import play
 from loopkit.testing.recording.case import NotRecordable, make_case
 from loopkit.testing.recording.target import Target
-from loopkit.testing.run_comparison import Difference, difference
+from loopkit.testing.run_comparison import Difference, family_difference
 from loopkit.testing.suites import SUFFIX, Suite, load_suite
 from loopkit.text import one_line
 
@@ -46,20 +44,20 @@ class Recording:
     """Whether the run had several definitions: its case plays it with the last of them."""
 
 
-def record(target: Target, program: Program, events: Sequence[Stored]) -> Recording:
+def record(target: Target, program: Program, run: FamilyRun) -> Recording:
     """Write the case of a run into its file; raises NotRecordable, and then nothing is written.
 
     A replay that differs is written all the same, with a comment that says where.
     """
     redact = _redactor_for(program.machine)
-    state = fold(stored.event for stored in events)
+    state = run.state
     name = target.name or state.run
     if state.repairs:
-        return _record_repaired(target, program, events, redact, state)
-    case, notes = make_case(program, events, redact)
+        return _record_repaired(target, program, run, redact)
+    case, notes = make_case(program, run, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
-    parted = _difference(target.path, text, name, events, redact)
+    parted = _difference(target.path, text, name, run, redact)
     if parted is not None:
         comments.append(one_line(f"Its replay differs in {parted}", 200))
         text = target.text(name, case, comments)
@@ -67,21 +65,16 @@ def record(target: Target, program: Program, events: Sequence[Stored]) -> Record
     return Recording(target.path, name, parted, tuple(notes))
 
 
-def _record_repaired(
-    target: Target,
-    program: Program,
-    events: Sequence[Stored],
-    redact: Redact,
-    state: RunState,
-) -> Recording:
+def _record_repaired(target: Target, program: Program, run: FamilyRun, redact: Redact) -> Recording:
     """The case of a repaired run, which has to pass with the machine as it is now.
 
     What the repair was for may stop it there as well, such as a model that can't be had, or not,
     such as an exit code that had no meaning.
     """
-    name, told = target.name or state.run, ""
+    state, told = run.state, ""
+    name = target.name or state.run
     for stops_again in (True, False):
-        case, notes = make_case(program, events, redact, stops_again=stops_again)
+        case, notes = make_case(program, run, redact, stops_again=stops_again)
         comments = [
             f"Recorded from run {state.run}, which was repaired, for the machine as it is now.",
             *(f"Not played: {note}." for note in notes),
@@ -106,10 +99,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _difference(
-    path: Path, text: str, name: str, events: Sequence[Stored], redact: Redact
+    path: Path, text: str, name: str, run: FamilyRun, redact: Redact
 ) -> Difference | None:
     replayed = _played(path, text, lambda suite: play(suite, name))
-    return difference(_plain(events), _plain(replayed.events), redact)
+    return family_difference(run, replayed, redact)
 
 
 def _played(path: Path, text: str, playing: Callable[[Suite], Playing]) -> Playing:
@@ -132,10 +125,6 @@ def _beside(path: Path, text: str) -> Iterator[Path]:
         file.write(text)
         file.flush()
         yield Path(file.name)
-
-
-def _plain(events: Sequence[Stored]) -> list[Any]:
-    return [stored.event for stored in events]
 
 
 def _redactor_for(machine: Machine) -> Redact:

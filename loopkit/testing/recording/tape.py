@@ -250,17 +250,24 @@ def _by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
     return [ran[start : start + size] for start in range(0, len(ran), size)]
 
 
-def read_tape(program: Program, events: Iterable[Stored]) -> Tape:
-    """What everyone did in the run with these events."""
+def read_tape(
+    program: Program, events: Iterable[Stored], limited: frozenset[str] | None = None
+) -> Tape:
+    """What everyone did in the run with these events.
+
+    `limited` are all limits that hold for it, without it those of its own.
+    """
     stored = list(events)
-    tape, before = Tape(program, limited=_limited(program, stored)), RunState()
+    limited = limited_by(program, stored) if limited is None else limited
+    tape, before = Tape(program, limited=limited), RunState()
     for event in stored:
         tape.note(before, event)
         apply(before, event.event)
     return tape
 
 
-def _limited(program: Program, events: list[Stored]) -> frozenset[str]:
+def limited_by(program: Program, events: Iterable[Stored]) -> frozenset[str]:
+    """The names of all limits of a run that were in force at some time."""
     return frozenset(program.limits).union(*(_set_by(stored.event) for stored in events))
 
 

@@ -13,15 +13,17 @@ from loopkit.language import (
     AgentState,
     AuthorState,
     CommandState,
+    EachState,
     HumanState,
     RenderState,
     ValidateState,
 )
 from loopkit.language.datatypes import described, parse_record
-from loopkit.machine.graph import artifact_of
+from loopkit.language.states.children import ChildrenState
+from loopkit.machine.graph import Graph, artifact_of
 from loopkit.machine.program import Program, flat_facts
 from loopkit.proof.outcomes import OTHER_TEXT, Row
-from loopkit.scenario import SUSPENDED
+from loopkit.scenario import ANY, SUSPENDED
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.played_parts import Call, PlayedParts
 from loopkit.testing.suggesting.causes import plainest
@@ -126,8 +128,30 @@ class Parts:
                 self._of_template(index, state)
             case ValidateState():
                 self._of_panel(step, self._panels[index])
+            case ChildrenState() as state:
+                self._of_children(step, state, cause.row)
             case _:
                 pass
+
+    def _of_children(self, step: Step, state: ChildrenState, row: Row) -> None:
+        """What all children say, for a person to tell apart those that say something else."""
+        if step.move.event != "done":
+            # What stops the state is no child, but the list or a limit.
+            return
+        bill, said = Playbill(Graph(state.child)), PlayedParts()
+        visit = self._visits[step.source]
+        edge = self._program.graph.by_id[step.edge] if step.edge else None
+        wanted = [guard_in_words(edge)] if edge and edge.guard else _failing(row)
+        if bill.children:
+            wanted.append("children inside of children have `children:` of their own")
+        for agent in state.child.agents:
+            head = f"Put `reply:` here: attempt 1 of `{agent}` in the children of `{step.source}`"
+            said.replies[agent, next(iter(bill.places(agent)), ""), 0] = [todo(head, wanted)]
+        for asking in () if said.replies else bill.askers:
+            head = f"Put `choice:` here: what `{asking}` hears in the children of `{step.source}`"
+            said.answers[asking] = [todo(head, wanted)]
+        key = ANY if isinstance(state, EachState) else ""
+        self._played.children[step.source, key, visit] = said
 
     def _of_agent(self, index: int, step: Step, state: AgentState, asked: str) -> list[Call]:
         event = step.move.event
@@ -282,3 +306,10 @@ class Parts:
         edge = step.move.edge
         template = edge and self._program.template(self._program.feedback_of(edge))
         return bool(edge and edge.back and template and "comment" in template.names)
+
+
+def _failing(row: Row) -> list[str]:
+    """What guards read of children, but for how many items there are."""
+    return list(facts_in_words({n: row[n] for n in ("outcome", "deadlocked") if n in row})) + (
+        ["at least one item fails"] if row.get("failed") else []
+    )

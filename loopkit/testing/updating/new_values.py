@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.engine.findings import Finding
 from loopkit.language.load import DocPath
 from loopkit.scenario import GAP, Expect, ExpectedFeedback, ExpectedFinding, ExpectedPrompt
-from loopkit.testing.expectations import misses
+from loopkit.testing.expectations import judged_children, own_misses
 from loopkit.testing.expectations.matching import (
     as_text,
     is_expected,
@@ -32,13 +32,31 @@ Change = tuple[DocPath, Any]
 
 
 def changes(run: Trace, expect: Expect) -> Iterator[Change]:
-    """What would make the expectations come true that did not, where something would."""
+    """What would make the expectations come true that did not, where something would.
+
+    What several children are expected to do is changed where they all do the same instead.
+    """
     for at in dict.fromkeys(_places(run, expect)):
         yield from CHANGES[str(at[0])](run, expect, at)
+    by_place: dict[DocPath, list[list[Change]]] = {}
+    for child, one in judged_children(run, expect):
+        by_place.setdefault(one.at, []).append(list(changes(child.trace, one.said)))
+    for place, (first, *others) in by_place.items():
+        for at, value in first:
+            if all((at, value) in other for other in others):
+                yield (*place, *at), value
+
+
+def is_guarded(at: DocPath, expect: Expect) -> bool:
+    """Whether an expectation is rewritten only in a case that is named."""
+    for child in expect.in_children:
+        if at[: len(child.at)] == child.at:
+            return is_guarded(at[len(child.at) :], child.said)
+    return at[0] in GUARDED
 
 
 def _places(run: Trace, expect: Expect) -> Iterator[DocPath]:
-    for miss in misses(run, expect):
+    for miss in own_misses(run, expect):
         # Lists of names are rewritten as a whole, wherever both part.
         whole = {"path": 1, "events": 1, "verdicts": 2}.get(str(miss.at[0]))
         yield miss.at[:whole]
@@ -163,8 +181,8 @@ def _calls(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
 
 
 def _cost(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
-    if run.state.usage.cost_usd is not None:
-        yield at, upwards(run.state.usage.cost_usd)
+    if run.cost_usd is not None:
+        yield at, upwards(run.cost_usd)
 
 
 def _piece(at: DocPath, expected: str, text: str) -> Iterator[Change]:

@@ -14,7 +14,7 @@ from loopkit.scenario import Expect
 from loopkit.testing.playing import play
 from loopkit.testing.suites import Suite
 from loopkit.testing.trace import Trace, trace
-from loopkit.testing.updating.new_values import GUARDED, changes
+from loopkit.testing.updating.new_values import changes, is_guarded
 from loopkit.testing.updating.yaml_edits import Edit, NotWritten, YamlEditor, apply_edits
 
 
@@ -112,8 +112,8 @@ def _allowed(
 ) -> Iterator[tuple[DocPath, Any]]:
     proposed = list(changes(done, expect))
     for path, value in proposed:
-        if path[0] in GUARDED and not is_named:
-            made.kept.setdefault(case, []).append(str(path[0]))
+        if is_guarded(path, expect) and not is_named:
+            made.kept.setdefault(case, []).append(".".join(map(str, path)))
         else:
             yield path, value
 

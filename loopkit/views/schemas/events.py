@@ -9,6 +9,7 @@ from loopkit.views.schemas.generate import DRAFT_07
 from loopkit.views.schemas.records import records_of
 
 HEAD: dict[str, dict[str, str]] = {
+    "run": {"type": "string", "description": "The run that it belongs to; children are runs, too."},
     "seq": {"type": "integer", "description": "Its place in the run, from 1 without gaps."},
     "epoch": {"type": "integer", "description": "Which owner of the run wrote it."},
     "time": {"type": "number", "description": "Unix time at which it was stored."},

@@ -1,0 +1,192 @@
+"""The machine for a plan of tasks: with real commands, and with plans that can't be used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.cli import invoke
+from loopkit.document import read
+from loopkit.document.problems import ProblemsFound
+from loopkit.language import Machine
+from loopkit.language.inputs import InvalidInput
+from loopkit.language.load import load
+from loopkit.machine.inputs import complete_input
+from tests.support import ROOT
+
+MACHINE = ROOT / "machines/task_validation.yaml"
+PLAN = """\
+meta:
+  name: rows
+  source_item: backlog/rows.md
+  owner: Ada
+  validation: {enabled: true, validators: [validator]}
+sections:
+  - id: '1'
+    name: Build
+    status: in_progress
+    tasks:
+      - id: '1.1'
+        name: Count
+        agent: coder
+        status: pending
+        target_acs: [AC1]
+        description: Let `count` count the rows of a text.
+        estimate: 2h
+"""
+AGENT = '''
+"""A coding program that gets it right once it is told what is wrong."""
+import json, sys
+
+prompt, system = sys.stdin.read(), sys.argv[sys.argv.index("--append-system-prompt") + 1]
+if system.startswith("You judge"):
+    said = "- [PASS] It counts rows.\\n\\n**Verdict: PASS**"
+elif "PREVIOUS VALIDATION FAILED" in prompt and "test_empty" in prompt:
+    open("rows.py", "w").write("def count(text):\\n    return len(text.splitlines())\\n")
+    said = "An empty text has no rows now."
+else:
+    open("rows.py", "w").write("def count(text):\\n    return text.count(chr(10)) + 1\\n")
+    said = "It counts line breaks."
+print(json.dumps({"type": "result", "result": said, "total_cost_usd": 0.25}))
+'''
+TESTS = """
+from rows import count
+
+def test_two():
+    assert count("a\\nb") == 2
+
+def test_empty():
+    assert count("") == 0
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small repository with a plan, in which the command line works."""
+    files = {
+        "plan.yaml": PLAN,
+        "agent.py": AGENT,
+        "test_rows.py": TESTS,
+        "backlog/rows.md": "# Rows\n",
+        ".gitignore": ".loopkit\n__pycache__\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "{tmp_path}/agent.py" "$@"\n')
+    program.chmod(0o755)
+    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Begin"]):
+        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*options: str) -> int:
+    return invoke(["run", str(MACHINE), "-i", "plan.yaml", *options])
+
+
+def test_a_task_is_built_until_its_tests_pass_and_merged_with_its_findings_noted(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    said = ["--set", f"program={project}/program", "--set", f"test_command={tests}"]
+    builds = f"build_command={sys.executable} -m compileall -q rows.py"
+    assert run(*said, "--set", builds) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    of_task = told["1.1"]
+    assert (of_task["outcome"], of_task["rounds"], of_task["calls"]) == ("verified", 2, 3)
+    assert of_task["cost"] == 0.75
+    assert "splitlines" in (project / "rows.py").read_text()
+    log = (project / "backlog/rows.md").read_text()
+    assert log.startswith("# Rows\n\n### Task 1.1 - FAIL (attempt 1)\n")
+    assert "test_empty" in log
+    assert "### Task 1.1 - PASS (attempt 2)\n" in log
+    assert (project / "plan.yaml").read_text() == PLAN
+
+
+def test_a_test_command_that_cannot_be_started_asks_a_person_and_not_the_coder(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = ["--set", f"program={project}/program", "--set", "test_command=no-such-program"]
+    assert run(*said) == 5
+    told = capsys.readouterr()
+    assert "was built, but not judged" in told.out + told.err
+    assert not (project / "rows.py").exists()
+
+
+VALIDATION = "{enabled: true, validators: [validator]}"
+SECOND = "{id: '1.2', name: Two, agent: coder, description: Two., depends_on: ['1.1']}"
+BROKEN = {
+    "a cycle": (
+        "        estimate: 2h\n",
+        f"        dependencies: ['1.2']\n      - {SECOND}\n",
+        "these wait for each other: 1.1 → 1.2 → 1.1",
+    ),
+    "an unknown task": (
+        "agent: coder",
+        "agent: coder\n        depends_on: ['9.9']",
+        "`input.sections[0].tasks[0].depends_on[0]`: there is no task `9.9`",
+    ),
+    "the same id twice": (
+        "        estimate: 2h\n",
+        "      - {id: '1.1', name: Again, agent: coder, description: Again.}\n",
+        "`1.1` is a key already, at `input.sections[0].tasks[0].id`",
+    ),
+    "conflict markers": ("meta:\n", "<<<<<<< HEAD\nmeta:\n=======\n>>>>>>> main\n", "plan.yaml:1"),
+    "no tasks": (PLAN[PLAN.index("    tasks:") :], "    tasks: []\n", "0 items, where at least 1"),
+    "an unknown agent": ("agent: coder", "agent: codre", "codre"),
+    "an unknown status": ("status: pending", "status: validation_exhausted", "status"),
+    "validation that is no mapping": (
+        "{enabled: true, validators: [validator]}",
+        "true",
+        "validation",
+    ),
+    "an unknown key of validation": (
+        "{enabled: true,",
+        "{enabled: true, run_befor: [],",
+        "run_befor",
+    ),
+    "a wrong type in validation": ("{enabled: true,", "{enabled: maybe,", "enabled"),
+    "an unknown validator": ("validators: [validator]", "validators: [critic]", "critic"),
+}
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return load(MACHINE).machine
+
+
+@pytest.mark.parametrize(("old", "new", "told"), BROKEN.values(), ids=BROKEN)
+def test_a_plan_that_cannot_be_used_is_refused_before_anything_starts(
+    machine: Machine, old: str, new: str, told: str
+) -> None:
+    """S1.4, S1.45: no part of a plan that is not understood is passed over."""
+    assert old in PLAN
+    complete_input(machine, read(PLAN, "plan.yaml").plain())
+    with pytest.raises((InvalidInput, ProblemsFound)) as refused:
+        complete_input(machine, read(PLAN.replace(old, new), "plan.yaml").plain())
+    assert told in str(refused.value)
+
+
+def test_a_plan_that_is_refused_costs_nothing_and_stays_as_it_is(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("an unknown agent", "conflict markers"):
+        old, new, told = BROKEN[name]
+        plan = PLAN.replace(old, new)
+        (project / "plan.yaml").write_text(plan)
+        assert run("--set", f"program={project}/program") in {1, 2}
+        said = capsys.readouterr()
+        assert told in said.err
+        assert "Traceback" not in said.err
+        assert (project / "plan.yaml").read_text() == plan
+        assert not (project / "rows.py").exists()
+    assert not list(project.glob(".loopkit/**/*.db"))
