@@ -191,6 +191,20 @@ def test_two_workspaces_have_a_tree_each_and_both_are_merged(work: Desk) -> None
     assert len(run.of(Merged)) == 2
 
 
+@pytest.mark.parametrize("isolate", ["copy", "worktree"])
+def test_what_git_ignores_in_a_part_of_a_repository_is_no_work(work: Desk, isolate: str) -> None:
+    write(work.folder, **{".gitignore": ".loopkit\n*.log\n", "part__src__plan": "none\n"})
+    git(work.folder, "init", "-q")
+    git(work.folder, "add", ".")
+    git(work.folder, "commit", "-qm", "One")
+    acts = "echo good > src/plan; echo noise > src/run.log; echo noise > run.log"
+    run = work.play(machine(acts, isolate=isolate, path="part"))
+    assert run.outcome == "done"
+    assert "noise" not in run.result["fix"]
+    found = sorted(path.name for path in (work.folder / "part").rglob("*.log"))
+    assert (found, (work.folder / "part/src/plan").read_text()) == ([], "good\n")
+
+
 def test_a_worktree_without_a_commit_suspends_the_run_before_anything_is_done(
     tmp_path: Path,
 ) -> None:
