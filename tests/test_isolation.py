@@ -109,8 +109,8 @@ def test_a_conflict_suspends_the_run_and_a_resume_merges_what_is_solved(tmp_path
     run = work.play(machine(f"echo good > src/plan; echo x > new; {ours}"))
     [suspended] = run.of(Suspended)
     assert suspended.state == "done"
-    assert "1 file changed both in the workspace" in suspended.message
-    assert "src/plan; nothing was merged" in suspended.message
+    assert suspended.message == "not merged: the run and somebody else changed 1 file: src/plan"
+    assert f"the run's version is in {place_of(run)}" in suspended.remedy
     assert not (work.folder / "new").exists()
     again = work.resume(run.state.run)
     assert again.state.status == "suspended"

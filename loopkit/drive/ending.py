@@ -6,7 +6,7 @@ import asyncio
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.inbox import store
-from loopkit.drive.isolation import merge_back, restore, trees_of
+from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Worked
 from loopkit.engine.macrostep import suspend
@@ -20,7 +20,13 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
     try:
         await _settle(active, state)
     except CallFailed as failed:
-        work = Worked(state=name, visit=run.visit, outcome=failed.error_class, error=failed.message)
+        work = Worked(
+            state=name,
+            visit=run.visit,
+            outcome=failed.error_class,
+            error=failed.message,
+            remedy=failed.remedy if isinstance(failed, MergeConflict) else "",
+        )
         active.take(suspend(active.state, work))
         await active.append()
         return
