@@ -53,14 +53,10 @@ def check_best_folders(subject: Subject) -> Iterator[Problem]:
 
 def _is_exposed(subject: Subject, author: str) -> bool:
     """Whether a state writes a folder in a workspace where others see it at once."""
-    machine = subject.machine
-    state = machine.states[author]
-    output = state.output_at(author)
+    output = subject.machine.states[author].output_at(author)
     if output is None or output.folder is None:
         return False
-    agents = machine.agents_at(author)
-    of_agents = [agent.workspace for agent in agents] if agents else [None]
-    used = (state.own_workspace or own or machine.workspace for own in of_agents)
+    used = subject.machine.workspaces_at(author)
     return any(workspace is None or workspace.isolate == "none" for workspace in used)
 
 

@@ -161,6 +161,12 @@ class Machine(Noun):
         """The agents of which one writes in a state, as far as they are declared."""
         return tuple(self.agents[asked] for asked in self.states[name].asks if asked in self.agents)
 
+    def workspaces_at(self, name: str) -> tuple[Workspace | None, ...]:
+        """Where a state works: for each of the agents that it may ask, or else once."""
+        own = self.states[name].own_workspace
+        of_agents = [agent.workspace for agent in self.agents_at(name)] or [None]
+        return tuple(own or of_agent or self.workspace for of_agent in of_agents)
+
     def data_type(self, name: str) -> DataType | None:
         """The type of the data that a state leaves: an answer's or a form's; none for texts.
 
