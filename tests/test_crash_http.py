@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from tests.crash.host import MAX_RESUMES
-from tests.crash.points import SAME
+from tests.crash.points import HOST, SAME
 from tests.providers.openai_mock import OpenAIMock
 from tests.support import ROOT
 from tests.warm import ran
 
-HOST = ["-m", "tests.crash.host"]
 MACHINE = """
 loopkit: 1
 input: {n: {type: int, minimum: 0, maximum: 3}}

@@ -310,17 +310,6 @@ def test_wrong_usage_is_told_with_its_remedy(
     assert told.out == ""
 
 
-def test_drawing_loads_no_client_of_models() -> None:
-    code = (
-        "import sys; from loopkit.cli import invoke;"
-        f"invoke(['diagram', {str(PLAN_REVIEW)!r}]);"
-        "sys.exit('litellm' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(b"%% The machine plan_review")
-
-
 class TestRuns:
     """Diagrams with the way of a run."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -338,6 +339,21 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_folder_of_the_unharmed_one(
         assert point["outcome"] in ("done", None), point
         if point["outcome"] and point["calls"] == unharmed["calls"]:
             assert {key: point[key] for key in SAME} == {key: unharmed[key] for key in SAME}
+
+
+def test_what_a_lost_call_has_written_need_not_be_written_again(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    agent = AGENT.partition("case $(cat")[0].replace("echo 'work '$n >> src/log", "true")
+    once = "[ $n = 1 ] && echo good > src/plan"
+    agent = agent.replace("if [ -e kill_at ]", f"{once}; if [ -e kill_at ]") + "true"
+    command = json.dumps(["sh", "-c", agent])
+    text = re.sub(r"command: \[\"sh.*?\], on_in", lambda _: f"command: {command}, on_in", CRASHING)
+    [unharmed, *points] = killed_at_every_point(tmp_path_factory.mktemp("lost"), text)
+    assert (unharmed["outcome"], unharmed["calls"]) == ("done", 1)
+    lost = [point for point in points if point["calls"] == 2]
+    assert lost
+    assert {point["attempts"]["code"] for point in lost} == {1}
 
 
 def test_what_a_lost_call_had_changed_is_part_of_the_difference(told: Any) -> None:

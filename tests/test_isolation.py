@@ -109,8 +109,8 @@ def test_a_conflict_suspends_the_run_and_a_resume_merges_what_is_solved(tmp_path
     run = work.play(machine(f"echo good > src/plan; echo x > new; {ours}"))
     [suspended] = run.of(Suspended)
     assert suspended.state == "done"
-    assert "1 file changed both in the workspace" in suspended.message
-    assert "src/plan; nothing was merged" in suspended.message
+    assert suspended.message == "not merged: the run and somebody else changed 1 file: src/plan"
+    assert f"the run's version is in {place_of(run)}" in suspended.remedy
     assert not (work.folder / "new").exists()
     again = work.resume(run.state.run)
     assert again.state.status == "suspended"
@@ -189,6 +189,20 @@ def test_two_workspaces_have_a_tree_each_and_both_are_merged(work: Desk) -> None
     assert run.outcome == "done"
     assert (work.folder / "other/y").read_text() == "x\n"
     assert len(run.of(Merged)) == 2
+
+
+@pytest.mark.parametrize("isolate", ["copy", "worktree"])
+def test_what_git_ignores_in_a_part_of_a_repository_is_no_work(work: Desk, isolate: str) -> None:
+    write(work.folder, **{".gitignore": ".loopkit\n*.log\n", "part__src__plan": "none\n"})
+    git(work.folder, "init", "-q")
+    git(work.folder, "add", ".")
+    git(work.folder, "commit", "-qm", "One")
+    acts = "echo good > src/plan; echo noise > src/run.log; echo noise > run.log"
+    run = work.play(machine(acts, isolate=isolate, path="part"))
+    assert run.outcome == "done"
+    assert "noise" not in run.result["fix"]
+    found = sorted(path.name for path in (work.folder / "part").rglob("*.log"))
+    assert (found, (work.folder / "part/src/plan").read_text()) == ([], "good\n")
 
 
 def test_a_worktree_without_a_commit_suspends_the_run_before_anything_is_done(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -263,3 +264,11 @@ def test_a_pipe_in_a_folder_is_not_copied(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     place = make("copy", folder, tmp_path / "trees/1", tmp_path / "trees")
     assert [path.name for path in place.iterdir()] == ["a"]
+
+
+def test_a_worktree_is_made_where_git_remembers_one_that_is_gone(tmp_path: Path) -> None:
+    project = repository(tmp_path)
+    for _ in range(2):
+        place = make("worktree", project, tmp_path / "trees/1", tmp_path / "trees")
+        shutil.rmtree(place)
+    assert len(git(project, "worktree", "list").splitlines()) == 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -20,6 +18,7 @@ from loopkit.views.plan import plan_of, plan_text
 from loopkit.views.plan.sizes import Sizes
 from loopkit.views.plan.typical import Typically
 from tests.support import PASS, Desk, fails, scenario
+from tests.warm import ran_loopkit
 
 DOLLAR_A_TOKEN_IN = "{input: 1000000, output: 0}"
 DOLLAR_A_TOKEN_OUT = "{input: 0, output: 1000000}"
@@ -311,10 +310,9 @@ def test_a_thousand_revisions_are_planned_as_quickly_as_some(desk: Desk) -> None
     (desk.folder / "machine.yaml").write_text(
         text.replace("PRICE", DOLLAR_A_TOKEN_IN).replace("MORE", "session: keep"), encoding="utf-8"
     )
-    argv = [sys.executable, "-m", "loopkit", "plan", "machine.yaml", "--set", "topic=x"]
-    done = subprocess.run(
-        argv, cwd=desk.folder, capture_output=True, text=True, timeout=60, check=True
-    )
+    argv = ("plan", "machine.yaml", "--set", "topic=x")
+    done = ran_loopkit(*argv, cwd=desk.folder, timeout=60)
+    assert done.returncode == 0
     line = next(line for line in done.stdout.splitlines() if line.startswith("  revisions  "))
     assert line.split()[-1] == "1000"
 

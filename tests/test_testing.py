@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.outside.processes import CommandResult, run_command
 from loopkit.scenario import GAP
 from loopkit.testing import NotAnExpression, scenario_files, selection
 from loopkit.testing.sequences import diff, fit, lined_up
 from tests.support import Desk
-from tests.warm import ran_loopkit
+from tests.warm import ran, ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -62,11 +61,15 @@ def loopkit_test(desk: Desk, *arguments: str) -> CompletedProcess[str]:
     return loopkit(desk.folder, "test", *arguments)
 
 
-async def run_pytest(desk: Desk, *arguments: str) -> CommandResult:
+def run_pytest(desk: Desk, *arguments: str) -> CompletedProcess[str]:
     # Its own configuration, so that none of a folder above counts.
-    desk.write("pytest.ini", "[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    program = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    return await run_command(program, cwd=desk.folder, env=environment(), stdin=None, timeout_s=300)
+    desk.write("pytest.ini", "[pytest]\n")
+    # What else is installed here, those who use loopkit need not have.
+    without = [
+        option for name in ("hypothesispytest", "asyncio") for option in ("-p", f"no:{name}")
+    ]
+    program = ["-m", "pytest", "-p", "no:cacheprovider", *without, *arguments]
+    return ran(program, cwd=desk.folder, env=environment(), timeout=300)
 
 
 @pytest.fixture
@@ -194,12 +197,12 @@ def test_a_crash_that_a_script_plays_stops_the_run_and_a_resume_goes_on(
     assert (resumed.stdout, resumed.returncode) == ("long enough\n", 0)
 
 
-async def test_pytest_collects_cases_of_a_project_that_only_installs_loopkit(
+def test_pytest_collects_cases_of_a_project_that_only_installs_loopkit(
     project: Desk,
 ) -> None:
     project.write("loops/bad.scenario.yaml", FAILING.lstrip())
-    result = await run_pytest(project, "-q", "-n", "2", "--junitxml", "out.xml")
-    assert result.exit_code == 1, result
+    result = run_pytest(project, "-q", "-n", "2", "--junitxml", "out.xml")
+    assert result.returncode == 1, result
     assert "1 failed, 3 passed" in result.stdout
     assert f"--> loops/bad.scenario.yaml:{FAILING_LINE}:" in result.stdout
     assert "    - dropped\n    + done\n" in result.stdout
@@ -210,20 +213,20 @@ async def test_pytest_collects_cases_of_a_project_that_only_installs_loopkit(
     ]  # fmt: skip
 
 
-async def test_pytest_lists_and_selects_cases_and_tells_of_broken_files(project: Desk) -> None:
-    listed = await run_pytest(project, "-q", "--collect-only", "-k", "end")
+def test_pytest_lists_and_selects_cases_and_tells_of_broken_files(project: Desk) -> None:
+    listed = run_pytest(project, "-q", "--collect-only", "-k", "end")
     assert "loops/good.scenario.yaml::good in the end\n" in listed.stdout
     assert "1/2 tests collected (1 deselected)" in listed.stdout
-    one = await run_pytest(project, "-q", "loops/good.scenario.yaml::good at once")
+    one = run_pytest(project, "-q", "loops/good.scenario.yaml::good at once")
     assert "1 passed" in one.stdout
     project.write("loops/broken.scenario.yaml", CASES.lstrip().replace("draft, check", "drft"))
-    broken = await run_pytest(project, "-q")
-    assert broken.exit_code == 2
+    broken = run_pytest(project, "-q")
+    assert broken.returncode == 2
     assert f"--> loops/broken.scenario.yaml:{FAILING_LINE}:" in broken.stdout
     assert "did you mean `draft`?" in broken.stdout
 
 
-async def test_pytest_imports_nothing_of_loopkit_where_no_scenario_files_are(
+def test_pytest_imports_nothing_of_loopkit_where_no_scenario_files_are(
     desk: Desk,
 ) -> None:
     desk.write(
@@ -232,7 +235,11 @@ async def test_pytest_imports_nothing_of_loopkit_where_no_scenario_files_are(
         "    ours = {m for m in sys.modules if m.split('.')[0] in ('loopkit', 'litellm')}\n"
         "    assert ours == {'loopkit', 'loopkit.pytest_plugin'}\n",
     )
-    result = await run_pytest(desk, "-q")
+    # An interpreter of its own: the other tests fork one that has imported loopkit.
+    program = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        program, cwd=desk.folder, env=environment(), capture_output=True, text=True, check=False
+    )
     assert "1 passed" in result.stdout, result
 
 

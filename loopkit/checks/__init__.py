@@ -23,6 +23,7 @@ from loopkit.checks.infeasible import check_infeasible
 from loopkit.checks.infeasible_success import check_infeasible_success
 from loopkit.checks.item_paths import check_item_paths
 from loopkit.checks.judged_before import check_judged_before
+from loopkit.checks.judged_elsewhere import check_judged_elsewhere
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.lookups import check_lookups
 from loopkit.checks.models import check_models, check_providers
@@ -105,6 +106,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_outputs,
     check_folders,
     check_best_folders,
+    check_judged_elsewhere,
     check_exits,
     check_unused,
 )

@@ -26,11 +26,21 @@ MOST_NAMED = 20
 
 
 class MergeConflict(CallFailed):
-    """Files changed both in a workspace and in the run's own tree."""
+    """The run and somebody else have changed the same files; nothing was merged."""
 
-    def __init__(self, message: str, paths: tuple[str, ...]) -> None:
-        super().__init__("fatal", message)
+    def __init__(self, isolated: Isolated, paths: tuple[str, ...]) -> None:
         self.paths = paths
+        """The files, from the workspace on."""
+        self.remedy = (
+            f"the run's version is in {isolated.place}: make these files the same there and in "
+            f"the workspace {isolated.source}"
+        )
+        named = ", ".join(map(shown_path, paths[:MOST_NAMED]))
+        more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+        files = plural(len(paths), "file")
+        super().__init__(
+            "fatal", f"not merged: the run and somebody else changed {files}: {named}{more}"
+        )
 
 
 async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
@@ -116,13 +126,13 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
 
 
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
-    """Merge what the run has made into its workspace, once; raises CallFailed."""
+    """Merge what the run has made into its workspace, once; raises MergeConflict, CallFailed."""
     source = Path(isolated.source)
     async with _alone(_trees(active)):
         ours = await _kept(active, source)
         merge = await _merge(active, isolated, ours)
         if merge.conflicts:
-            raise _conflict(isolated, merge.conflicts)
+            raise MergeConflict(isolated, merge.conflicts)
         contents, run = active.contents, active.state.run
         after = await asyncio.to_thread(contents.keep_made, run, merge.tree, merge.made)
         # From now on it is known what is written, so that it is never merged twice.
@@ -131,7 +141,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
         try:
             changed = await _write(active, source, ours, after)
         except Conflicts as strange:
-            raise _conflict(isolated, strange.paths) from strange
+            raise MergeConflict(isolated, strange.paths) from strange
     files = tuple(map(shown_path, changed))
     await active.append(Merged(source=isolated.source, files=files))
 
@@ -156,17 +166,6 @@ async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> 
     except OSError as error:
         message = f"{str(folder)!r} can't be written: {error}; make it writable"
         raise CallFailed("fatal", message) from error
-
-
-def _conflict(isolated: Isolated, paths: tuple[str, ...]) -> MergeConflict:
-    named = ", ".join(map(shown_path, paths[:MOST_NAMED]))
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return MergeConflict(
-        f"{plural(len(paths), 'file')} changed both in the workspace {isolated.source!r} and in "
-        f"the run's own tree {isolated.place!r}: {named}{more}; nothing was merged. "
-        "Make each of them the same in both, then resume the run",
-        paths,
-    )
 
 
 @asynccontextmanager

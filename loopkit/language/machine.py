@@ -163,10 +163,14 @@ class Machine(Noun):
 
     def works_in_sight(self, name: str) -> bool:
         """Whether a state may work in a workspace that others see, and not in a run's own tree."""
-        state, agents = self.states[name], self.agents_at(name)
-        of_agents = [agent.workspace for agent in agents] if agents else [None]
-        used = (state.own_workspace or own or self.workspace for own in of_agents)
+        used = self.workspaces_at(name)
         return any(workspace is None or workspace.isolate == "none" for workspace in used)
+
+    def workspaces_at(self, name: str) -> tuple[Workspace | None, ...]:
+        """Where a state works: for each of the agents that it may ask, or else once."""
+        own = self.states[name].own_workspace
+        of_agents = [agent.workspace for agent in self.agents_at(name)] or [None]
+        return tuple(own or of_agent or self.workspace for of_agent in of_agents)
 
     def data_type(self, name: str) -> DataType | None:
         """The type of the data that a state leaves: an answer's or a form's; none for texts.

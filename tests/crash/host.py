@@ -17,6 +17,7 @@ import shutil
 import signal
 import threading
 import urllib.request
+import warnings
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -242,6 +243,8 @@ if __name__ == "__main__":
     parser.add_argument("url", nargs="?")
     parser.add_argument("--mended", type=Path)
     given = parser.parse_args()
+    if not given.url:
+        warnings.simplefilter("error")
     called: World = Models(given.url) if given.url else Programs()
     for told in points(Play.of(given.machine, given.scenario, given.mended), given.folder, called):
         print(json.dumps(told), flush=True)

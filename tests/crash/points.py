@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.support import ROOT
+from tests.warm import ran
 
-HOST = [sys.executable, "-W", "error", "-m", "tests.crash.host"]
+HOST = ["-m", "tests.crash.host"]
 AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
 SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
 """What a run that was killed has in common with the unharmed one in the end."""
@@ -37,13 +36,6 @@ def killed_at_every_point(
         (folder / name).write_text(text, encoding="utf-8")
     paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
     options = [] if mended is None else ["--mended", str(folder / "mended.yaml")]
-    host = subprocess.run(
-        [*HOST, *paths, *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    host = ran([*HOST, *paths, *options], cwd=ROOT, timeout=600)
     assert host.returncode == 0, host.stderr
     return [json.loads(line) for line in host.stdout.splitlines()]

@@ -12,6 +12,8 @@ Load = Callable[[str], bytes]
 """The content of a digest."""
 MODES = {"file": "100644", "program": "100755", "link": "120000", "other": "000000"}
 NOWHERE = "/dev/null"
+MOST_BYTES = 10_000_000
+"""Of a file that is compared line by line."""
 
 
 class TooLong(Exception):
@@ -79,11 +81,11 @@ def _modes(old: Entry | None, new: Entry | None) -> Iterator[str]:
 
 
 def _text(entry: Entry | None, load: Load) -> str | None:
-    """The content as text; None where it is binary."""
+    """The content as text; None where it is binary or too long to be compared."""
     if entry is None:
         return ""
     content = load(entry.digest)
-    if b"\0" in content:
+    if len(content) > MOST_BYTES or b"\0" in content:
         return None
     try:
         return content.decode()

@@ -82,9 +82,9 @@ def _make_worktree(source: Path, place: Path) -> Path:
         )
     here = os.fsencode(source)
     top = ask_git(here, "rev-parse", "--show-toplevel", ok=(0,)).stdout.rstrip(b"\n")
-    ask_git(top, "worktree", "prune")
-    add = ("worktree", "add", "--quiet", "--detach", "--no-checkout", str(place), "HEAD")
-    ask_git(top, *add, ok=(0,))
+    # By force, since git may remember a tree at this place that is gone.
+    add = ("worktree", "add", "--force", "--force", "--quiet", "--detach", "--no-checkout")
+    ask_git(top, *add, str(place), "HEAD", ok=(0,))
     ask_git(os.fsencode(place), "read-tree", "HEAD", ok=(0,))
     try:
         for path in list_files(top):
