@@ -13,7 +13,6 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.noun import Noun, Place, Written
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.output import Output, named_output
-from loopkit.language.template import TemplateError, parse
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
@@ -123,6 +122,9 @@ def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
 
 
 def _names_in(text: str) -> frozenset[str]:
+    # The schema of machines is printed without the template sandbox.
+    from loopkit.language.template import TemplateError, parse  # noqa: PLC0415
+
     try:
         return parse(text).names
     except TemplateError:

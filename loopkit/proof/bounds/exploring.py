@@ -6,13 +6,13 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from loopkit.language import ChildrenState
 from loopkit.language.guard import Guard
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
 from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
-from loopkit.proof.bounds.bracket import Bracket
 from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
@@ -23,6 +23,9 @@ from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes import Analysis
+
+if TYPE_CHECKING:
+    from loopkit.proof.bounds.bracket import Bracket
 
 MOST_CONFIGURATIONS = 500_000
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost")
@@ -84,6 +87,8 @@ def _ends(
     try:
         return Exact(explorer, explorer.explored(), present)
     except TooMany:
+        from loopkit.proof.bounds.bracket import Bracket  # noqa: PLC0415 - few machines are so large
+
         picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
         return Bracket(explorer, picture, present)
 
