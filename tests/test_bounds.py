@@ -21,7 +21,7 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
+from loopkit.language import ChildrenState, Machine
 from loopkit.language.guard.kleene import Held
 from loopkit.language.load import load, load_text
 from loopkit.proof.bounds import Analysis, Bounds, Endless, Extreme, NotDetermined, Taken, explore
@@ -577,8 +577,10 @@ def _is_told(replay: Replay, step: Taken, option: Option, edge: str | None) -> b
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_bounds_of_machine_files_are_those_of_all_paths_of_the_engine(path: Path) -> None:
-    how = replayed(load(path).machine, 1_000_000, 1)
-    assert how == "replayed"
+    machine = load(path).machine
+    if machine.states_of(ChildrenState):
+        pytest.skip("what children come to is compared in test_children_proof.py")
+    assert replayed(machine, 1_000_000, 1) == "replayed"
 
 
 def assert_found_by_prices(raw: Machine, whole: Bounds, number: int) -> None:

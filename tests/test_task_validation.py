@@ -122,6 +122,58 @@ def test_a_test_command_that_cannot_be_started_asks_a_person_and_not_the_coder(
     assert not (project / "rows.py").exists()
 
 
+SIDE_BY_SIDE = '''
+"""A coding program that leaves a note in a file of a fixed name, and reads it when it is done."""
+import json, re, sys, time
+
+task = re.search(r"(?m)^Task (\\S+):", sys.stdin.read())[1]
+open("status.txt", "w").write(task)
+time.sleep(1)
+open(f"FILE", "w").write(f"made by {task}\\n")
+print(json.dumps({"type": "result", "result": "I did " + open("status.txt").read()}))
+'''
+BOTH = """\
+meta: {name: both}
+sections:
+  - id: '1'
+    tasks:
+      - {id: a, name: A, agent: coder, parallel_group: g, description: Write a.}
+      - {id: b, name: B, agent: coder, parallel_group: g, description: Write b.}
+      - {id: c, name: C, agent: coder, depends_on: [b], description: Write c.}
+"""
+
+
+def side_by_side(project: Path, file: str) -> int:
+    """Run two tasks at the same time, and one after them; each writes this file."""
+    (project / "agent.py").write_text(SIDE_BY_SIDE.replace("FILE", file))
+    (project / "plan.yaml").write_text(BOTH)
+    with (project / ".gitignore").open("a") as ignored:
+        ignored.write("status.txt\n")
+    return run("--set", f"program={project}/program")
+
+
+def test_tasks_at_the_same_time_share_no_file_and_their_work_comes_together(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1.46, S1.47: what one agent writes, the other does not read."""
+    assert side_by_side(project, "{task}.txt") == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert [task["outcome"] for task in told.values()] == ["not_applicable"] * 3
+    assert [task["result"]["work"] for task in told.values()] == ["I did a", "I did b", "I did c"]
+    assert [(project / f"{name}.txt").read_text() for name in "abc"] == [
+        "made by a\n", "made by b\n", "made by c\n"
+    ]  # fmt: skip
+
+
+def test_of_two_tasks_that_write_the_same_file_no_work_is_lost_unseen(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1.46: the run does not end before somebody has seen that the work does not fit together."""
+    assert side_by_side(project, "same.txt") not in {0, 2}
+    assert "same.txt" in capsys.readouterr().err
+    assert (project / "same.txt").read_text().startswith("made by ")
+
+
 VALIDATION = "{enabled: true, validators: [validator]}"
 SECOND = "{id: '1.2', name: Two, agent: coder, description: Two., depends_on: ['1.1']}"
 BROKEN = {
