@@ -108,7 +108,7 @@ def test_a_task_is_built_until_its_tests_pass_and_merged_with_its_findings_noted
     log = (project / "backlog/rows.md").read_text()
     assert log.startswith("# Rows\n\n### Task 1.1 - FAIL (attempt 1)\n")
     assert "test_empty" in log
-    assert "### Task 1.1 - PASS (attempt 2)\n" in log
+    assert log.endswith("\n\n### Task 1.1 - PASS (attempt 2)\n")
     assert (project / "plan.yaml").read_text() == PLAN
 
 
