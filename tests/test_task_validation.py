@@ -193,6 +193,7 @@ BROKEN = {
         "`1.1` is a key already, at `input.sections[0].tasks[0].id`",
     ),
     "conflict markers": ("meta:\n", "<<<<<<< HEAD\nmeta:\n=======\n>>>>>>> main\n", "plan.yaml:1"),
+    "broken YAML": ("meta:\n", "meta: [\n", "plan.yaml:"),
     "no tasks": (PLAN[PLAN.index("    tasks:") :], "    tasks: []\n", "0 items, where at least 1"),
     "an unknown agent": ("agent: coder", "agent: codre", "codre"),
     "an unknown status": ("status: pending", "status: validation_exhausted", "status"),
@@ -220,7 +221,7 @@ def machine() -> Machine:
 def test_a_plan_that_cannot_be_used_is_refused_before_anything_starts(
     machine: Machine, old: str, new: str, told: str
 ) -> None:
-    """S1.4, S1.45: no part of a plan that is not understood is passed over."""
+    """S1.4, S1.45, S1.58: no part of a plan that is not understood is passed over."""
     assert old in PLAN
     complete_input(machine, read(PLAN, "plan.yaml").plain())
     with pytest.raises((InvalidInput, ProblemsFound)) as refused:
@@ -241,4 +242,16 @@ def test_a_plan_that_is_refused_costs_nothing_and_stays_as_it_is(
         assert "Traceback" not in said.err
         assert (project / "plan.yaml").read_text() == plan
         assert not (project / "rows.py").exists()
+    assert not list(project.glob(".loopkit/**/*.db"))
+
+
+def test_what_a_plan_would_take_is_told_without_a_call(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1.10: nothing is asked, nothing is stored, and no verdict is given."""
+    assert invoke(["plan", str(MACHINE), "-i", "plan.yaml"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "task_validation/task.yaml for each task of input.sections[].tasks[], once" in said
+    assert "Commands that can run: verify · builds: sh -c" in said
+    assert not (project / "rows.py").exists()
     assert not list(project.glob(".loopkit/**/*.db"))
