@@ -67,17 +67,24 @@ async def watch_output(
 def _inside(folder: Path, relative: str) -> Path:
     """A folder of the workspace, made where it is missing."""
     try:
-        return prepare(resolve_inside(folder, relative))
-    except (OutsideWorkspace, UnusableWorkspace) as error:
+        return prepare(_resolved(folder, relative))
+    except UnusableWorkspace as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def _resolved(folder: Path, relative: str) -> Path:
+    try:
+        return resolve_inside(folder, relative)
+    except OutsideWorkspace as error:
         raise CallFailed("fatal", str(error)) from error
 
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
+    path = _resolved(folder, relative)
     try:
-        path = resolve_inside(folder, relative)
         prepare(path.parent)
-    except (OutsideWorkspace, UnusableWorkspace) as error:
+    except UnusableWorkspace as error:
         raise CallFailed("fatal", str(error)) from error
     return path
 
@@ -104,7 +111,7 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     """
     written = None
     if output.file is not None:
-        written = resolve_inside(folder, render(active.program, active.state, output.file).strip())
+        written = _resolved(folder, render(active.program, active.state, output.file).strip())
 
     origin = origin_of(active, folder)
 

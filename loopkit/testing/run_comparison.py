@@ -32,7 +32,10 @@ from loopkit.testing.family import FamilyRun
 from loopkit.text import one_line
 
 PROCESS = frozenset(
-    {"claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"}
+    {
+        *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
+        "adding",
+    }
 )
 """Events about the process that drives a run and about its files, not about its work."""
 UNREPEATED = {
