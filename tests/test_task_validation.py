@@ -165,13 +165,15 @@ def test_tasks_at_the_same_time_share_no_file_and_their_work_comes_together(
     ]  # fmt: skip
 
 
-def test_of_two_tasks_that_write_the_same_file_no_work_is_lost_unseen(
+def test_of_two_tasks_that_write_the_same_file_one_is_in_conflict_and_names_it(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """S1.46: the run does not end before somebody has seen that the work does not fit together."""
-    assert side_by_side(project, "same.txt") not in {0, 2}
-    assert "same.txt" in capsys.readouterr().err
-    assert (project / "same.txt").read_text().startswith("made by ")
+    """S1.46: what does not fit together is an outcome of its own, and nothing is overwritten."""
+    assert side_by_side(project, "same.txt") == 1
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert [task["outcome"] for task in told.values()] == ["not_applicable", "conflict", "blocked"]
+    assert [found["location"] for found in told["b"]["findings"]] == ["same.txt"]
+    assert (project / "same.txt").read_text() == "made by a\n"
 
 
 VALIDATION = "{enabled: true, validators: [validator]}"
