@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,9 +22,12 @@ from loopkit.language.json_schema import NotJudged
 from loopkit.language.severities import Severities
 from loopkit.validators.judges.form import AnswerForm, Misread
 from loopkit.validators.judges.forms import form_of
-from loopkit.validators.judges.prompt import reask_prompt
+from loopkit.validators.judges.prompt import reask_prompt, with_nonce
 from loopkit.validators.judges.reader import read_answer
 from loopkit.validators.setting import Setting
+
+NONCE_DIGITS = 12
+"""Of a digest, as many as a judge has to repeat."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,17 @@ class Judge:
         known = self.known if self.number <= self.rule.samples else ()
         patterns = self.active.program.machine.patterns
         form = form_of(self.rule, self.agent, self.levels, patterns, known)
-        return replace(form, shares_keys=self.shares_keys)
+        return replace(form, shares_keys=self.shares_keys, nonce=self._nonce)
+
+    @property
+    def _nonce(self) -> str:
+        """A code that follows from what is judged, so that a replay has the same."""
+        if not self.rule.nonce:
+            return ""
+        judged = self.active.program.graph.judges[self.state].validate_
+        run = self.active.state
+        what = json.dumps([run.input, self._task, run.artifacts[judged].text], sort_keys=True)
+        return hashlib.sha256(what.encode()).hexdigest()[:NONCE_DIGITS]
 
     @cached_property
     def work(self) -> CallSeries:
@@ -94,8 +109,8 @@ class Judge:
     def message(self, prompt: str, misread: Misread | None) -> str:
         """What is sent next: the question, or why the answer to it could not be used."""
         if misread is None:
-            return prompt
-        again = reask_prompt(misread.reason, self.form)
+            return with_nonce(prompt, self.form)
+        again = with_nonce(reask_prompt(misread.reason, self.form), self.form)
         # A program starts anew each time, and has not seen the question.
         is_new = not self.agent.is_sent_turns
         return f"{prompt.rstrip()}\n\n{again}" if is_new else again

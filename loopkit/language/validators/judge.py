@@ -55,6 +55,9 @@ class JudgeRule(RuleBase):
     """It gives a score too, of this range."""
     reask: int = Field(2, ge=0, le=10)
     """How often it is asked again when its answer can't be read or contradicts itself."""
+    nonce: bool = False
+    """Its answer has to repeat a code of this one question, so that no other answer is taken for
+    it."""
     always: bool = False
     """Asked also where a deterministic rule blocks already."""
     samples: int = Field(1, ge=1, le=25)

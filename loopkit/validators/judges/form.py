@@ -46,6 +46,8 @@ class AnswerForm(ABC):
     """The most that its findings count, whatever it calls them."""
     shares_keys: bool = False
     """Whether one key is one finding, whichever judge of a panel names it."""
+    nonce: str = ""
+    """What the answer has to repeat; empty for nothing."""
 
     @property
     @abstractmethod

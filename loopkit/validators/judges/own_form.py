@@ -13,6 +13,8 @@ from loopkit.validators.judges.known_findings import KNOWN, OF_KNOWN, STANDINGS
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_parts import Report
 
+NONCE = "nonce"
+"""The field of a report that repeats the code of the question."""
 _FORM = """\
 Answer with one JSON object and nothing else, in exactly this form:
 
@@ -63,7 +65,9 @@ class OwnForm(ReportForm):
         return super().missing_error(names_any=True)
 
     def rejection_texts(self, report: Report) -> Iterator[str]:
-        yield from _texts(report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key})
+        yield from _texts(
+            report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key, NONCE}
+        )
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -83,6 +87,8 @@ class OwnForm(ReportForm):
         if self.score is not None:
             # Bounds are left to our own reading: not every provider takes them.
             parts["score"] = {"type": "number"}
+        if self.nonce:
+            parts[NONCE] = {"type": "string"}
         if self.known:
             standing = {"type": "string", "enum": list(STANDINGS)}
             parts[KNOWN] = _closed({finding.id: standing for finding in self.known})

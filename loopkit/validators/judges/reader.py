@@ -31,6 +31,11 @@ def read_answer(
         return Misread("Your answer was empty.")
     if replied.cut_off:
         return Misread("Your answer was cut off before its end. Answer shorter.")
+    if form.nonce and not replied.played and not _repeats(replied, form.nonce):
+        return Misread(
+            f"It does not repeat `{form.nonce}`, the code of this question, so it may be the "
+            "answer to another one."
+        )
     if isinstance(form, ReportForm):
         return read_report(validator, replied.text, form, is_played=replied.played)
     assert isinstance(form, TextForm)
@@ -41,3 +46,7 @@ def read_answer(
         return Misread(read.reason)
     own_words = findings_of(validator, [read.last_resort], form)
     return Misread(read.reason, answer_with(validator, own_words))
+
+
+def _repeats(replied: Replied, nonce: str) -> bool:
+    return any(nonce in said for said in (replied.text, *replied.said))
