@@ -45,7 +45,8 @@ import json, sys
 
 prompt, system = sys.stdin.read(), sys.argv[sys.argv.index("--append-system-prompt") + 1]
 if system.startswith("You judge"):
-    said = "- [PASS] It counts rows.\\n\\n**Verdict: PASS**"
+    code = prompt.rpartition("The code of this question is `")[2].partition("`")[0]
+    said = f"- [PASS] It counts rows.\\n\\n{code}\\n\\n**Verdict: PASS**"
 elif "PREVIOUS VALIDATION FAILED" in prompt and "test_empty" in prompt:
     open("rows.py", "w").write("def count(text):\\n    return len(text.splitlines())\\n")
     said = "An empty text has no rows now."
@@ -119,6 +120,18 @@ def test_a_test_command_that_cannot_be_started_asks_a_person_and_not_the_coder(
     assert run(*said) == 5
     told = capsys.readouterr()
     assert "was built, but not judged" in told.out + told.err
+    assert not (project / "rows.py").exists()
+
+
+def test_a_validator_that_answers_for_another_task_passes_nothing_and_a_person_is_asked(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1.22: neither a pass nor a reason to build again."""
+    (project / "agent.py").write_text(AGENT.replace("{code}", "0123456789ab"))
+    assert run("--set", f"program={project}/program") == 5
+    told = capsys.readouterr()
+    assert "was built, but not judged" in told.out + told.err
+    assert "does not repeat" in told.out + told.err
     assert not (project / "rows.py").exists()
 
 
