@@ -49,6 +49,12 @@ def test_an_answer_that_repeats_the_code_counts(desk: Desk, command: str, form: 
     assert judged(desk, command, form).outcome == "done"
 
 
+def test_a_provider_that_keeps_to_a_schema_lets_the_code_through(desk: Desk) -> None:
+    [request] = judged(desk, REPEATS).asked("critic")
+    assert request.schema is not None
+    assert request.schema["properties"]["nonce"] == {"type": "string"}
+
+
 @pytest.mark.parametrize(
     ("answer", "form"),
     [('{"verdict": "pass", "findings": []}', ""), ("VERDICT: PASS", TEXT)],
