@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.journal.contents import Contents
-from loopkit.outside.trees.isolation import CannotIsolate, drop, is_in_git, make
+from loopkit.outside.trees.isolation import CannotIsolate, Isolation, drop, is_in_git, make
 from loopkit.outside.trees.merging import Conflicts, merged, write_tree
 from loopkit.outside.trees.tree import Tree, read_tree
 
@@ -220,8 +220,9 @@ def test_a_worktree_of_a_part_is_one_of_the_whole_repository(tmp_path: Path) -> 
 
 def test_half_a_tree_that_was_left_is_made_anew(tmp_path: Path) -> None:
     project = repository(tmp_path)
-    for kind in ("worktree", "copy", "worktree"):
-        place = make(kind, project, tmp_path / "trees/1", tmp_path / "trees")  # type: ignore[arg-type]
+    kinds: tuple[Isolation, ...] = ("worktree", "copy", "worktree")
+    for kind in kinds:
+        place = make(kind, project, tmp_path / "trees/1", tmp_path / "trees")
         assert (place / "a").read_text() == "2"
         (place / "a").unlink()
 

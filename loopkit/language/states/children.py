@@ -123,7 +123,7 @@ def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
 
 def _names_in(text: str) -> frozenset[str]:
     # The schema of machines is printed without the template sandbox.
-    from loopkit.language.template import TemplateError, parse  # noqa: PLC0415
+    from loopkit.language.template import TemplateError, parse  # noqa: PLC0415 - it takes long
 
     try:
         return parse(text).names
