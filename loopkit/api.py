@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
 from loopkit.journal.folder import STATE_FOLDER
-from loopkit.language.inputs import InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
@@ -212,13 +212,18 @@ def answer(
     comment: str = "",
     form: Mapping[str, Any] | None = None,
     edit: str | None = None,
+    origins: Mapping[str, str | Sequence[str]] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    by: str = "person",
     question: str | None = None,
     agents: Functions | None = None,
     state: str | Path = STATE_FOLDER,
 ) -> Result:
     """Answer the open question of a run, and continue the run.
 
-    `edit` is the new text of the artifact that the question offers for editing. `question` is the
+    `edit` is the new text of the artifact that the question offers for editing. `origins` maps
+    findings of the last report to the states that have to fix them, `limits` sets a higher
+    `total_revisions`, and `by` says who answers, for the record. `question` is the
     id of the question you mean, `result.question.question`; without it, giving the same answer as
     to the previous question is refused. If it is a child that asks, the whole family continues.
     Raises AnswerRefused with the reason, NotRunnable if no question is open, and JournalError, also
@@ -226,7 +231,15 @@ def answer(
     """
 
     async def go_on(app: App) -> ActiveRun:
-        given = HumanAnswer(choice=choice, comment=comment, form=dict(form or {}), edit=edit)
+        given = HumanAnswer(
+            choice=choice,
+            comment=comment,
+            form=dict(form or {}),
+            edit=edit,
+            origins={name: _several(states) for name, states in (origins or {}).items()},
+            limits=dict(limits or {}),
+            by=by,
+        )
         try:
             await app.post_answer(await _asking(app, run), given, question)
         except AnsweredTwice as twice:
@@ -235,6 +248,10 @@ def answer(
         return await app.resume(run)
 
     return _run_to_end(_drive(go_on, state, agents))
+
+
+def _several(states: str | Sequence[str]) -> tuple[str, ...]:
+    return (states,) if isinstance(states, str) else tuple(states)
 
 
 async def _asking(app: App, run: str) -> str:

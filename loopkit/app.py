@@ -75,7 +75,10 @@ class App(ClaimedRuns):
         other run may have; without it the run gets one.
         """
         scenario = script.scenario if script else None
-        refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
+        if scenario or limits or loaded.digest not in self._playable:
+            refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
+        if scenario is None:
+            self._playable.add(loaded.digest)
         if is_broken(str(self.folder)):
             raise NotRunnable(
                 "the path of the project folder is not valid UTF-8; rename the folder, "

@@ -27,6 +27,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 WITH_LITELLM = (
     "tests/providers/",
     "tests/requirements/test_found_in_review.py",
+    "tests/requirements/test_no_progress_of_programs.py",
     "tests/requirements/test_real_models.py",
     *(
         f"tests/test_{name}.py"

@@ -82,6 +82,8 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("runs", "ls"),
     ("runs", "show", "RUN"),
     ("runs", "logs", "RUN"),
+    ("stats", "RUN"),
+    ("stats", "--format", "csv"),
     ("runs", "logs", "--jsonl", "RUN"),
     ("diagram", "--run", "RUN"),
     ("runs", "record", "RUN", "recorded.scenario.yaml"),

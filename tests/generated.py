@@ -6,11 +6,19 @@ edges lead to the authors of this unit or of earlier ones.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
+
+from loopkit.checks import check
+from loopkit.language.load import load_text
+from loopkit.machine.graph import Graph
 
 KINDS = ("agent", "validate", "run", "render", "human", "choice", "final")
 
@@ -74,7 +82,68 @@ def generated(number: int) -> dict[str, Any]:
     _ratings(random.Random(f"rating {number}"), raw)
     _many(random.Random(f"many {number}"), raw)
     _wide(random.Random(f"wide {number}"), raw)
+    _needs(random.Random(f"need {number}"), raw)
+    _best_versions(random.Random(f"best {number}"), raw)
+    _origins(random.Random(f"origin {number}"), raw)
     return raw
+
+
+def _origins(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let what some states find go back to those that made it, where these work one by one."""
+    if chance.random() < 0.5:
+        return
+    order = _authors_in_a_row(raw)
+    if not order:
+        return
+    before = deepcopy(raw)
+    raw["origins"] = order
+    for state in raw["states"].values():
+        if re.search("error_count|codes", repr(raw["states"])):
+            # How many findings have which origin is more than the paths are told apart by.
+            continue
+        for rule in state.get("by", []):
+            if "judge" not in rule and chance.random() < 0.6:
+                rule["origin"] = chance.sample(order, chance.randint(1, min(2, len(order))))
+        for edge in state.get("transitions", []):
+            is_judged, is_asked = "validate" in state, "human" in state
+            if edge.get("revise") in order and (is_judged or is_asked) and chance.random() < 0.7:
+                upto = order[: order.index(edge["revise"]) + 1]
+                edge["revise"] = {"origin": sorted(upto, key=order.index)}
+    if "unknown-name" in {p.code for p in check(load_text(json.dumps(raw), "m.yaml", Path()))}:
+        # With no way back past a report, a guard that reads it comes too early.
+        raw.clear()
+        raw.update(before)
+
+
+def _authors_in_a_row(raw: dict[str, Any]) -> list[str] | None:
+    """The states that write what is judged, in their order; none where two exclude each other."""
+    machine = load_text(json.dumps(raw), "m.yaml", Path()).machine
+    graph = Graph(machine)
+    authors = {a for state in graph.judges.values() for a in graph.artifacts[state.validate_]}
+    order = [name for name in reversed(graph.last_first) if name in authors]
+    if any(not machine.states[name].reads_feedback for name in order):
+        return None
+    in_a_row = (b in graph.reachable(a, back=False) for a, b in pairwise(order))
+    return order if all(in_a_row) else None
+
+
+def _best_versions(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let some edges of states that judge go back to the best version."""
+    for state in raw["states"].values():
+        for edge in state.get("transitions", []) if "validate" in state else []:
+            if "revise" in edge and chance.random() < 0.3:
+                edge["from"] = "best"
+
+
+def _needs(chance: random.Random, raw: dict[str, Any]) -> None:
+    """Let some states need what others have written on every way to them."""
+    if chance.random() < 0.5:
+        return
+    authors = [name for name in raw["states"] if re.fullmatch(r"[wart]\d", name)]
+    for name in authors:
+        needed = [one for one in authors if one != name and _is_sure(raw, one, name)]
+        if needed and name[0] != "r" and chance.random() < 0.7:
+            raw["states"][name]["needs"] = chance.sample(needed, chance.randint(1, len(needed)))
 
 
 def _scores(chance: random.Random, raw: dict[str, Any]) -> None:
@@ -517,6 +586,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
         kind = next((k for k in KINDS if k in state), "choice")
         found[f"kind {kind}"] += 1
         found["quorum"] += "quorum" in state
+        found["needs"] += "needs" in state
         found["form with bounds"] += "rating" in state.get("form", {})
         found["a dozen booleans"] += "b11" in state.get("form", {})
         found["many exit codes"] += repr(state.get("transitions")).count("exit_code ==") > 20
@@ -529,6 +599,10 @@ def features(raw: dict[str, Any]) -> Counter[str]:
                 found[f"cap {edge.get('max', 'default')}"] += 1
                 found["shared budget"] += "budget" in edge
                 found["resets"] += "resets" in edge
+                found["from the best version"] += "from" in edge
+                to_origins = isinstance(edge["revise"], dict)
+                found["to origins"] += to_origins
+                found["to origins by a person"] += to_origins and "human" in state
             for word in (
                 "stalled",
                 "regressed",
@@ -550,6 +624,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
             found["judge with codes of its own"] += "map" in rule
             found["rule with code"] += "judge" not in rule and "code" in rule
             found["rule with guard"] += "guard" in rule
+            found["rule with origin"] += "origin" in rule
     found["then"] += "then" in raw["limits"]
     found["a thousand values"] += "wide" in raw["input"]
     found["total"] += "total_revisions" in raw["limits"]
@@ -566,6 +641,6 @@ def _nested(raw: dict[str, Any]) -> int:
         (names.index(edge["revise"]), names.index(name))
         for name, state in raw["states"].items()
         for edge in state.get("transitions", [])
-        if "revise" in edge
+        if isinstance(edge.get("revise"), str)
     ]
     return sum(a < c <= d < b for a, b in spans for c, d in spans)

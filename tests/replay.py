@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from graphlib import TopologicalSorter
 from itertools import combinations, product
 from types import SimpleNamespace
@@ -22,9 +22,10 @@ from typing import Any
 from loopkit.drive.states.human import AnswerRefused, complete_work
 from loopkit.engine import ledger
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Artifact, HumanAnswer, Started, Worked
+from loopkit.engine.events import Artifact, HumanAnswer, Kept, Started, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.language import (
     AgentState,
@@ -73,9 +74,13 @@ def weigh(asked: Asked, *, most: bool) -> Weights:
 class Option:
     """One thing that the active state's work can come to."""
 
-    work: Worked
+    work: Worked | Kept
     least: Asked = ()
     most: Asked = ()
+
+    @property
+    def outcome(self) -> str:
+        return "done" if isinstance(self.work, Kept) else self.work.outcome
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,13 @@ class Replay:
         self.program = Program(machine, "digest")
         self.engine = Engine(self.program)
         self.graph = self.program.graph
+        self.keeping = frozenset(
+            name
+            for name, state in machine.states.items()
+            if isinstance(state, AgentState | RenderState)
+            and (state.needs or machine.origins)
+            and not _works_on_files(machine, name)
+        )
         self.guards = {
             name: [
                 self._expanded(edge.guard)
@@ -159,7 +171,7 @@ class Replay:
         self.codes = sorted({a or b for text in self.texts for a, b in CODES.findall(text)})
         self._counted: dict[Any, set[Found]] = {}
         self._told: dict[tuple[int, str], list[Found]] = {}
-        self._bits: dict[tuple[str, str, int], int] = {}
+        self._bits: dict[tuple[str, Any], int] = {}
         self._ahead: dict[str, tuple[list[str], list[str]]] = {}
 
     def _expanded(self, text: str) -> str:
@@ -240,6 +252,8 @@ class Replay:
 
     def options(self, run: RunState) -> Iterator[Option]:
         state = self.machine.states[run.state]
+        if run.state in self.keeping and self._may_keep(run):
+            yield Option(Kept(state=run.state, visit=run.visit))
         match state:
             case AgentState():
                 yield from self._of_agent(run, state)
@@ -267,7 +281,33 @@ class Replay:
                 yield Option(self._work(run, "done"))
 
     def _work(self, run: RunState, outcome: str, **more: Any) -> Worked:
+        if outcome == "done" and run.state in self.keeping:
+            more["made_from"] = "what it needs"
         return Worked(state=run.state, visit=run.visit, outcome=outcome, **more)
+
+    def _may_keep(self, run: RunState) -> bool:
+        """Whether a state was entered again by a forward edge, and its artifact is its own."""
+        edge = self.graph.by_id.get(run.entered_by or "")
+        output = self.machine.states[run.state].output_at(run.state)
+        artifact = run.artifacts.get(output.name) if output is not None else None
+        is_its_own = (
+            artifact is not None
+            and not artifact.fault
+            and (artifact.author, artifact.attempt) == (run.state, run.attempts.get(run.state))
+        )
+        is_told = edge is None or edge.back or run.state in run.pending
+        return is_its_own and not is_told
+
+    def _behind(self, run: RunState, artifact: Artifact) -> dict[str, int]:
+        """How often those had worked who wrote what an artifact was made from."""
+        found, front = {artifact.name: artifact}, [artifact]
+        for part in front:
+            needed = getattr(self.machine.states[part.author], "needs", None) or ()
+            for name in {*needed} & run.artifacts.keys() - found.keys():
+                found[name] = run.artifacts[name]
+                front.append(found[name])
+        asked = (part for part in found.values() if self.machine.states[part.author].asks)
+        return {part.author: part.attempt for part in asked if part is not artifact}
 
     def _artifact(self, run: RunState, state: Any, **more: Any) -> Artifact:
         output = state.output_at(run.state)
@@ -315,11 +355,23 @@ class Replay:
         form = parse_fields(state.form).fields or {}
         for choice in state.choices:
             for filled in self._filled(form):
-                answer = HumanAnswer(choice=choice, comment="because", form=filled)
-                try:
-                    yield Option(complete_work(self.engine, run, state, answer))
-                except AnswerRefused:
-                    continue
+                for origins in self._said_of_findings(run):
+                    answer = HumanAnswer(
+                        choice=choice, comment="because", form=filled, origins=origins
+                    )
+                    try:
+                        yield Option(complete_work(self.engine, run, state, answer))
+                    except AnswerRefused:
+                        continue
+
+    def _said_of_findings(self, run: RunState) -> Iterator[dict[str, tuple[str, ...]]]:
+        """What a person may say of whose the findings are, where that decides where they go."""
+        yield {}
+        report = run.last_report
+        if run.state in self._asked_for_origins and report is not None and report.origin:
+            for origin in self.graph.origins.of_author(report.author):
+                if origin != report.origin:
+                    yield {found.id: (origin,) for found in report.blocking}
 
     def _filled(self, form: Mapping[str, DataType]) -> Iterator[dict[str, Any]]:
         """All ways to fill in a form; of a dozen booleans, which guards name one by one, few."""
@@ -400,9 +452,10 @@ class Replay:
         always = [judge for judge in judges if judge[0].always]
         found = self._found([*fixed, *(rule for rule, _ in always)], state, wanted=fixed)
         asked, more = _samples(always), _second(always, state)
+        origins = self._origins(run, fixed, [rule for rule, _ in always])
         for one in self._plainest(found, "is_wanted"):
             scores = self._scores(always)
-            yield from self._reported(run, "fail", one, asked, more, scores=scores)
+            yield from self._reported(run, "fail", one, asked, more, scores=scores, origins=origins)
         for judge in judges:
             # It has failed, so it was asked again; whether the others were is open.
             others = [other for other in judges if other is not judge]
@@ -412,9 +465,42 @@ class Replay:
             asked, more = _samples(judges) + _second([judge], state), _second(others, state)
             for one in self._plainest(found, "is_wanted"):
                 scores = self._scores(judges)
-                yield from self._reported(run, "fail", one, asked, more, scores=scores)
+                origins = self._origins(run, (), reviewers)
+                yield from self._reported(
+                    run, "fail", one, asked, more, scores=scores, origins=origins
+                )
         for code in self._fault_codes(state.validate_):
-            yield from self._reported(run, "fail", Found(1, 0, frozenset({code})), ())
+            origins = self._first_of((), run)
+            yield from self._reported(
+                run, "fail", Found(1, 0, frozenset({code})), (), origins=origins
+            )
+
+    def _origins(
+        self, run: RunState, fixed: Sequence[Any], judges: Sequence[Any]
+    ) -> Sequence[str | None]:
+        """What may be the earliest origin where a fixed rule blocks, and maybe a judge."""
+        order = list(self.machine.origins)
+        if not order:
+            return (None,)
+        own = [self._first_of(rule.origin, run)[0] for rule in fixed]
+        latest = max(map(order.index, filter(None, own)), default=len(order))
+        last = order.index(self._first_of((), run)[0] or "")
+        of_judges = [self._first_of(rule.origin, run)[0] for rule in judges]
+        if any(rule.map is None or rule.map.origin for rule in judges):
+            of_judges += order[: last + 1]
+        earlier = [o for o in of_judges if o is not None and order.index(o) <= latest]
+        return tuple(dict.fromkeys((*own, *earlier)))
+
+    def _first_of(self, named: Sequence[str], run: RunState) -> Sequence[str | None]:
+        """The earliest of some origins in what is judged, all of which are authors of something."""
+        order = list(self.machine.origins)
+        if not order:
+            return (None,)
+        state = self.machine.states[run.state]
+        assert isinstance(state, ValidateState)
+        last = order.index(run.artifacts[state.validate_].author)
+        places = [min(order.index(name), last) for name in named] or [last]
+        return (order[min(places)],)
 
     def _found(
         self,
@@ -464,14 +550,17 @@ class Replay:
     def _reported(
         self, run: RunState, verdict: str, found: Found, asked: Asked, more: Asked = (),
         error_class: Any = None, outcome: str = "done",
-        scores: Sequence[Mapping[str, Any]] = ({},),
+        scores: Sequence[Mapping[str, Any]] = ({},), origins: Sequence[str | None] = (None,),
     ) -> Iterator[Option]:  # fmt: skip
         state = self.machine.states[run.state]
         assert isinstance(state, ValidateState)
         artifact = run.artifacts[state.validate_]
-        here = (artifact.author, artifact.attempt)
+        behind = self._behind(run, artifact)
+        here = _attempt(artifact, behind)
         earlier = {
-            (r.judged.author, r.judged.attempt) for r in run.rounds if r.report.state == run.state
+            _attempt(r.judged, r.report.made_from)
+            for r in run.rounds
+            if r.report.state == run.state
         } - {here}
         least = {"stalled": 1, "regressed": 2}
         progress = product(
@@ -483,25 +572,27 @@ class Replay:
             )
         )
         codes = [*sorted(found.codes), *[""] * (found.errors + found.warnings)]
-        for stalled, regressed in progress:
+        for (stalled, regressed), origin in product(progress, origins):
             findings = tuple(
                 Finding(
-                    id=f"f{i}",
+                    id=f"found{i}",
                     message="m",
                     severity="error" if i < found.errors else "warning",
                     blocking=i < found.errors,
                     status="regressed" if regressed and i == 0 else "new",
                     code=codes[i],
+                    origins=() if origin is None else (origin,),
                 )
                 for i in range(found.errors + found.warnings)
             )
             report = Report(
                 state=run.state, artifact=artifact.name, author=artifact.author,
                 attempt=artifact.attempt, verdict=verdict, findings=findings,
-                stalled=stalled, error_class=error_class,
+                stalled=stalled, error_class=error_class, origin=origin, made_from=behind,
             )  # fmt: skip
             error = "" if outcome == "done" else verdict
             none = {"score": None} if self.graph.scores(run.state) else {}
+            none |= {"origin": origin} if self.machine.origins else {}
             for score in scores:
                 facts = {**ledger.facts_of(report), **none, **score}
                 work = self._work(run, outcome, facts=facts, report=report, error=error)
@@ -572,11 +663,12 @@ class Replay:
         self.left -= 1
         after = self.engine.step(run, option.work, 0.0).run
         self.spent |= Counter(after.counters)
-        self._note_closed(run, option.work.outcome)
+        self._note_closed(run, option.outcome)
         self._note_asked(after)
         if after.status == "suspended":
-            return after, ("suspended", option.work.outcome)
-        return after, (after.route[-1], *self._remembered(after))
+            return after, ("suspended", option.outcome)
+        is_kept = isinstance(option.work, Kept)
+        return after, (after.route[-1], is_kept, *self._remembered(after))
 
     def _note_asked(self, run: RunState) -> None:
         """A person sees what has no room before there is an answer."""
@@ -585,7 +677,7 @@ class Replay:
 
     def _note_closed(self, run: RunState, event: str) -> None:
         back = (e for e in self.graph.outgoing[run.state] if e.back and e.event == event)
-        self.closed.update(e.id for e in back if not self.engine.has_room(run, e))
+        self.closed.update(e.id for e in back if not has_room(self.engine.program, run, e))
 
     def _remembered(self, run: RunState) -> Iterator[Any]:
         """What guards ahead can tell of the facts, and of whether a round is the first one."""
@@ -594,8 +686,16 @@ class Replay:
         facts, judging = self._ahead[run.state]
         for name in facts:
             yield self._class_of(name, self._fact(run, name))
+        if any(name in self._asked_for_origins for name in self.graph.reachable(run.state)):
+            yield run.last_report.origin if run.last_report else None
         for name in judging:
             yield self._progress(run, name)
+
+    @cached_property
+    def _asked_for_origins(self) -> set[str]:
+        """The states of people that send back to the origin of what was found last."""
+        edges = (edge for edge in self.graph.edges if edge.origin)
+        return {e.source for e in edges if isinstance(self.machine.states[e.source], HumanState)}
 
     def _read_from(self, state: str) -> tuple[list[str], list[str]]:
         """The facts that guards read from a state on, and the states whose progress they read."""
@@ -616,11 +716,12 @@ class Replay:
         return run.facts.get(state, {}).get(fact)
 
     def _progress(self, run: RunState, name: str) -> int:
-        judged = {(r.judged.author, r.judged.attempt) for r in run.rounds if r.report.state == name}
+        rounds = [r for r in run.rounds if r.report.state == name]
+        judged = {_attempt(r.judged, r.report.made_from) for r in rounds}
         state = self.machine.states[name]
         assert isinstance(state, ValidateState)
         artifact = run.artifacts.get(state.validate_)
-        now = (artifact.author, artifact.attempt) if artifact else None
+        now = _attempt(artifact, self._behind(run, artifact)) if artifact else None
         names = {n for text in self.texts for n in NAMES.findall(WORD.sub("0", text))}
         own = {n for text in self.guards[name] for n in NAMES.findall(WORD.sub("0", text))}
         told = {"stalled": 1, "regressed": 2}
@@ -671,11 +772,14 @@ class Replay:
         """What of a run decides how it goes on: paths that agree in it go on alike."""
         if run.status in ENDED:
             return SUCCESS if run.finished is not None and run.finished.success else ENDED
-        return (*everything_about(run), self._judged(run))
+        is_told = run.is_revision or run.state in run.pending
+        made = tuple(sorted(run.made_from)), frozenset(run.pending) & self.keeping
+        is_kept = run.state in self.keeping and not is_told
+        return (*everything_about(run), self._judged(run), made, is_kept)
 
     def _judged(self, run: RunState) -> int:
         """Which versions each state has judged, a bit for each: there may be a thousand."""
-        judged = {(r.report.state, r.judged.author, r.judged.attempt) for r in run.rounds}
+        judged = {(r.report.state, _attempt(r.judged, r.report.made_from)) for r in run.rounds}
         return sum(1 << self._bits.setdefault(one, len(self._bits)) for one in judged)
 
     def sampled(self, chance: random.Random) -> Weights:
@@ -694,6 +798,18 @@ class Replay:
     def _is_back(self, step: Step) -> bool:
         edge = self.graph.by_id.get(str(step.key[0]))
         return edge is not None and edge.back
+
+
+def _works_on_files(machine: Machine, name: str) -> bool:
+    """Whether a program works in a state, or a file is all that is left of its work."""
+    output = machine.states[name].output_at(name)
+    asks_program = any(hasattr(agent, "command") for agent in machine.agents_at(name))
+    return asks_program or bool(output and (output.file or output.folder))
+
+
+def _attempt(artifact: Artifact, behind: Mapping[str, int]) -> tuple[Any, ...]:
+    """The attempt of an artifact, with those of what it was made from."""
+    return (artifact.author, artifact.attempt, *sorted(behind.items()))
 
 
 def _samples(judges: Sequence[tuple[JudgeRule, Any]]) -> Asked:
@@ -756,7 +872,7 @@ def _beside(every: Iterable[Paths]) -> Paths:
 
 def _before(step: Step, onward: Paths) -> Paths:
     """The paths that begin with a step."""
-    is_limited = step.options[0].work.outcome == "limit"
+    is_limited = step.options[0].outcome == "limit"
     return Paths(
         plus(step.most, onward.worst),
         NEVER if is_limited else plus(step.least, onward.best),
@@ -779,6 +895,7 @@ def everything_about(run: RunState) -> tuple[Any, ...]:
         tuple(sorted((a.name, a.author, a.attempt) for a in run.artifacts.values())),
         tuple(sorted((name, repr(sorted(facts.items()))) for name, facts in run.facts.items())),
         tuple(sorted((name, report.verdict) for name, report in run.reports.items())),
+        run.last_report.origin if run.last_report else None,
     )
 
 

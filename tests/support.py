@@ -16,6 +16,7 @@ from loopkit.checks import check
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Stored
 from loopkit.drive.breaker import Breakers
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting, Worked
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
@@ -69,6 +70,11 @@ class Played:
     folder: Path
     requests: Sequence[Request] = ()
     """What the agents were asked by this process, in order."""
+
+    @property
+    def folded(self) -> RunState:
+        """The state that the stored events lead to; of figures it keeps what the run keeps."""
+        return fold(self.events).replace(counted=self.state.counted)
 
     @property
     def events(self) -> list[Event]:

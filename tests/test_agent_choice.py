@@ -10,7 +10,7 @@ from loopkit import run
 from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.events import Intended, Worked
-from loopkit.language.inputs import InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.machine.inputs import complete_input

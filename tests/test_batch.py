@@ -463,6 +463,84 @@ def test_programs_that_share_a_folder_are_warned_of(capsys: pytest.CaptureFixtur
     assert "share one folder" not in capsys.readouterr().err
 
 
+LEFT = """
+loopkit: 1
+input: {n: int}
+states:
+  write: {render: "number {{ input.n }}", output: {name: note, file: FILE}, next: done}
+  done: {final: success, result: note}
+"""
+
+
+def test_a_text_that_each_line_would_render_to_one_file_is_not_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine(text=LEFT.replace("FILE", "note.md"))
+    numbers([1, 2])
+    assert run(BATCH) == 2
+    assert "would all write `note.md` (`write`)" in capsys.readouterr().err
+    machine(text=LEFT.replace("FILE", "'note{{ input.n }}.md'"))
+    assert run(BATCH) == 0
+    assert "share one folder" not in capsys.readouterr().err
+    assert Path("note2.md").read_text() == "number 2"
+
+
+GIVEN = "as: item, key: item.id, each: input.list, max_items: 3, input: {n: '{{ item.n }}'}"
+EACH_LINE = f"machine: inner.yaml, {GIVEN}"
+
+
+@pytest.mark.parametrize(
+    ("state", "may_share"),
+    [
+        ("machine: inner.yaml, input: {n: '{{ input.n }}'}", True),
+        (EACH_LINE, True),
+        (f"{EACH_LINE}, isolate: copy", False),
+    ],
+)
+def test_machines_inside_that_write_files_are_warned_of(
+    state: str, may_share: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("inner.yaml").write_text(LEFT.replace("FILE", "'note{{ input.n }}.md'"))
+    text = """
+loopkit: 1
+input: {n: int, list: {type: array, items: {type: object}, default: [{id: a, n: 1}]}}
+states:
+  inner: {STATE, next: done, on_error: {fatal: done, content: done}}
+  done: {final: success}
+"""
+    machine(text=text.replace("STATE", state))
+    numbers([1])
+    run(BATCH)
+    assert ("share one folder in `inner`" in capsys.readouterr().err) == may_share
+    assert Path("note1.md").read_text()
+
+
+def test_what_children_of_a_waiting_line_have_spent_counts_before_it_is_driven() -> None:
+    Path("inner.yaml").write_text("""
+loopkit: 1
+agents: {writer: {command: [echo, tea], price_per_run: 1}}
+states:
+  write: {agent: writer, prompt: Go., on_error: {content: lost}, next: ask}
+  ask: {human: Fine?, choices: [yes], next: done}
+  done: {final: success}
+  lost: {final: failure}
+""")
+    machine(
+        text="""
+loopkit: 1
+input: {n: int}
+states:
+  inner: {machine: inner.yaml, next: done}
+  done: {final: success}
+"""
+    )
+    limited = [*BATCH, "--key", "n", "--parallel", "1", "--max-cost", "1"]
+    numbers([1])
+    assert run(limited) == 5
+    numbers([2, 1])
+    assert run(limited) == 3
+
+
 def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from loopkit.checks import check
+from loopkit.engine.events import Kept
 from loopkit.engine.state import RunState
 from loopkit.language import ChildrenState, Machine
 from loopkit.language.guard.kleene import Held
@@ -562,9 +563,12 @@ def witnessed(replay: Replay, worst: Extreme) -> bool:
 
 
 def _is_told(replay: Replay, step: Taken, option: Option, edge: str | None) -> bool:
-    if (option.work.outcome, edge) != (step.event, step.edge):
+    if (option.outcome, edge) != (step.event, step.edge):
         return False
-    left = option.work.facts
+    if isinstance(option.work, Kept) or step.is_spared:
+        return isinstance(option.work, Kept) and step.is_spared
+    about = option.work.considered
+    left = {**option.work.facts, **({"origin": about.origin} if about else {})}
     alike = (
         value <= {*left[fact]} and value.absent.isdisjoint(left[fact])
         if isinstance(value, Held)
@@ -580,7 +584,9 @@ def test_the_bounds_of_machine_files_are_those_of_all_paths_of_the_engine(path: 
     machine = load(path).machine
     if machine.states_of(ChildrenState):
         pytest.skip("what children come to is compared in test_children_proof.py")
-    assert replayed(machine, 1_000_000, 1) == "replayed"
+    # Seven phases have more paths than anybody could take.
+    ways = ("replayed",) if path.stem != "phase_feedback" else ("sampled", "bounded")
+    assert replayed(machine, 1_000_000, 1) in ways
 
 
 def assert_found_by_prices(raw: Machine, whole: Bounds, number: int) -> None:
@@ -630,9 +636,11 @@ def test_the_generator_draws_every_part_of_the_language() -> None:
     print(dict(found))
     wanted = [
         *(f"kind {kind}" for kind in KINDS), "error edge", "error edge that revises", "then",
-        "shared budget", "total", "resets", "nested revise edges", "bounded input as a cap",
-        "two authors", "judge", "judge always", "judge with samples", "judge that confirms",
-        "judge with score", "guard with score", "score behind a guard", "quorum",
+        "shared budget", "total", "resets", "from the best version", "nested revise edges",
+        "bounded input as a cap",
+        "two authors", "to origins", "rule with origin",
+        "judge", "judge always", "judge with samples", "judge that confirms",
+        "needs", "judge with score", "guard with score", "score behind a guard", "quorum",
         "rule with code", "guard with codes", "judge with codes of its own", "form with bounds",
         "a dozen booleans", "many exit codes", "a thousand values",
         "rule with guard", "guard with stalled", "guard with regressed",

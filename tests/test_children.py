@@ -298,6 +298,36 @@ def test_a_limit_counts_children_of_children(desk: Desk) -> None:
     assert (run.outcome, run.state.usage.agent_calls) == ("stopped", 2)
 
 
+def test_what_open_children_of_children_have_spent_counts_once_after_a_resume(desk: Desk) -> None:
+    desk.write("whole.yaml", WHOLE.replace("LIMITS", "input: {text: str}"))
+    machine = tasks("limits: {agent_calls: 2}", machine="whole.yaml")
+    said = {"agents": {"writer": [["bad"], [{"fault": "rate_limit"}, {"reply": "good"}]]}}
+    script = scenario(children={"tasks": {"*": {"children": {"work": said}}}})
+    run = desk.play(machine.replace("    machine: task.yaml\n", ""), script, listed("a"))
+    assert [event.reason for event in run.of(Suspended)] == ["transient"]
+    again = desk.resume(run.state.run)
+    told = again.state.suspended.message if again.state.suspended else again.outcome
+    # The call that got no reply was one, too.
+    assert told == "the limit `agent_calls` leaves no room: 2 of 2 used"
+    assert desk.resume(run.state.run, {"agent_calls": 3}).outcome == "done"
+
+
+def test_what_children_of_a_cancelled_child_have_spent_is_spent_by_all_above(desk: Desk) -> None:
+    desk.write("whole.yaml", WHOLE.replace("LIMITS", "input: {text: str}"))
+    machine = tasks(machine="whole.yaml", parallel=2, stop_on=["failed"])
+    slow = [{"reply": "bad", "delay": "1s"}, {"reply": "good", "delay": "5s"}]
+    fast = [{"reply": "bad", "delay": "2s"}, {"reply": "bad"}]
+    by_key = {"a": fast, "b": slow, "*": ["good"]}
+    parts = {key: {"agents": {"writer": replies}} for key, replies in by_key.items()}
+    inside = {key: {"children": {"work": part}} for key, part in parts.items()}
+    script = scenario(children={"tasks": inside})
+    run = desk.play(machine.replace("    machine: task.yaml\n", ""), script, listed("a", "b"))
+    assert became(run) == {"a": "failed", "b": "cancelled"}
+    calls = {key: one["calls"] for key, one in run.state.artifacts["tasks"].data.items()}
+    assert calls == {"a": 2, "b": 2}
+    assert run.state.usage.agent_calls == 4
+
+
 JUDGED = """    next: check
   check:
     validate: tasks

@@ -79,6 +79,12 @@ states:
   done: {final: success, result: summary}
   failed: {final: failure}
 """
+OUTER = """
+loopkit: 1
+states:
+  inner: {machine: plan.yaml, next: done}
+  done: {final: success}
+"""
 GOOD = {"agents": {"coder": ["done"]}}
 BAD = {"agents": {"coder": ["no", "still no"]}}
 LEAD = {"lead": ["All built."]}
@@ -158,6 +164,30 @@ def test_what_is_not_said_in_a_child_is_told_with_the_key_of_its_item(tmp_path: 
     done = result(tmp_path, children={"tasks": {"1.1": GOOD}}, expect={"outcome": "failed"})
     assert "`tasks[1.2]`: the scenario has 0 attempts for agent `coder`" in done.text
     assert "`tasks[1.1]`: the scenario" not in done.text
+
+
+def test_a_child_of_a_child_is_called_by_its_place_in_the_family(tmp_path: Path) -> None:
+    def told(**case: Any) -> list[str]:
+        path = write(tmp_path)
+        (tmp_path / "outer.yaml").write_text(OUTER)
+        path.write_text(to_yaml({"scenario": 1, "machine": "outer.yaml", "cases": {"one": case}}))
+        return [failure.problem.message for failure in run_case(load_suite(path), "one").failures]
+
+    def inside(one: Any) -> Any:
+        return {"inner": {"children": {"tasks": {"1.2": one}}}}
+
+    unsaid = told(children=inside(BAD), expect={"outcome": "done"})
+    assert any(one.startswith("`inner/tasks[1.1]`: the scenario has 0 attempts") for one in unsaid)
+    others = {"1.2": BAD, "*": GOOD}
+    said: Any = {"inner": {"children": {"tasks": others}}}
+    [missed] = told(children=said, expect={"children": inside({"outcome": "built"})})
+    assert missed.startswith("`inner/tasks[1.2]`: ")
+    said["inner"]["children"]["tasks"] = {"*": GOOD, "1.2": {"agents": {"coder": ["done", "more"]}}}
+    said["inner"]["children"]["review"] = GOOD
+    said["inner"]["agents"] = LEAD
+    assert told(children=said, expect={"outcome": "done"}) == [
+        "`inner/tasks[1.2]`: attempt 2 is never asked for"
+    ]
 
 
 def test_what_no_child_uses_is_told_at_its_line(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from loopkit.language import EachState
 from loopkit.language.guard import parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.load import load
-from loopkit.machine.items import item_counts
+from loopkit.machine.item_types import item_counts
 from loopkit.proof.bounds import Bounds, explore
 from loopkit.proof.outcomes import Analysis, faults_of, table_of
-from loopkit.proof.outcomes.items import Endings, rows_of_items
+from loopkit.proof.outcomes.item_rows import Endings, rows_of_items
 from tests.support import Desk, scenario
 
 CHILD = """
@@ -164,8 +164,10 @@ def test_a_list_has_the_bounds_of_its_type_and_of_its_state(
 # -- what checks learn of it -------------------------------------------------------------------
 
 
-def dead(desk: Desk, *transitions: str, more: str = "max_items: 6") -> tuple[str, ...]:
-    analysis = analysis_of(desk, parent(*transitions, more=more))
+def dead(
+    desk: Desk, *transitions: str, more: str = "max_items: 6", head: str = INPUT
+) -> tuple[str, ...]:
+    analysis = analysis_of(desk, parent(*transitions, more=more, head=head))
     return tuple(edge for edge in explore(analysis, measures=()).untaken if ".limit" not in edge)
 
 
@@ -185,6 +187,34 @@ def test_a_transition_on_what_items_never_come_to_is_not_taken(desk: Desk) -> No
     assert dead(desk, blocked, *ok, more=after) == ("tasks[0]",)
     assert dead(desk, "{guard: total > 6, target: other}", *ok) == ("tasks[0]",)
     assert dead(desk, "{guard: total > 5, target: other}", *ok) == ()
+
+
+@pytest.mark.parametrize("name", ["total", "failed", "succeeded"])
+def test_an_input_called_like_a_fact_of_items_is_no_fact_of_them(name: str, desk: Desk) -> None:
+    head = f"input: {{parts: [str], {name}: {{type: int, minimum: 20, maximum: 30}}}}"
+    guard = f"{{guard: succeeded == input.{name} and failed == 0, target: done}}"
+    text = parent(guard, "{target: failed}", more="max_items: 40", head=head)
+    assert dead(desk, guard, "{target: failed}", more="max_items: 40", head=head) == ()
+    assert explore(analysis_of(desk, text)).runs.best is not None
+    few = dead(desk, guard, "{target: failed}", more="max_items: 19", head=head)
+    assert few == ("tasks[0]",)
+
+
+def test_facts_of_other_items_are_compared_with_as_what_is_not_known(desk: Desk) -> None:
+    analysis = analysis_of(desk, parent())
+    rows = rows_of_items(analysis, tasks(analysis), [parse("failed == first.failed")])
+    assert rows == ({"deadlocked": False},)
+    alone = [parse("first.failed == 3")]
+    assert rows_of_items(analysis, tasks(analysis), alone) == rows_of_items(
+        analysis, tasks(analysis), []
+    )
+
+
+def test_a_state_may_name_facts_of_its_own_items_as_other_states_do(desk: Desk) -> None:
+    guard = "{guard: succeeded == 17 and tasks.failed == 3, target: done}"
+    table = table_of(analysis_of(desk, parent(guard, more="max_items: 40")), "tasks")
+    assert table is not None
+    assert any((row["succeeded"], row["failed"]) == (17, 3) for row in table.rows())
 
 
 def test_a_state_that_forgets_a_row_of_its_items_is_stuck(desk: Desk) -> None:
@@ -358,6 +388,43 @@ states:
 """
     # To `bad` a run comes only after its revision, with two empty answers at least.
     assert totals(bounds_of(desk, text)) == ((2 + 1, 3, 10 + 2), (4 + 1, 8 + 1, 32 + 2))
+
+
+def test_of_a_large_machine_the_most_to_one_outcome_is_no_exact_figure(desk: Desk) -> None:
+    """Its dearest path leads to another outcome, so no run takes as much and comes to this one."""
+    child = """
+loopkit: 1
+agents: {writer: {model: a/writer}, critic: {model: a/critic}}
+states:
+  draft: {agent: writer, prompt: Go., next: which}
+  which:
+    human: So?
+    choices: [yes, no]
+    transitions: [{guard: choice == "yes", target: good}, {target: again}]
+  again: {agent: critic, prompt: Go., next: bad}
+  good: {final: success}
+  bad: {final: failure}
+"""
+    text = """
+loopkit: 1
+agents: {lead: {model: a/lead}}
+states:
+  work:
+    machine: child.yaml
+    transitions: [{guard: outcome == "OUTCOME", target: plan}, {target: failed}]
+  plan: {agent: lead, prompt: So?, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+    def worst(outcome: str, **known: Any) -> Any:
+        analysis = analysis_of(desk, text.replace("OUTCOME", outcome), child)
+        return explore(analysis, price=lambda *_: 1, **known).runs.worst
+
+    assert [worst(end).total for end in ("good", "bad")] == [2, 3]
+    good, bad = (worst(end, most=1) for end in ("good", "bad"))
+    assert (good.total, good.is_exact) == (3, False)
+    assert (bad.total, bad.is_exact) == (3, True)
 
 
 def test_a_machine_is_explored_once_for_all_states_that_run_it(desk: Desk) -> None:

@@ -47,7 +47,7 @@ def setting(
     async def run(argv, *, cwd, env, stdin, timeout_s):
         return CommandResult(code, stdout, "", 0.0, truncated)
 
-    return Setting({}, {}, {}, levels or Severities(), folder, run)
+    return Setting({}, {}, {}, levels or Severities(), folder=folder, run=run)
 
 
 async def read(

@@ -187,8 +187,20 @@ def meant_edges(part: Part) -> list[tuple[str, str, str]]:
             meant.append((part.id(name), part.id(state.next), "1"))
         for number, way in enumerate(state.transitions or (), 1):
             guard = way.guard or ("otherwise" if number > 1 else "")
+            origins = [
+                (edge.target, ", ".join(filter(None, [way.guard, f"origin {edge.origin}"])))
+                for edge in part.graph.on(name, "done")
+                if edge.path[3] == number - 1 and edge.origin
+            ]
+            if origins:
+                meant += [
+                    (part.id(name), part.id(to), f"{shortened(f'{number} · {told}')}revise,")
+                    for to, told in origins
+                ]
+                continue
             begin = shortened(f"{number} · {guard}" if guard else str(number))
-            begin += "revise," if way.revise else ""
+            revise = "revise from best," if way.from_ == "best" else "revise,"
+            begin += squeezed(revise) if way.revise else ""
             target = part.id(way.target or way.revise or "")
             meant.append((part.id(name), target, begin))
     return meant

@@ -22,7 +22,7 @@ from loopkit.checks import check
 from loopkit.checks.collisions import RESERVED
 from loopkit.cli import COMMANDS, exit_codes
 from loopkit.cli.driving import OUTPUTS
-from loopkit.cli.resume import RAISABLE
+from loopkit.cli.limits import RAISABLE
 from loopkit.document import read
 from loopkit.language.agents.command import JsonReply
 from loopkit.language.load import load_text
@@ -32,6 +32,7 @@ from loopkit.language.states.each import After
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
 from loopkit.language.template.filters import FILTERS, TESTS
 from loopkit.language.validators.pattern import Count
+from loopkit.language.validators.report_map import ReportCheck
 from loopkit.language.validators.rule import RuleBase
 from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
@@ -45,6 +46,7 @@ RULE = "Keys of every rule"
 OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.Machine: ("The file",),
     d.Limits: ("Limits",),
+    d.Alert: ("Alerts",),
     d.AgentState: ("agent", STATE),
     d.CommandState: ("run", STATE),
     d.RenderState: ("render", STATE),
@@ -63,6 +65,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     ExtractCount: ("Fields of a text",),
     d.Transition: ("Transitions",),
     d.ErrorTargets: ("Errors and suspension",),
+    d.transitions.ByOrigin: ("Origins",),
     d.ErrorEdge: ("Errors and suspension",),
     d.ModelAgent: ("Model agent", AGENT),
     d.Price: ("Model agent", "price."),
@@ -80,6 +83,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.CommandError: ("command", "errors[]."),
     d.Score: ("judge", "score."),
     d.ReportMap: ("Reports of another shape", "map."),
+    ReportCheck: ("Reports of another shape", "map.checks.PATH."),
     d.VerdictReading: ("Verdicts in text", "verdict."),
     d.VerdictCounts: ("Verdicts in text", "verdict.counts."),
     s.Scenario: ("The file",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
 from loopkit.language import EachState, MachineState
-from loopkit.language.inputs import InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded, load
 from loopkit.language.template import FieldedText
 from loopkit.machine.inputs import (
@@ -348,18 +349,39 @@ def test_machines_inside_each_other_have_a_limit(tmp_path: Path) -> None:
     """Each level names the next one twice, so that what is kept would double."""
     (tmp_path / "m12.yaml").write_text(CHILD.replace("INPUT", "{text: {type: str, default: x}}"))
     for level in range(12):
-        inner = f"m{level + 1}.yaml"
-        states = {
-            "one": {"machine": inner, "next": "two"},
-            "two": {"machine": inner, "next": "done"},
-            "done": {"final": "success"},
-        }
-        (tmp_path / f"m{level}.yaml").write_text(json.dumps({"loopkit": 1, "states": states}))
+        write_running(tmp_path / f"m{level}.yaml", [f"m{level + 1}.yaml"] * 2)
     with pytest.raises(ProblemsFound, match="is inside more than 10 other machines"):
         load(tmp_path / "m0.yaml")
     with pytest.raises(ProblemsFound, match="more than 100 machines are inside"):
         load(tmp_path / "m4.yaml")
     assert load(tmp_path / "m8.yaml").size == 31
+
+
+@pytest.mark.parametrize("first", ["deep", "shallow"])
+def test_levels_count_also_below_a_machine_that_was_read_before(tmp_path: Path, first: str) -> None:
+    """Two ways lead to the same machines, one of them over more levels than there may be."""
+    (tmp_path / "m6.yaml").write_text(CHILD.replace("INPUT", "{text: {type: str, default: x}}"))
+    ways = [("m", "m6.yaml"), ("d", "m0.yaml")]
+    for name, last in ways:
+        for level in range(6):
+            inner = f"{name}{level + 1}.yaml" if level < 5 else last
+            write_running(tmp_path / f"{name}{level}.yaml", [inner])
+    both = ["d0.yaml", "m0.yaml"]
+    write_running(tmp_path / "top.yaml", both if first == "deep" else both[::-1])
+    with pytest.raises(ProblemsFound, match="is inside more than 10 other machines"):
+        load(tmp_path / "top.yaml")
+    write_running(tmp_path / "top.yaml", ["m0.yaml", "d2.yaml"])
+    with pytest.raises(ProblemsFound, match="is inside more than 10 other machines"):
+        load(tmp_path / "top.yaml")
+    write_running(tmp_path / "top.yaml", ["m0.yaml", "d3.yaml"])
+    assert load(tmp_path / "top.yaml").levels == 11
+
+
+def write_running(path: Path, inner: Sequence[str]) -> None:
+    """A machine that runs others, one after the other."""
+    steps = {f"run{n}": {"machine": file, "next": f"run{n + 1}"} for n, file in enumerate(inner)}
+    states = {**steps, f"run{len(inner)}": {"final": "success"}}
+    path.write_text(json.dumps({"loopkit": 1, "states": states}))
 
 
 def test_lists_of_a_child_are_judged_with_the_input_of_its_parent(tmp_path: Path) -> None:
@@ -405,6 +427,21 @@ states:
   done: {final: success}
   failed: {final: failure}
 """
+
+
+def test_of_a_value_that_a_child_never_takes_all_is_told(tmp_path: Path) -> None:
+    """Also a `;` in what it may be, and letters as they were written."""
+    (tmp_path / "child.yaml").write_text(
+        CHILD.replace("INPUT", "{text: {type: string, enum: [one; two, three]}}")
+    )
+
+    def told(written: str) -> list[str]:
+        (tmp_path / "parent.yaml").write_text(MADE.replace("WRITTEN", written))
+        problems = check(load(tmp_path / "parent.yaml"))
+        return [each.message for each in problems if each.code == "child-input"]
+
+    assert told('"{{ plan }}"') == ["`text` takes `one; two` or `three`, and `plan` is fields"]
+    assert told("[Köln]") == ['`text` takes `one; two` or `three`; `["Köln"]` is not']
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def test_an_editor_shows_the_words_of_the_definition_for_a_key(
         "For each revise edge without a `max` or a `budget`; the first attempt is no revision.",
         "What it is asked: a template.",
         "The artifact that is judged; the work leaves a report.",
-        "How many revisions this edge grants.",
+        "How many revisions this edge grants; to each origin so many.",
         "The answers that there are.",
         "The end of the run: whether it is a success decides the exit code.",
     ]

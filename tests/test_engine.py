@@ -92,13 +92,28 @@ def completed(run: RunState, code: int) -> Worked:
     )
 
 
-@settings(max_examples=300, deadline=None)
-@given(machines(), st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=30))
+DRAWN = (machines(), st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=30))
+
+
+def assert_takes_the_path(raw: dict[str, Any], n: int, codes: list[int]) -> None:
+    exit_codes = list(islice(cycle(codes), LONGEST))
+    assert played(raw, {"n": n}, exit_codes) == interpret(raw, {"n": n}, exit_codes)
+
+
+@given(*DRAWN)
 def test_the_compiled_machine_takes_the_path_of_the_reference_interpreter(
     raw: dict[str, Any], n: int, codes: list[int]
 ) -> None:
-    exit_codes = list(islice(cycle(codes), LONGEST))
-    assert played(raw, {"n": n}, exit_codes) == interpret(raw, {"n": n}, exit_codes)
+    assert_takes_the_path(raw, n, codes)
+
+
+@pytest.mark.long
+@settings(max_examples=3_000)
+@given(*DRAWN)
+def test_each_of_many_compiled_machines_takes_the_path_of_the_reference_interpreter(
+    raw: dict[str, Any], n: int, codes: list[int]
+) -> None:
+    assert_takes_the_path(raw, n, codes)
 
 
 LOOP = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import pytest
 
 from tests.hostile.scanners import PARSING, SCANNERS
 from tests.support import ROOT
+from tests.warm import ran
 
 QUICK = [name for name in SCANNERS if name not in PARSING]
 SHARES = [QUICK[start::2] for start in range(2)]
@@ -20,10 +19,7 @@ def refuse_slow(
 ) -> None:
     """Read hard texts in another process, which no pattern can keep from ending."""
     arguments = [str(size), str(seconds), str(around), each, *names]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.scanners", *arguments],
-        cwd=ROOT, capture_output=True, encoding="utf-8", check=False,
-    )  # fmt: skip
+    done = ran(["-m", "tests.hostile.scanners", *arguments], cwd=ROOT, timeout=600)
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"{done.returncode} in {last}: {done.stderr[-500:]}"
 

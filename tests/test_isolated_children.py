@@ -117,3 +117,43 @@ def test_what_passes_alone_and_breaks_together_is_found_in_the_merged_tree(desk:
     run = desk.play(TASKS, inputs={"tasks": tasks})
     assert became(run) == {"a": "done", "b": "done"}
     assert run.outcome == "failed"
+
+
+LEVELS = """
+loopkit: 1
+input: {merges: bool}
+workspace: {path: PLACE, isolate: copy}
+states:
+  make: {run: [sh, -c, echo parent > made], output: made, next: inner}
+  inner:
+    machine: inner.yaml
+    transitions: [{guard: outcome == "done" and input.merges, target: done}, {target: failed}]
+  done: {final: success, result: inner}
+  failed: {final: failure, result: inner}
+"""
+READER = """
+loopkit: 1
+WORKSPACE
+states:
+  read:
+    run: [sh, -c, "cat made && echo child > added"]
+    transitions: [{guard: exit_code == 0, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("place", [".", "part"])
+def test_children_work_in_the_tree_in_which_the_run_above_them_works(
+    place: str, desk: Desk
+) -> None:
+    own = "" if place == "." else "workspace: {path: part}"
+    desk.write("inner.yaml", READER.replace("WORKSPACE", own))
+    desk.write("part/before", "kept\n")
+    machine = LEVELS.replace("PLACE", place)
+    left = desk.play(machine, inputs={"merges": False})
+    assert left.of(ChildEnded)[0].result["outcome"] == "done"
+    assert written(desk, f"{place}/made") is written(desk, f"{place}/added") is None
+    assert desk.play(machine, inputs={"merges": True}).outcome == "done"
+    assert written(desk, f"{place}/made") == "parent\n"
+    assert written(desk, f"{place}/added") == "child\n"

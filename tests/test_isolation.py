@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from loopkit.engine.events import Baselined, Isolated, Merged, Suspended
 from tests.crash.points import killed_at_every_point
 from tests.support import Desk, Played, scenario
 from tests.test_merging import git, write
+from tests.warm import ran_loopkit
 
 TEN = "".join(f"line {n}\n" for n in range(10))
 
@@ -257,10 +257,7 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
 
 
 def names_of(work: Desk) -> list[str]:
-    listed = subprocess.run(
-        (sys.executable, "-m", "loopkit", "runs", "ls"),
-        cwd=work.folder, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+    listed = ran_loopkit("runs", "ls", cwd=work.folder)
     return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
 
 

@@ -295,6 +295,21 @@ async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journ
     assert len(await journal.runs(limit=10**30)) == 2
 
 
+async def test_runs_are_read_with_all_their_records_bit_by_bit(journal: Journal) -> None:
+    for run in ("a", "b", "b/c:1:x", "d"):
+        await (await created(journal, run, worked(1), worked(2))).release()
+    await journal.remove("d")
+    await created(journal, "d", worked(3))
+    first = await journal.histories(limit=2)
+    assert [history.row.run for history in first] == ["d", "b/c:1:x"]
+    assert [record.type for record in first[1].records] == ["claimed", "worked", "worked"]
+    assert first[0].row == (await journal.runs(run="d"))[0]
+    rest = await journal.histories(before=first[-1].place, limit=10)
+    assert [history.row.run for history in rest] == ["b", "a"]
+    assert await journal.histories(before=rest[-1].place) == []
+    assert await journal.histories("other") == []
+
+
 async def test_ids_are_found_by_their_beginning(journal: Journal) -> None:
     for run in ("plan-1a", "plan-1b", "plan_x", "poem-2"):
         await created(journal, run)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from tests.warm import Process
+from tests.warm import Process, ran
 
 MACHINE = """
 loopkit: 1
@@ -48,8 +48,9 @@ FORBIDDEN = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if not 
 """Root may write everywhere, unless it gives that up."""
 MOUNTED = [
     "unshare", "--map-root-user", "--mount", "sh", "-c",
-    'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$@"', "sh",
+    'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"',
 ]  # fmt: skip
+"""Followed by the folder in which nothing can be written."""
 STATE = Path(".loopkit")
 Done = tuple[int, str, str]
 
@@ -62,10 +63,13 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(params=["forbidden", "mounted"])
-def under(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+def under(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[str]]:
     """What a command line starts with to find the state folder read-only."""
     if request.param == "mounted":
-        yield usable(MOUNTED)
+        # The folder of all tests, so that one process that waits there serves each of them.
+        yield usable([*MOUNTED, str(tmp_path_factory.getbasetemp())])
         return
     usable(FORBIDDEN)
     yield FORBIDDEN
@@ -87,8 +91,8 @@ def commanded(under: Sequence[str], *commands: Sequence[str]) -> list[Done]:
     """What each command line comes to, in one process that can write nothing."""
     if under == FORBIDDEN:
         _allow(0o555, 0o444)
-    child = [*under, sys.executable, "-c", CHILD, json.dumps(commands)]
-    done = subprocess.run(child, capture_output=True, text=True, check=True, timeout=120)
+    done = ran(["-c", CHILD, json.dumps(commands)], under=under)
+    assert done.returncode == 0, done.stderr
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 

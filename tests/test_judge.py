@@ -430,7 +430,7 @@ def test_real_shapes_of_reports_are_read(map_, said, verdict, severities):
         (ASSESSMENT, assessment("FAIL", issue(category=["a"])), '"category" of finding 1 must be'),
         (ASSESSMENT, assessment("FAIL", issue(at={"line": "7"})), '"at.line" of finding 1 must be'),
         (ASSESSMENT, assessment("FAIL", 7), "Each finding must be a text, or an object with"),
-        (ASSESSMENT, {"overall_assessment": "FAIL", "issues": "none"}, '"issues" must be a list'),
+        (ASSESSMENT, {"overall_assessment": "FAIL", "issues": 7}, '"issues" must be a list'),
         (ASSESSMENT, {"issues": []}, "and is missing"),
         (ASSESSMENT, report("pass"), 'no JSON object with the key "overall_assessment"'),
         (VALID, {"valid": 1, "issues": []}, '"valid" must be one of true, false, not 1'),

@@ -204,3 +204,37 @@ def test_a_typed_artifact_is_known_to_have_no_such_values(desk: Desk) -> None:
     found = {p.code: p.help for p in desk.problems(text)}
     assert "it has `name`" in found["no-known-values"]
     assert "no-known-values" not in {p.code for p in desk.problems(text.replace("].id", "].name"))}
+
+
+IDS: list[Any] = ["u1", "u2", "u2", 3, None, [["a list"]]]
+UNITS = {"units": [{"name": "no id"}, *({"id": one} for one in IDS)]}
+COVER = {"path": "parts[].unit", "in": "plan_data", "at": "units[].id", "cover": True}
+
+
+async def test_every_known_value_has_to_be_used_where_they_are_to_be_covered() -> None:
+    data = {"parts": [{"unit": "u1"}, {"unit": "unknown"}, {"unit": "3"}]}
+    answer = await judge(COVER, data, plan_data=UNITS)
+    # Each once; that one of the parts is of no unit is for another rule.
+    assert [finding.message for finding in answer.findings] == [
+        "`u2` of `plan_data` at `units[].id` is not used at `parts[].unit`",
+        "`3` of `plan_data` at `units[].id` is not used at `parts[].unit`",
+    ]
+    whole = {"parts": [{"unit": "u2"}, {"unit": "u1"}, {"unit": 3.0}]}
+    assert await messages(COVER, whole, plan_data=UNITS) == []
+    assert len(await messages(COVER, {"parts": []}, plan_data=UNITS)) == 3
+    assert await messages(COVER, {}, plan_data={"units": []}) == []
+
+
+async def test_what_is_not_covered_keeps_its_id_wherever_it_stands() -> None:
+    first = await judge(COVER, {"parts": []}, plan_data={"units": [{"id": "a"}, {"id": "b"}]})
+    second = await judge(COVER, {"parts": []}, plan_data={"units": [{"id": "b"}]})
+    assert first.findings[1].id == second.findings[0].id != first.findings[0].id
+
+
+def test_a_run_sends_back_what_covers_too_little(desk: Desk) -> None:
+    lookup = '{path: "nodes[].skill", in: catalogue, at: "[]", cover: true}'
+    known = """'["boil", "brew"]'"""
+    run = desk.play(machine(lookup, start=known, plan={"nodes": [{"skill": "boil"}]}))
+    assert run.outcome == "no"
+    [finding] = run.reports[0].findings
+    assert finding.message == "`brew` of `catalogue` at `[]` is not used at `nodes[].skill`"

@@ -105,6 +105,20 @@ async def test_an_id_that_a_stored_run_has_is_drawn_again(tmp_path: Path) -> Non
     await app.close()
 
 
+async def test_an_id_that_another_run_draws_at_the_same_time_is_drawn_again(tmp_path: Path) -> None:
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(LOOP)
+    tokens = iter(["aa", "bb", "cc", "cc", "dd"])
+    parts: dict[str, Any] = {"functions": {"writer": echo}, "token": lambda: next(tokens)}
+    app = App.open(tmp_path / ".loopkit", **parts)
+    # Where several runs are driven the journal answers in the next turn of the event loop.
+    for active in [await app.start(load(machine), {}) for _ in range(2)]:
+        await active.append()
+    begun = await asyncio.gather(*(app.start(load(machine), {}) for _ in range(2)))
+    assert {active.state.run for active in begun} == {"machine-cc", "machine-dd"}
+    await app.close()
+
+
 BASED = LOOP.replace("{matches: revision 2}", "{command: [cat, todo], baseline: true}")
 
 

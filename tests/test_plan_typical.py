@@ -317,6 +317,25 @@ def test_a_thousand_revisions_are_planned_as_quickly_as_some(desk: Desk) -> None
     assert line.split()[-1] == "1000"
 
 
+def test_what_a_run_of_another_machine_costs_that_never_succeeds_is_not_known(desk: Desk) -> None:
+    """Nobody pays nothing for it, though it has no shortest way to a success."""
+    child = MACHINE.replace("done: {final: success", "done: {final: failure")
+    desk.write("child.yaml", child.replace("PRICE", DOLLAR_A_TOKEN_IN).replace("MORE", ""))
+    text = """
+loopkit: 1
+input: {list: {type: array, items: {type: string}, maxItems: 3}}
+agents: {lead: {command: [tell], price_per_run: 2}}
+states:
+  work: {STATE, machine: child.yaml, input: {topic: tea}, next: tell}
+  tell: {agent: lead, prompt: So?, on_error: {content: done}, next: done}
+  done: {final: success}
+"""
+    assert costs(machine(desk, text.replace("STATE, ", "")), {}) == [None]
+    each = machine(desk, text.replace("STATE", "each: input.list, as: part, key: part"))
+    assert costs(each, {"list": ["a"]}) == [None]
+    assert costs(each, {"list": []}) == [2]
+
+
 def test_a_machine_without_a_success_has_no_way_to_one(desk: Desk) -> None:
     text = MACHINE.replace("final: success, result: text", "final: failure")
     assert plan_of(machine(desk, text), {"topic": "x"}).typical == ()

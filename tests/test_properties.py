@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from loopkit.engine.macrostep import Engine
-from loopkit.engine.revisions import cap_of
+from loopkit.engine.events import Worked
+from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
-from loopkit.machine.graph import Edge
 from loopkit.testing import load_suite, play, properties
 from loopkit.testing.properties.behaviour import Stage, behaviours_on
 from loopkit.testing.properties.matches import sample
@@ -39,7 +38,9 @@ states:
   done: {final: success, result: draft}
   over: {final: failure, result: draft}
 """
-EXAMPLES = [pytest.param(b, id=f"{b.page}:{b.line}") for b in blocks("loopkit: 1")]
+# What a run writes of its own figures differs where a call was lost and made again.
+SAME_AGAIN = [b for b in blocks("loopkit: 1") if "telemetry." not in b.text]
+EXAMPLES = [pytest.param(b, id=f"{b.page}:{b.line}") for b in SAME_AGAIN]
 
 
 def holds(machine: Path, examples: int) -> None:
@@ -95,11 +96,13 @@ def test_every_run_of_the_examples_holds_for_long(block: Block, desk: Desk) -> N
 class Generous(Engine):
     """Grants one revision more than there are."""
 
-    def has_room(self, run: RunState, edge: Edge) -> bool:
-        return all(
-            run.counters.get(counter, 0) <= cap_of(self.program, run, counter)
-            for counter in edge.counters
-        )
+    def step(self, run: RunState, work: Worked, now: float) -> Macrostep:
+        generous = run.copy()
+        generous.counters = {counter: spent - 1 for counter, spent in run.counters.items()}
+        step = super().step(generous, work, now)
+        for counter in run.counters:
+            step.run.counters[counter] += 1
+        return step
 
 
 class GenerousStage(Stage):

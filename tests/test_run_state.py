@@ -89,7 +89,7 @@ def test_a_step_that_was_given_up_leaves_no_trace_in_the_one_that_follows(
         assert run == afresh
         artifact = run.artifacts[report.artifact]
         for state in run, afresh:
-            earlier = state.rounds_before(report.state, artifact)
+            earlier = state.rounds_before(report.state, artifact, {})
             assert len(earlier) == len([*earlier]) == len(judged[: judged.index(at)])
 
 
@@ -115,13 +115,13 @@ def round_of(attempt: int, *ids: str, work: str = "") -> Round:
         state="check", artifact="text", author="draft", attempt=attempt, verdict="fail",
         findings=findings, work=work,
     )  # fmt: skip
-    return Round(report, Artifact(name="text", author="draft", attempt=attempt, text=""), {})
+    return Round(report, Artifact(name="text", author="draft", attempt=attempt, text=""), {}, {}, 0)
 
 
 def test_of_an_attempt_that_is_judged_again_the_last_round_counts() -> None:
     rounds = Rounds().plus(round_of(1, "a", work="x")).plus(round_of(2, "b"))
     again = rounds.plus(round_of(1, "c", work="y"))
-    earlier = again.before(("draft", 2))
+    earlier = again.before((("draft", 2),))
     assert [entry.ids for entry in earlier] == [{"c"}]
     assert (earlier.has_found("a"), earlier.has_found("c"), earlier.has_found("b")) == (0, 1, 0)
     assert [len([*earlier.of_work(work)]) for work in ("x", "y")] == [0, 1]
@@ -129,7 +129,7 @@ def test_of_an_attempt_that_is_judged_again_the_last_round_counts() -> None:
     assert earlier.last.ids == {"c"}
     # The shorter one knows nothing of it.
     assert [entry.ids for entry in rounds.before(None)] == [{"a"}, {"b"}]
-    assert rounds.before(("draft", 2)).has_found("a")
+    assert rounds.before((("draft", 2),)).has_found("a")
 
 
 def test_each_call_that_is_intended_counts_for_the_key_of_the_next() -> None:

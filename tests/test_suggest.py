@@ -752,6 +752,87 @@ def test_an_input_that_is_judged_has_to_satisfy_the_rules(desk: Desk) -> None:
     assert_covers(found, Person("", "", said))
 
 
+PHASES = """
+loopkit: 1
+origins: [planning, design, code]
+limits: {total_revisions: 4}
+agents: {writer: {model: some/model}, coder: {model: some/model}}
+states:
+  planning:
+    agent: writer
+    prompt: Plan.
+    output: plan
+    on_error: &lost {content: failed}
+    next: design
+  design:
+    agent: writer
+    prompt: "Design {{ plan }}."
+    output: spec
+    on_error: *lost
+    next: code
+  code: {agent: coder, prompt: "Code {{ spec }}.", output: source, next: test}
+  test:
+    validate: source
+    by:
+      - {matches: units, origin: [code, planning]}
+      - {matches: interface, origin: design}
+      - {matches: program}
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: {origin: [planning, design, code]}, max: 1}
+      - {target: failed}
+  done: {final: success, result: source}
+  failed: {final: failure, result: source}
+"""
+
+
+@pytest.mark.parametrize(
+    ("origin", "broken", "kept"),
+    [
+        ("planning", "units", ["interface", "program"]),
+        ("design", "interface", ["units", "program"]),
+        ("code", "program", ["units", "interface"]),
+    ],
+)
+def test_the_rules_to_break_are_those_that_send_the_work_to_the_origin_that_is_wanted(
+    desk: Desk, origin: str, broken: str, kept: list[str]
+) -> None:
+    found = suggested(desk.write("phases.yaml", PHASES))
+    sent_back = left_of(found, f"test[1].{origin}", "coder")[0]
+    before, _, after = sent_back.partition(f'- `origin` is "{origin}"\n')
+    assert before.endswith(f"verdict fail:\n  - at least 1 of `{broken}`\n")
+    assert after.startswith("- keep these rules of `test`:\n")
+    assert [line.split("`")[1] for line in after.splitlines()[1:3]] == kept
+    assert found.failed == []
+
+
+def test_where_several_findings_are_wanted_some_may_be_of_later_origins(desk: Desk) -> None:
+    edge = "{revise: {origin: [planning, design, code]}, max: 1}"
+    text = PHASES.replace(edge, edge.replace("{revise", "{guard: error_count > 1, revise"))
+    found = suggested(desk.write("phases.yaml", text))
+    told = left_of(found, "test[1].design", "coder")[0]
+    broken, _, kept = told.partition("- keep these rules of `test`:\n")
+    assert re.findall("at least 1 of `(.*)`", broken) == ["interface", "program"]
+    assert "- `error_count` is 2\n" in broken
+    assert kept == "  - at least 1 of `units`\n"
+
+
+def test_a_code_that_is_wanted_beside_the_origin_may_be_of_a_later_one(desk: Desk) -> None:
+    edge = "{revise: {origin: [planning, design, code]}, max: 1}"
+    coded = edge.replace("{revise", "{guard: '\"late\" in codes', revise")
+    text = PHASES.replace(edge, coded).replace("program}", "program, code: late}")
+    told = left_of(suggested(desk.write("phases.yaml", text)), "test[1].design", "coder")[0]
+    assert re.findall("at least 1 of `(.*)`", told) == ["interface", "program", "units"]
+
+
+def test_the_origin_that_is_wanted_says_which_program_finds_something(desk: Desk) -> None:
+    text = PHASES.replace("matches: units", "command: [lint]")
+    found = suggested(desk.write("phases.yaml", text))
+    case = one_by(found, "test[1].planning")
+    assert case["commands"]["by[0]"][0]["exit_code"] == 1
+    assert "break one" not in left_of(found, "test[1].planning", "coder")[0]
+
+
 STOPS = """
 loopkit: 1
 agents: {writer: {model: some/model}, critic: {model: some/critic}}

@@ -14,7 +14,7 @@ from loopkit.cli import invoke
 from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
 from loopkit.language import Machine
-from loopkit.language.inputs import InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.machine.inputs import complete_input
 from tests.support import ROOT

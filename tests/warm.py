@@ -22,8 +22,9 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +32,7 @@ from subprocess import CompletedProcess
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+ROOT = Path(__file__).parents[1]
 NOT_IMPORTED = ("loopkit.__main__", "loopkit.properties", "loopkit.pytest_plugin")
 """What no command imports."""
 
@@ -48,11 +50,13 @@ class Process:
         given: str = "",
         is_terminal: bool = False,
         has_litellm: bool = False,
+        under: Sequence[str] = (),
     ) -> None:
         """Reads and writes the `streams`, of which a terminal becomes the one that controls it.
 
         Without any it reads what it is given, and what it writes is kept for `communicate`. LiteLLM
-        is imported when it starts where it has to be, and when it is first needed otherwise.
+        is imported when it starts where it has to be, and when it is first needed otherwise. All
+        that run `under` a command line, such as `setpriv`, are forks of one that it has started.
         """
         self.args = argv
         self.returncode: int | None = None
@@ -69,7 +73,7 @@ class Process:
         }
         with theirs:
             passed = [*streams, *(file.fileno() for file in self._files)]
-            socket.send_fds(_server(has_litellm), [b"."], [theirs.fileno(), *passed])
+            socket.send_fds(_server(has_litellm, tuple(under)), [b"."], [theirs.fileno(), *passed])
         self._lines = self._told.makefile("rw", encoding="utf-8")
         print(json.dumps(wanted), file=self._lines, flush=True)
         self.pid = int(self._lines.readline())
@@ -122,13 +126,16 @@ def ran_loopkit(*argv: str, **more: Any) -> CompletedProcess[str]:
 
 
 @cache
-def _server(has_litellm: bool) -> socket.socket:
+def _server(has_litellm: bool, under: tuple[str, ...]) -> socket.socket:
     """Where a process is asked for; one of each kind for each process that asks."""
     ours, theirs = socket.socketpair()
     with theirs:
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm", str(theirs.fileno()), str(int(has_litellm))],
-            cwd=Path(__file__).parents[1], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+            [
+                *under, sys.executable, "-m", "tests.warm",
+                str(theirs.fileno()), str(int(has_litellm)),
+            ],
+            cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
         )  # fmt: skip
 
     def end() -> None:
@@ -149,6 +156,10 @@ def main(asked: socket.socket, has_litellm: bool) -> None:
             import_module(module.name)
     if has_litellm:
         asyncio.run(import_module("loopkit.agents.model.client").ready())
+    # What is made once a process, and the same in each: patterns, tables, readers.
+    cases = str(ROOT / "machines/plan_review.scenario.yaml")
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as told:
+        assert import_module("loopkit.cli").invoke(["test", cases]) == 0, told.getvalue()
     gc.collect()
     gc.freeze()
     while True:
@@ -217,12 +228,27 @@ def _stream(number: int, mode: str, errors: str) -> io.TextIOWrapper:
 
 
 def play() -> None:
-    """Be what was asked for, up to the end of the interpreter."""
+    """Be what was asked for, up to the end of the interpreter.
+
+    All that an interpreter does in the end is done, but that it frees what there is: to touch all
+    that was imported, and so to copy it, takes longer than most commands.
+    """
     kind, program, *_ = sys.orig_argv[1:]
-    if kind == "-m":
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-    else:
-        exec(program, {"__name__": "__main__"})
+    code = 0
+    try:
+        if kind == "-m":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            exec(program, {"__name__": "__main__"})
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        code = ended.code or 0
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

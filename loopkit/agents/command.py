@@ -23,6 +23,7 @@ from loopkit.outside.processes import (
     command_environment,
     run_command,
 )
+from loopkit.text.json_text import text_or_json
 from loopkit.text.patterns import PatternTimeout
 from loopkit.text.transcript import assistant_texts, events_of, result_of
 from loopkit.validators.command.errors import Ending, ending_of
@@ -187,9 +188,7 @@ def _read_json(stdout: str, path: str) -> Reply:
         value = value.get(step) if isinstance(value, dict) else None
     if value is None:
         raise AgentError("fatal", f"the program's JSON has no field `{path}`")
-    return Reply(
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), cost_usd=None
-    )
+    return Reply(text_or_json(value), cost_usd=None)
 
 
 def _tail(text: str) -> str:

@@ -15,14 +15,14 @@ from loopkit.document.problems import did_you_mean
 from loopkit.language import (
     Agent,
     CommandState,
-    EachState,
     HumanState,
     Machine,
     ModelAgent,
 )
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.states.children import ChildrenState
-from loopkit.scenario import ANY, ChildParts, Parts, child_name
+from loopkit.scenario import ANY, ChildParts, Parts
+from loopkit.text.run_ids import place_of
 
 _A = TypeVar("_A", bound=AgentBase)
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
@@ -56,10 +56,9 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
 
 def misshapen(name: str, state: ChildrenState, said: object) -> tuple[str, str] | None:
     """What is wrong with how the children of a state are named, if anything, and the remedy."""
-    has_keys, is_keyed = isinstance(state, EachState), isinstance(said, Mapping)
-    if not said or has_keys == is_keyed:
+    if not said or state.has_keys == isinstance(said, Mapping):
         return None
-    if has_keys:
+    if state.has_keys:
         remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
         return f"`{name}` runs a child for each item, and no item is named", remedy
     remedy = f"write what belongs to it directly below `{name}:`"
@@ -110,15 +109,14 @@ def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) 
     own = {"cost_usd": machine.limits.cost_usd, "tokens": machine.limits.tokens}
     limited |= {name for name, limit in own.items() if limit is not None}
     yield _Cast(called, machine, said, limited)
-    around = f"{called}." if called else ""
     spoken = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
-        others = child_name(name, ANY if isinstance(state, EachState) else "")
-        known = [(child.called, child.said) for child in spoken if child.state == name]
-        if others not in (child for child, _ in known):
+        others = ANY if state.has_keys else ""
+        known = [(child.key, child.said) for child in spoken if child.state == name]
+        if others not in (key for key, _ in known):
             known.append((others, NOBODY))
-        for child, parts in known:
-            yield from _casts(f"{around}{child}", state.child, parts, limited)
+        for key, parts in known:
+            yield from _casts(place_of(name, key, called), state.child, parts, limited)
 
 
 def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:

@@ -260,7 +260,13 @@ class ScriptedPerson:
         if not await self._comes_in_time(said, question) or said.choice is None:
             return None
         return HumanAnswer(
-            choice=said.choice, comment=said.comment, form=said.form, edit=said.edit, by="script"
+            choice=said.choice,
+            comment=said.comment,
+            form=said.form,
+            edit=said.edit,
+            origins=said.origins,
+            limits={**said.limits},
+            by="script",
         )
 
     async def _comes_in_time(self, said: PlayedAnswer, question: Waiting) -> bool:

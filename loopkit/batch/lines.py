@@ -11,7 +11,7 @@ from typing import Any
 
 from loopkit.language import Machine
 from loopkit.language.inclusion import digest_of
-from loopkit.language.inputs import InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import complete_input
 from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json

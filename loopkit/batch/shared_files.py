@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from loopkit.language import Machine, State, Workspace
-from loopkit.language.agents.command import CommandAgent
+from loopkit.language import ChildrenState, Machine, Workspace
 from loopkit.language.template import parse
+from loopkit.machine.writers import writers
 
 
 class SharedFile(NamedTuple):
@@ -20,23 +20,17 @@ class SharedFile(NamedTuple):
 
 def shared_files(machine: Machine) -> Iterator[SharedFile]:
     """The states of which two at a time get in each other's way, or may do."""
-    for name, state in machine.states.items():
-        if all(map(_is_apart, _folders(machine, name, state))):
+    for name in writers(machine):
+        state = machine.states[name]
+        if isinstance(state, ChildrenState):
+            yield SharedFile(name, "")
+            continue
+        if all(map(_is_apart, machine.workspaces_at(name))):
             continue
         output = state.output_at(name)
         file = output.file if output is not None and output.file else ""
         if not file or not _is_of_line(file):
             yield SharedFile(name, file)
-
-
-def _folders(machine: Machine, name: str, state: State) -> Iterator[Workspace | None]:
-    """The folders in which programs may write for a state."""
-    own = state.own_workspace or machine.workspace
-    if state.call == "run":
-        yield own
-    for agent in machine.agents_at(name):
-        if isinstance(agent, CommandAgent):
-            yield state.own_workspace or agent.workspace or machine.workspace
 
 
 def _is_apart(workspace: Workspace | None) -> bool:

@@ -8,6 +8,7 @@ from loopkit.checks.agent_choices import check_agent_choices
 from loopkit.checks.agent_files import check_agent_files
 from loopkit.checks.artifacts import check_judged, check_shown
 from loopkit.checks.baselines import check_baselines
+from loopkit.checks.best_version import check_from_best
 from loopkit.checks.child_content import check_child_content
 from loopkit.checks.child_inputs import check_child_inputs
 from loopkit.checks.child_runs import check_child_runs
@@ -27,8 +28,10 @@ from loopkit.checks.judged_elsewhere import check_judged_elsewhere
 from loopkit.checks.limits import check_bounds, check_limit_target
 from loopkit.checks.lookups import check_lookups
 from loopkit.checks.models import check_models, check_providers
+from loopkit.checks.needs import check_needs
 from loopkit.checks.never_binds import check_never_binds
 from loopkit.checks.no_effect import check_errors, check_opinions, check_outputs
+from loopkit.checks.origins import check_origins
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.plugins import check_plugins
@@ -68,6 +71,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_budgets,
     check_feedback_names,
     check_best_of,
+    check_origins,
     check_questions,
     check_infeasible,
     check_agent_choices,
@@ -98,6 +102,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_finding_keys,
     check_templates,
     check_sees,
+    check_needs,
     check_plain_texts,
     check_patterns,
     check_baselines,
@@ -106,6 +111,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_outputs,
     check_folders,
     check_best_folders,
+    check_from_best,
     check_judged_elsewhere,
     check_exits,
     check_unused,

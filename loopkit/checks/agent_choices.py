@@ -9,7 +9,7 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Agent, AgentChoice
 from loopkit.language.template import Template, TemplateError, check, parse
 from loopkit.machine.choosing import word_types
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "agent-choice": "A state cannot choose its agent like this.",

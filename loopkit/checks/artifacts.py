@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
+from loopkit.machine.edges import DocPath, Edge
 from loopkit.machine.flow import ANY_REPORT, Token
-from loopkit.machine.graph import DocPath, Edge
 
 MEANINGS = {
     "unknown-artifact": "No state writes an artifact of this name.",
@@ -28,10 +28,18 @@ def check_judged(subject: Subject) -> Iterator[Problem]:
 def check_shown(subject: Subject) -> Iterator[Problem]:
     """What a person is shown and edits, and what a run ends with.
 
-    Behind an error or a limit it may be absent: there it is marked as that.
+    Behind an error or a limit it may be absent: there it is marked as that. So it is where one
+    state serves several phases, which is what origins are for.
     """
     for path, artifact in _shown(subject):
+        if subject.graph.origins and path[-1] != "edit" and _may_exist(subject, artifact, path):
+            continue
         yield from _needed(subject, path, artifact, str(path[1]), on_errors=False)
+
+
+def _may_exist(subject: Subject, artifact: str, path: DocPath) -> bool:
+    token = ANY_REPORT if artifact == REPORT else ("artifact", artifact)
+    return token in subject.scope.flow.entering[str(path[1])].possibly
 
 
 def _shown(subject: Subject) -> Iterator[tuple[DocPath, str]]:
@@ -69,7 +77,7 @@ def way_without(
 
     def follows(edge: Edge) -> bool:
         counts = on_errors or edge.event == "done"
-        return counts and token not in subject.scope.flow.gains(edge)
+        return counts and not flow.brings(edge, token)
 
     start = subject.machine.start
     return state_paths.shortest_path(subject.graph, start, lambda name: name == state, follows)

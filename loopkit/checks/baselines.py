@@ -10,7 +10,7 @@ from loopkit.document.problems import Problem
 from loopkit.language import CommandRule
 from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import TemplateError, parse
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "before-first-work": (

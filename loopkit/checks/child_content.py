@@ -12,8 +12,8 @@ from loopkit.language import EachState
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import Template
-from loopkit.machine.graph import DocPath
-from loopkit.machine.items import types_at
+from loopkit.machine.edges import DocPath
+from loopkit.machine.item_types import types_at
 
 MEANINGS = {
     "input-unhandled": "Nothing handles items or inputs that another machine does not take.",
@@ -41,9 +41,8 @@ def check_child_content(subject: Subject) -> Iterator[Problem]:
 
 def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
     """The first input that a child may not take, and that is not known before the run."""
-    given = {"input", *([state.as_] if isinstance(state, EachState) else ())}
     wanted = parse_record(state.child.input)
-    made = partial(_is_made_unfit, subject, state, given)
+    made = partial(_is_made_unfit, subject, state)
     for field, value in state.input.items():
         known = wanted.field(field)
         if known is not None and made(value, known, is_needed=_is_needed(state)):
@@ -61,16 +60,15 @@ def _is_needed(state: ChildrenState) -> bool:
 def _is_made_unfit(
     subject: Subject,
     state: ChildrenState,
-    given: set[str],
     value: object,
     known: DataType,
     *,
     is_needed: bool,
 ) -> bool:
-    again = partial(_is_made_unfit, subject, state, given, is_needed=is_needed)
+    again = partial(_is_made_unfit, subject, state, is_needed=is_needed)
     if isinstance(value, str):
         read = template_of(value)
-        if read is None or read.names <= given:
+        if read is None or read.names <= state.names_given:
             return False
         return is_needed or not _fits(subject, state, read, known)
     if isinstance(value, Mapping):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
-from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language.datatypes import DataType, conform, misfit, parse_record
+from loopkit.document.problems import Problem, closest, did_you_mean
+from loopkit.language.datatypes import DataType, conform, misfit, parse_record, what_it_takes
 from loopkit.language.datatypes.datatype import WORDS
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import Template, TemplateError, parse
-from loopkit.machine.graph import DocPath
-from loopkit.machine.items import types_at
+from loopkit.machine.edges import DocPath
+from loopkit.machine.item_types import types_at
 
 MEANINGS = {
     "child-input": "A machine is not given the input that it takes.",
@@ -44,8 +44,8 @@ def _missing(
     for field, known in (wanted.fields or {}).items():
         if known.required and field not in state.input:
             message = f"`{state.machine.file}` is not given the input `{field}`"
-            near = did_you_mean(field, state.input.keys() - (wanted.fields or {}).keys())
-            is_near = near.startswith("did you mean")
+            # Of a name that is nearly this one the problem says what to do.
+            is_near = closest(field, state.input.keys() - (wanted.fields or {}).keys())
             remedy = "" if is_near else f"add it: `input: {{{field}: …}}`"
             yield subject.source.problem(path, "child-input", message, help=remedy, key=True)
 
@@ -134,5 +134,5 @@ def _is_fixed(value: object) -> bool:
 
 def _what_it_takes(known: DataType) -> str:
     if known.scalar is not None:
-        return misfit({}, known).partition(";")[0]
+        return what_it_takes(known)
     return "takes a list" if known.items is not None else "takes fields"

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import EachState, Machine, State
+from loopkit.language import EachState
 from loopkit.language.states.children import BLOCKED, WITHOUT_END, ChildrenState
 from loopkit.language.states.each import After
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
+from loopkit.machine.writers import writers
 
 MEANINGS = {
     "child-state": "`serial` or `alone` names no state of the machine that has work of its own.",
@@ -60,7 +61,7 @@ def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem
 
 
 def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    working = [each for each, inner in state.child.states.items() if has_own_work(inner)]
+    working = [each for each, inner in state.child.states.items() if inner.has_own_work]
     for key in ("serial", "alone"):
         for index, inner in enumerate(getattr(state, key)):
             path: DocPath = ("states", name, key, index)
@@ -78,39 +79,20 @@ def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Probl
             yield subject.no_effect(("states", name, key), message, "add `parallel: 2`")
 
 
-def has_own_work(state: State) -> bool:
-    """Whether a state does something itself that takes its time."""
-    return (state.works_outside and not isinstance(state, ChildrenState)) or state.kind == "render"
-
-
 def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     if state.parallel == 1 or state.isolate != "none":
         return
     apart = {*state.serial, *state.alone}
-    writers = [inner for inner in _writing(state.child) if inner not in apart]
-    if not writers:
+    writing = [inner for inner in writers(state.child) if inner not in apart]
+    if not writing:
         return
-    inside = [inner for inner in writers if not has_own_work(state.child.states[inner])]
-    whose = f"`{writers[0]}` of `{state.machine.file}`"
+    inside = [inner for inner in writing if not state.child.states[inner].has_own_work]
+    whose = f"`{writing[0]}` of `{state.machine.file}`"
     message = f"{whose} may write files, and {state.parallel} items run at the same time"
     known = state.child.states
-    kept = (each for each in state.serial if each in known and has_own_work(known[each]))
-    serial = f"`serial: [{', '.join((*kept, *writers))}]`"
+    kept = (each for each in state.serial if each in known and known[each].has_own_work)
+    serial = f"`serial: [{', '.join((*kept, *writing))}]`"
     ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
     remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
     path: DocPath = ("states", name, "parallel")
     yield subject.source.problem(path, "parallel-writers", message, help=remedy)
-
-
-def _writing(machine: Machine) -> Collection[str]:
-    """The states in which programs may write files that others see, also of machines inside."""
-    return [name for name, state in machine.states.items() if _writes(machine, name, state)]
-
-
-def _writes(machine: Machine, name: str, state: State) -> bool:
-    if isinstance(state, ChildrenState):
-        return bool(_writing(state.child))
-    output = state.output_at(name)
-    is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))
-    is_writer = is_program or (output is not None and output.is_left)
-    return is_writer and machine.works_in_sight(name)

@@ -10,11 +10,12 @@ from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
 from loopkit.document.problems import Problem
 from loopkit.language import AuthorState, EachState, Output
 from loopkit.language.datatypes import field_place, parse_record
-from loopkit.language.facts import OF_REPORTS, OF_REVISING
+from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING
 from loopkit.language.guard import KEYWORDS
 from loopkit.language.states import STATE_NOUNS
-from loopkit.machine.graph import DocPath, artifact_of
-from loopkit.machine.scope import EVERYWHERE, own_names
+from loopkit.machine.edges import DocPath
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.scope import EVERYWHERE_NAMES, own_names
 
 MEANINGS = {
     "name-collision": "One name refers to two things.",
@@ -24,7 +25,7 @@ MEANINGS = {
 
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""
-OF_WORK = frozenset({*EVERYWHERE, "input", "report", "reports", "loop", "range"})
+OF_WORK = frozenset({*EVERYWHERE_NAMES, "input", "report", "reports", "loop", "range"})
 """Names known to templates wherever a state works."""
 RESERVED = OF_WORK.union(OF_MESSAGES, OF_COMMANDS, OF_PROGRAMS, ("choice", "comment", "artifact"))
 """Names known to templates in at least one place."""
@@ -100,7 +101,7 @@ def _form(
     path: DocPath = ("states", name, "form")
     fields = parse_record(form).fields or {}
     written = {field: (*path, *field_place(form, field)) for field in fields}
-    yield from _shadowing(subject, written, OF_EVERY_STATE | said | RESERVED)
+    yield from _shadowing(subject, written, OF_EVERY_STATE | said | RESERVED | {CAME_FROM})
     for field, place in written.items():
         if field in subject.graph.artifacts or field in subject.machine.states:
             kind = "an artifact" if field in subject.graph.artifacts else "a state"
@@ -136,7 +137,7 @@ def _shadowing(
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
     """A named guard has no name that stands for a fact already."""
     facts = {name for state in subject.machine.states for name in own_names(subject.graph, state)}
-    taken = facts | OF_EVERY_STATE | SAID | OF_REPORTS.keys()
+    taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
         path: DocPath = ("guards", name)
         if name in KEYWORDS:

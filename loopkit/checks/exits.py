@@ -80,7 +80,9 @@ def fact_in_words(name: str, value: object) -> str:
         case None:
             return f"`{name}` is none"
         case frozenset():
-            held = ", ".join(json.dumps(text) for text in sorted(map(str, value)))
+            held = ", ".join(
+                json.dumps(text, ensure_ascii=False) for text in sorted(map(str, value))
+            )
             return f"`{name}` holds {held}" if held else f"`{name}` holds none of those"
         case str() if value == OTHER_TEXT:
             return f"`{name}` is a text that no guard names"
@@ -129,6 +131,9 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
+    if exit_.edge.origin is not None and not table.has_origin(exit_.edge.origin):
+        reason = f"nothing that is found here can have the origin `{exit_.edge.origin}`"
+        return reason, "leave the origin out, or delete the transition"
     asked = replace(table, also=(*table.also, exit_.guarded))
     rows = [row for row in map(table.completed, asked.rows()) if exit_.holds(row) is not False]
     if not rows:

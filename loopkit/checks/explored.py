@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
+from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.bounds import Bounds, Endless, Stuck, Taken, explore
 from loopkit.text import plural
 

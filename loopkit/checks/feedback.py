@@ -8,8 +8,9 @@ from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.language.states.children import ChildrenState
+from loopkit.machine.edges import Edge
 from loopkit.machine.first_author import first_author
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.graph import Graph
 
 MEANINGS = {
     "missing-feedback": "A revise edge has no feedback to give.",
@@ -21,13 +22,16 @@ def check_feedback(subject: Subject) -> Iterator[Problem]:
     """Feedback is there where nothing was judged, and somebody gets it."""
     for edge in subject.graph.edges:
         if edge.back:
+            if edge.judges_again(subject.machine.states):
+                continue
             yield from _missing(subject, edge)
             yield from _undelivered(subject, edge)
 
 
 def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
     source = subject.machine.states[edge.source]
-    if edge.feedback is not None or source.judges is not None:
+    if edge.feedback is not None or source.judges is not None or edge.origin is not None:
+        # What goes to an origin has been found before.
         return
     example = '"{{ comment }}"' if source.waits else '"What has to change: …"'
     message = f"`{edge.source}` judges nothing, so it has no findings to send back"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule, Rule
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
 from loopkit.text.patterns import PatternError, compile_pattern

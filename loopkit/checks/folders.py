@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.checks.best_version import from_path, written_anew
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import RenderState
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "folder-as-text": "A folder is the artifact where only a text or data can be.",
@@ -36,19 +37,27 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
 
 
 def check_best_folders(subject: Subject) -> Iterator[Problem]:
-    """`pick: best` where a folder would have to become what it was, in sight of everybody."""
-    for name, state in subject.machine.states.items():
-        if not state.picks_best:
-            continue
-        # A person's pick makes the whole round the current one, whatever of it is shown.
-        picked = (shown for _, shown in state.shown) if state.ends else subject.graph.artifacts
-        authors = (a for artifact in picked for a in subject.graph.artifacts.get(artifact, ()))
+    """Where a folder would have to become what it was, in sight of everybody."""
+    for path, authors in _going_back(subject):
         exposed = next((author for author in authors if _is_exposed(subject, author)), None)
         if exposed is not None:
             message = f"the best version of the folder that `{exposed}` writes can't be restored"
             remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
-            path: DocPath = ("states", name, "pick")
             yield subject.source.problem(path, "not-isolated", message, help=remedy)
+
+
+def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
+    """Every `pick: best` and `from: best`, and the authors of what becomes what it was."""
+    artifacts = subject.graph.artifacts
+    for name, state in subject.machine.states.items():
+        if state.picks_best:
+            # A person's pick makes the whole round the current one, whatever of it is shown.
+            picked = (shown for _, shown in state.shown) if state.ends else artifacts
+            path: DocPath = ("states", name, "pick")
+            yield path, (a for artifact in picked for a in artifacts.get(artifact, ()))
+    for edge in subject.graph.edges:
+        if edge.from_best and edge.target in subject.machine.states:
+            yield from_path(edge), written_anew(subject, edge)
 
 
 def _is_exposed(subject: Subject, author: str) -> bool:

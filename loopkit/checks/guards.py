@@ -13,7 +13,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.facts import BOOL
 from loopkit.language.guard import Guard, GuardProblem, GuardType, check
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
 from loopkit.proof.outcomes import parsed_guard
 

@@ -8,7 +8,8 @@ from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
-from loopkit.machine.graph import Edge, artifact_of
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import artifact_of
 from loopkit.proof.outcomes import table_of
 from loopkit.proof.outcomes.unjudged import may_be_infeasible
 

@@ -17,17 +17,14 @@ from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.states.each import After
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, check, parse
-from loopkit.language.template.shapes import member, present
-from loopkit.machine.graph import DocPath
-from loopkit.machine.items import item_counts
+from loopkit.machine.edges import DocPath
+from loopkit.machine.item_types import item_counts, step_into
 
 MEANINGS = {
     "item-path": "A path of `each` does not lead to what it has to lead to.",
     "unbounded-items": "Nothing says how many items a list has at most.",
 }
 CODE = "item-path"
-HEADS = frozenset({"input"})
-"""Where what may be missing is known before a run: a list that is not there has no items."""
 
 
 def check_item_paths(subject: Subject) -> Iterator[Problem]:
@@ -36,7 +33,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
         item = _Found(None)
         problems = list(_unread(subject, name, state))
         if not problems:
-            item = _items(subject.entering[name], state.each)
+            item = _items(subject.entering[name], state)
             problems = list(_told(subject, ("states", name, "each"), item))
         if not problems:
             problems = list(_counted(subject, name, state))
@@ -53,9 +50,10 @@ def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     for fault in check(parse(text), subject.entering[name]):
         if fault.code != "may-be-missing":
             told = explained(subject, use, fault)
-        elif first not in HEADS:
+        elif not state.is_of_input:
             told = explained(subject, use, replace(fault, help=""))
         else:
+            # A list that is not there has no items.
             continue
         yield subject.source.problem(path, told.code, told.message, help=told.help)
 
@@ -69,25 +67,21 @@ class _Found:
     remedy: str = ""
 
 
-def _items(names: Mapping[str, Shape], each: str) -> _Found:
+def _items(names: Mapping[str, Shape], state: EachState) -> _Found:
     """What the items of a list are."""
-    return _walk(Fields(names), parse_path(each.removesuffix(ITEMS) + ITEMS))
+    return _walk(Fields(names), state.item_steps)
 
 
 def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
     way = ""
     for step in steps:
-        if step == ITEMS:
-            if isinstance(shape, Scalar | Fields):
-                return _Found(None, f"`{way}` is no list", "give the path of a list")
-            shape = shape.item if isinstance(shape, Items) else Anything()
-            way += ITEMS
-            continue
-        inner = member(present(shape), step)
+        inner = step_into(shape, step)
+        if inner is None and step == ITEMS:
+            return _Found(None, f"`{way}` is no list", "give the path of a list")
         if inner is None:
             known = shape.fields if isinstance(shape, Fields) else ()
             return _Found(None, f"`{way}` has no field `{step}`", did_you_mean(step, known))
-        shape, way = inner, f"{way}.{step}" if way else step
+        shape, way = inner, way + (step if step == ITEMS or not way else f".{step}")
     return _Found(shape)
 
 

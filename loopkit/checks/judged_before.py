@@ -10,7 +10,8 @@ from loopkit.document.problems import Problem
 from loopkit.language import Rule, ValidateState, rules_of
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.graph import Edge, artifact_of
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import artifact_of
 from loopkit.proof.outcomes.severity import levels_at
 
 MEANINGS = {
@@ -69,7 +70,7 @@ def _entering(subject: Subject) -> Mapping[str, _Passed]:
 def _kept(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
     """What still holds behind the work before an edge: nothing of what that writes anew."""
     state = subject.machine.states[edge.source]
-    if state.picks_best:
+    if state.picks_best or edge.from_best:
         return frozenset()
     written = artifact_of(subject.machine, edge.source) or state.edits
     return frozenset(fact for fact in holds if fact[0] != written)

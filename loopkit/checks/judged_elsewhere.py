@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import CommandRule, Workspace
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "judged-elsewhere": "Programs judge in another folder than the tree in which the author works.",

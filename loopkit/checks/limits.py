@@ -10,7 +10,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Bound, JudgeRule
 from loopkit.language.datatypes import DataType, single_values
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "unknown-input": "An input is not declared.",

@@ -16,8 +16,9 @@ from loopkit.language.guard import GuardError, parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.shapes import member
+from loopkit.machine.edges import DocPath
 from loopkit.machine.flow import Token
-from loopkit.machine.graph import DocPath
+from loopkit.machine.item_types import step_into
 from loopkit.machine.path_values import same_as, values_at
 from loopkit.validators.data import NoData, data_in, place
 
@@ -148,19 +149,12 @@ def _may_be_text(subject: Subject, name: str) -> bool:
 def _untyped(subject: Subject, path: DocPath, lookup: Lookup, shape: Shape) -> Iterator[Problem]:
     """A problem where the types say that there can be no values at the place."""
     for step in parse_path(lookup.at) if lookup.at else ():
-        match shape:
-            case Anything():
-                return
-            case Items(item=inside) if step == ITEMS:
-                shape = inside
-            case Fields(fields=fields) if step in fields:
-                shape = fields[step]
-            case Fields() if step != ITEMS and member(shape, step) is not None:
-                return
-            case _:
-                heads = list(shape.fields) if isinstance(shape, Fields) else []
-                yield _without_values(subject, (*path, "at"), place(lookup), heads)
-                return
+        inner = step_into(shape, step)
+        if inner is None:
+            heads = list(shape.fields) if isinstance(shape, Fields) else []
+            yield _without_values(subject, (*path, "at"), place(lookup), heads)
+            return
+        shape = inner
     item = shape.item if isinstance(shape, Items) else None
     is_single = isinstance(shape, Scalar) and ITEMS not in parse_path(lookup.at or "none")
     if is_single or isinstance(item, Fields | Items):

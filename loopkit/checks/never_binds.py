@@ -8,9 +8,9 @@ from math import prod
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import Bound, JudgeRule
+from loopkit.language import Bound
 from loopkit.machine.asked import asked_in
-from loopkit.machine.graph import TOTAL, DocPath, Edge, budget_key
+from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.outcomes.domains import bounded_inputs
 
 MEANINGS = {
@@ -134,8 +134,7 @@ def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     limits = subject.machine.limits
     if limits.tool_calls is not None:
         yield ("limits", "tool_calls"), "this version has no tools that an agent could call"
-    has_agents = any(subject.rules_of(JudgeRule)) or subject.machine.authoring
-    if not has_agents and not asked_in(subject.machine):
+    if not asked_in(subject.machine):
         for name in OF_CALLS:
             if getattr(limits, name) is not None:
                 yield ("limits", name), "no state asks an agent or a judge"

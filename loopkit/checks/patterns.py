@@ -14,7 +14,7 @@ from loopkit.language import (
 )
 from loopkit.language.agents.agent import WAITS
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 
 MEANINGS = {

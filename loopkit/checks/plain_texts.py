@@ -8,7 +8,7 @@ from dataclasses import replace
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "not-a-template": "A text that is not a template contains template braces.",
@@ -16,7 +16,7 @@ MEANINGS = {
 
 
 def check_plain_texts(subject: Subject) -> Iterator[Problem]:
-    """A warning for `{{ }}` in the `system:` of an agent and in the rubric of a judge."""
+    """A warning for `{{ }}` in the `system:` of agents, in rubrics and in messages of checks."""
     for path, text in _plain_texts(subject):
         for number, line in enumerate(text.split("\n"), 1):
             if "{{" in line and "}}" in line:
@@ -38,3 +38,7 @@ def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for placed in subject.rules_of(JudgeRule):
         for index, criterion in enumerate(placed.rule.rubric):
             yield (*placed.path, "rubric", index), criterion
+    for mapping in subject.rules:
+        read = mapping.rule.report_map
+        for at, check in read.checks.items() if read is not None else ():
+            yield (*mapping.path, "map", "checks", at, "message"), check.message or ""

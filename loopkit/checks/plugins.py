@@ -15,7 +15,7 @@ from pathlib import Path
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import PythonRule
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.plugins import ENTRY_POINTS
 
 MEANINGS = {

@@ -13,7 +13,7 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import HumanState
 from loopkit.language.datatypes import parse_record
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.graph import DocPath, Edge
+from loopkit.machine.edges import DocPath, Edge
 
 MEANINGS = {
     "unknown-choice": "The question does not offer this choice.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.checks.state_paths import leading_to
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.machine.graph import Graph
 
 MEANINGS = {
     "no-final-state": "A machine has no final state.",
@@ -37,7 +37,7 @@ def _unreachable(subject: Subject) -> Iterator[Problem]:
 
 
 def _without_end(subject: Subject) -> Iterator[Problem]:
-    ending = _leading_to(subject.graph, set(subject.machine.finals))
+    ending = leading_to(subject.graph, set(subject.machine.finals))
     reachable = subject.graph.reachable(subject.machine.start)
     stranded = [name for name in subject.machine.states if name in reachable - ending]
     if not ending or not stranded:
@@ -48,13 +48,3 @@ def _without_end(subject: Subject) -> Iterator[Problem]:
     remedy = "add a transition that leads forward, to a final state in the end"
     path = ("states", first)
     yield subject.source.problem(path, "no-way-to-the-end", message, help=remedy, key=True)
-
-
-def _leading_to(graph: Graph, goals: set[str]) -> set[str]:
-    """Every state from which some path leads to a goal, the goals included."""
-    seen, front = set(goals), list(goals)
-    while front:
-        sources = {edge.source for edge in graph.incoming.get(front.pop(), ())} - seen
-        seen |= sources
-        front += sources
-    return seen

@@ -13,7 +13,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition
 from loopkit.language.noun import ID_PATTERN
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "unknown-agent": "An agent is not declared.",
@@ -53,11 +53,12 @@ def check_budgets(subject: Subject) -> Iterator[Problem]:
     """The shared budgets of revise edges."""
     budgets = subject.machine.limits.budgets
     for path, edge in revise_edges(subject):
-        if edge.budget is not None and edge.budget not in budgets:
-            remedy = did_you_mean(edge.budget, budgets)
-            remedy = remedy or f"declare it: `limits: {{budgets: {{{edge.budget}: 3}}}}`"
-            message = f"there is no budget `{edge.budget}`"
-            yield subject.source.problem((*path, "budget"), "unknown-budget", message, help=remedy)
+        for at, name in edge.budgets:
+            if name not in budgets:
+                remedy = did_you_mean(name, budgets)
+                remedy = remedy or f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
+                message = f"there is no budget `{name}`"
+                yield subject.source.problem((*path, *at), "unknown-budget", message, help=remedy)
 
 
 def check_feedback_names(subject: Subject) -> Iterator[Problem]:

@@ -9,14 +9,14 @@ from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, JudgeRule, ReportMap
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "form-untold": "Nothing tells a judge to answer in the form that `map` reads.",
 }
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
-TABLES = ("verdicts", "severities", "codes")
+TABLES = ("verdicts", "severities", "codes", "origins")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,12 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
     yield from _without_parts(subject, path, read)
     yield from _two_in_one(subject, path, read)
     for table in TABLES:
-        words: Mapping[str, str] = getattr(read, table)
+        words: Mapping[str, object] = getattr(read, table)
         yield from ambiguous(subject, (*path, table), words)
     yield from one_sided(subject, (*path, "verdicts"), read.verdicts, OF_BOOLS)
+    if read.origin is not None and not subject.machine.origins:
+        message = "`origin` is not read: the machine declares no `origins`"
+        yield subject.no_effect((*path, "origin"), message)
 
 
 def mapped_judges(subject: Subject) -> Iterator[Mapped]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopkit.checks.report_maps import Mapped, mapped_judges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.machine.edges import DocPath
 from loopkit.validators.judges.form import fold
 from loopkit.validators.judges.forms import report_form_of
 from loopkit.validators.judges.report_form import ReportForm
@@ -18,7 +19,9 @@ MEANINGS = {
     "unknown-word": "The table of a map lacks a word that the agent's schema allows.",
 }
 
-OF_FINDINGS = ("message", "severity", "code", "key", "location", "line")
+KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
+"""What the numbers and the checks of a report are."""
+OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,12 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
     for mapped in mapped_judges(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
         if agent is not None and agent.schema_:
-            form = report_form_of(mapped.rule, agent, subject.machine.levels)
+            machine = subject.machine
+            form = report_form_of(mapped.rule, agent, machine.levels, machine.origins)
             fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))
             yield from _verdict(fit)
             yield from _findings(fit)
+            yield from _results(fit)
 
 
 def _verdict(fit: _Fit) -> Iterator[Problem]:
@@ -74,9 +79,45 @@ def _findings(fit: _Fit) -> Iterator[Problem]:
         yield _no_field(fit, "findings", path, found)
     elif found is not None and found.items is not None:
         yield from _of_item(fit, found.items)
-    elif found is not None and (found.scalar is not None or found.fields is not None):
+    elif found is not None and _is_none(found):
         message = f"`{path}` is not a list in the schema of `{fit.judge}`"
         yield fit.problem("findings", "bad-path", message, "name the list of findings")
+
+
+def _is_none(found: DataType) -> bool:
+    """Whether it is no list, nor a text that stands for one finding."""
+    is_text = found.scalar == "str" and not found.values
+    return found.fields is not None or (found.scalar is not None and not is_text)
+
+
+def _results(fit: _Fit) -> Iterator[Problem]:
+    """The numbers and the checks of a report."""
+    parts = fit.form.parts
+    for key, path in (("met", parts.met), ("checked", parts.checked)):
+        if path is not None:
+            yield from _result(fit, (key,), path, "a number")
+    for severity, path in parts.counts.items():
+        yield from _result(fit, ("counts", severity), path, "a number")
+    for path in parts.checks:
+        yield from _result(fit, ("checks", path), path, "true or false")
+
+
+def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
+    found = _at(fit.report, path)
+    place, is_key = (*fit.mapped.path, *at), at[0] == "checks"
+    if isinstance(found, _Unknown):
+        message = f"the schema of `{fit.judge}` has no field `{path}`"
+        remedy = did_you_mean(path, found.choices)
+        yield fit.subject.source.problem(place, "unknown-field", message, help=remedy, key=is_key)
+    elif found is not None and _is_other(found, kind):
+        message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
+        remedy = f"name a field that is {kind}"
+        yield fit.subject.source.problem(place, "bad-path", message, help=remedy, key=is_key)
+
+
+def _is_other(found: DataType, kind: str) -> bool:
+    is_known = found.scalar is not None or found.fields is not None or found.items is not None
+    return is_known and found.scalar not in KINDS[kind]
 
 
 def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
@@ -84,18 +125,30 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         return
     required = {"message", *(["severity"] if fit.form.has_severity else [])}
     for key in OF_FINDINGS:
-        path = fit.form.severity if key == "severity" else getattr(fit.form.parts, key)
+        path = _path_of(fit.form, key)
         found = None if path is None else _at(item, path)
-        if isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
+        if path and isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
             yield _no_field(fit, key, path, found)
     if isinstance(severity := _at(item, fit.form.severity), DataType):
         yield from _words(fit, "severities", severity, fit.form.severities)
     if isinstance(code := _at(item, fit.form.parts.code), DataType) and fit.form.parts.codes:
         yield from _words(fit, "codes", code, fit.form.parts.codes)
+    origin = None if fit.form.origin is None else _at(item, fit.form.origin)
+    if isinstance(origin, DataType):
+        # One that says nothing, or null, leaves it open.
+        words = replace(origin.items or origin, optional=False)
+        yield from _words(fit, "origins", words, fit.form.origin_words)
+
+
+def _path_of(form: ReportForm, key: str) -> str | None:
+    if key in ("severity", "origin"):
+        return form.severity if key == "severity" else form.origin
+    path: str | None = getattr(form.parts, key)
+    return path
 
 
 def _words(
-    fit: _Fit, table: str, datatype: DataType, words: Mapping[str, str]
+    fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]
 ) -> Iterator[Problem]:
     """The words that the schema allows and the table does not know, and the other way round."""
     allowed = _allowed(datatype)
@@ -106,7 +159,7 @@ def _words(
         message = f"`{table}` does not know {named}, which the schema of `{fit.judge}` allows"
         remedy = f"say under `{table}:` what it means"
         yield fit.problem(table, "unknown-word", message, remedy)
-    written: Mapping[str, str] = getattr(fit.form.parts, table)
+    written: Mapping[str, object] = getattr(fit.form.parts, table)
     for word in written if allowed else ():
         if word not in allowed:
             yield _misspelt(fit, table, word, allowed)

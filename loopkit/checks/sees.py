@@ -1,4 +1,4 @@
-"""`unknown-name`, `unknown-field`: `sees:` shows a judge something that does not exist."""
+"""`unknown-name`, `unknown-field`: `sees:` shows a rule something that does not exist."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import JudgeRule
 from loopkit.language.template import Anything, Fields, Shape
 from loopkit.language.template.shapes import member
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 
 def check_sees(subject: Subject) -> Iterator[Problem]:
-    """The paths under `sees:`, at each state that asks the judge; what may be missing may be."""
-    for placed in subject.rules_of(JudgeRule):
-        for index, seen in enumerate(placed.rule.sees):
+    """The paths under `sees:`, at each state that judges so; what may be missing may be."""
+    for placed in subject.rules:
+        for index, seen in enumerate(placed.rule.shown):
             path = (*placed.path, "sees", index)
             for state in placed.judged_at:
                 yield from unseen(subject, path, seen, subject.judging[state])

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import JudgeRule, ValidateState
+from loopkit.language import JudgeRule, ReportMap, ValidateState
 from loopkit.language.machine import NO_FINDING
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.text import plural
+from loopkit.validators.judges.form import fold
 
 MEANINGS = {
     "too-large-quorum": "A quorum asks for more judges than the state has.",
@@ -21,13 +22,27 @@ def check_severities(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules:
         if placed.rule.severity is not None:
             yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)
-        read = placed.rule.report_map
-        for word, level in read.severities.items() if read is not None else ():
-            if level != NO_FINDING:
-                yield from _level(subject, (*placed.path, "map", "severities", word), level)
+        if placed.rule.report_map is not None:
+            yield from _of_map(subject, (*placed.path, "map"), placed.rule.report_map)
     for name, state in subject.judges.items():
         if state.block is not None:
             yield from _level(subject, ("states", name, "block"), state.block)
+
+
+def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
+    for word, level in read.severities.items():
+        if level != NO_FINDING:
+            yield from _level(subject, (*path, "severities", word), level)
+    for at, check in read.checks.items():
+        if check.severity is not None:
+            yield from _level(subject, (*path, "checks", at, "severity"), check.severity)
+    known = (*read.severities, *subject.machine.severities)
+    for counted in read.counts:
+        if counted not in known and fold(counted) not in map(fold, read.severities):
+            message = f"no severity of a report is called `{counted}`"
+            remedy = did_you_mean(counted, known)
+            place = (*path, "counts", counted)
+            yield subject.source.problem(place, "unknown-severity", message, help=remedy, key=True)
 
 
 def check_counting(subject: Subject) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from loopkit.document.problems import Problem, ProblemsFound, closest
 from loopkit.language.bundling import schemas_in
 from loopkit.language.json_schema import Silence, keywords, silent_parts
 from loopkit.language.json_schema.layout import DEFINITIONS
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "no-keyword": "A JSON Schema has no keyword, so it allows anything.",

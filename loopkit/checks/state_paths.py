@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import Graph
 
 StatePath = tuple[str, ...]
 
@@ -43,3 +44,13 @@ def _way_to(name: str, before: Mapping[str, str | None]) -> StatePath:
     while (earlier := before[way[-1]]) is not None:
         way.append(earlier)
     return tuple(reversed(way))
+
+
+def leading_to(graph: Graph, goals: set[str]) -> set[str]:
+    """Every state from which some path leads to a goal, the goals included."""
+    seen, front = set(goals), list(goals)
+    while front:
+        sources = {edge.source for edge in graph.incoming.get(front.pop(), ())} - seen
+        seen |= sources
+        front += sources
+    return seen

@@ -12,7 +12,9 @@ from functools import cached_property
 from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template import Shape
-from loopkit.machine.graph import DocPath, Edge, Graph
+from loopkit.machine.edges import DocPath, Edge
+from loopkit.machine.graph import Graph
+from loopkit.machine.knots import knots
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes import Analysis
 
@@ -41,6 +43,14 @@ class Subject(Analysis):
     def judging(self) -> Mapping[str, Mapping[str, Shape]]:
         """What rules and judges see at each validate state."""
         return {name: self.scope.judging(name) for name in self.judges}
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The states that a run may enter again."""
+        states = self.graph.states
+        leads = {s: {e.target for e in self.graph.outgoing[s]} & states.keys() for s in states}
+        turning = (k for k in knots(leads) if len(k) > 1 or k <= leads[next(iter(k))])
+        return frozenset(name for knot in turning for name in knot)
 
     @cached_property
     def dangling(self) -> tuple[Edge, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import WorkingState
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "unknown-target": "A transition leads to a state that does not exist.",

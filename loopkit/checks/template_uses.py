@@ -11,7 +11,7 @@ from loopkit.checks.subject import Subject
 from loopkit.language import CommandRule, FixedRule, JudgeRule, Rule, Workspace
 from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
 from loopkit.proof.outcomes import PlacedRule
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 
 MEANINGS = {
     "forward-cycle": "Forward transitions form a cycle, so a run may never end.",
@@ -22,12 +22,21 @@ def check_cycles(subject: Subject) -> Iterator[Problem]:
     An edge that is taken at a limit closes none, because it is taken once.
     """
     done: set[str] = set()
+    told: set[str] = set()
     for start in (subject.machine.start, *subject.machine.states):
-        yield from _cycles_from(subject, start, done)
+        for edge, trail in _cycles_from(subject, start, done):
+            # Of a junction, the nodes may each close the same one.
+            if edge.id not in told:
+                told.add(edge.id)
+                yield _cycle(subject, edge, trail)
 
 
-def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[Problem]:
-    """Depth first; `done` are the states from which all cycles have been told."""
+def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[tuple[Edge, list[str]]]:
+    """The edges that close cycles, with the states on the way there, depth first.
+
+    `done` are the nodes from which all cycles have been told.
+    """
+    junctions = subject.graph.junctions
     if start in done or start not in subject.machine.states:
         return
     trail = {start: iter(_forward(subject, start))}
@@ -36,14 +45,14 @@ def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[Probl
         edge = next(waiting, None)
         if edge is None:
             done.add(trail.popitem()[0])
-        elif edge.target in trail:
-            yield _cycle(subject, edge, list(trail))
-        elif edge.target not in done:
-            trail[edge.target] = iter(_forward(subject, edge.target))
+        elif (node := junctions.to(edge)) in trail:
+            yield edge, [junctions.state_of(each) for each in trail]
+        elif node not in done:
+            trail[node] = iter(_forward(subject, node))
 
 
-def _forward(subject: Subject, state: str) -> list[Edge]:
-    ways_out = subject.graph.outgoing.get(state, ())
+def _forward(subject: Subject, node: str) -> list[Edge]:
+    ways_out = subject.graph.junctions.ways.get(node, ())
     return [e for e in ways_out if e.forward and e.target in subject.machine.states]
 
 

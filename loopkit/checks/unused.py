@@ -25,7 +25,7 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     Those can be named on the command line, too.
     """
     machine = subject.machine
-    budgets = {edge.budget for _, edge in revise_edges(subject)}
+    budgets = {name for _, edge in revise_edges(subject) for _, name in edge.budgets}
     feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
     patterns = {p for _, p in written_patterns(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)

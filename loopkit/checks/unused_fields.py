@@ -11,7 +11,8 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import EachState, JudgeRule
 from loopkit.language.datatypes import is_json_schema, parse_fields
-from loopkit.machine.graph import DocPath, artifact_of
+from loopkit.machine.edges import DocPath
+from loopkit.machine.graph import artifact_of
 
 
 def check_unused_fields(subject: Subject) -> Iterator[Problem]:
@@ -91,6 +92,8 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
         yield in_template(use.text)
     for choice in subject.machine.choices.values():
         yield in_template(choice.template)
+    for needing in subject.machine.states.values():
+        yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
     for state in subject.machine.states_of(EachState).values():
         yield in_code(state.each.partition("[")[0])
     guards = (edge.guard for edge in subject.graph.edges)

@@ -10,7 +10,7 @@ from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import JudgeRule, Rule, VerdictReading
 from loopkit.language.validators.verdict import GROUPS
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.machine.graph import DocPath
+from loopkit.machine.edges import DocPath
 from loopkit.validators.judges.form import fold
 
 MEANINGS = {
@@ -15,7 +15,7 @@ MEANINGS = {
 }
 
 
-def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, str]) -> Iterator[Problem]:
+def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> Iterator[Problem]:
     """Words that are one word to the reader, and an empty one."""
     known: dict[str, str] = {}
     for word in words:

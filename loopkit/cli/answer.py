@@ -9,10 +9,12 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
+from loopkit.cli.answer_words import beside_options, parse_origins
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
+from loopkit.cli.limits import parse_limits
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.posting import AnsweredTwice
@@ -25,7 +27,12 @@ from loopkit.text.run_ids import root_of
 from loopkit.views.hints import TO_FILL_IN, question_hints
 
 
-@click.command(epilog=examples('loopkit answer plan-1f09ab revise --comment "Name the files."'))
+@click.command(
+    epilog=examples(
+        'loopkit answer plan-1f09ab revise --comment "Name the files."',
+        "loopkit answer plan-1f09ab send_back --origin 4e1c=planning",
+    )
+)
 @run_argument()
 @click.argument("choice")
 @click.option("--comment", default="", help="What should change, or the reason.")
@@ -33,6 +40,8 @@ from loopkit.views.hints import TO_FILL_IN, question_hints
 @click.option(
     "--edit", type=click.Path(path_type=Path), help="A file with your version of the artifact."
 )
+@beside_options
+@click.option("--by", default="person", metavar="NAME", help="Who answers, for the record.")
 @click.option("--again", is_flag=True, help="Give a new question the same answer as the last.")
 @click.option(
     "--all",
@@ -47,6 +56,9 @@ def command(
     comment: str,
     form: tuple[str, ...],
     edit: Path | None,
+    origins: tuple[str, ...],
+    sets: tuple[str, ...],
+    by: str,
     again: bool,
     to_all: bool,
     output: str,
@@ -63,11 +75,20 @@ def command(
         if TO_FILL_IN in (comment, *(field.partition("=")[2] for field in form)):
             told = f"error: `{TO_FILL_IN}` stands for your own words: put them there"
             raise exit_codes.Stop(exit_codes.USAGE, told)
+        moved, limits = parse_origins(origins), parse_limits(sets)
         edited = None if edit is None else read_text(edit)
         given = []
         for one in await _asking(app, run, choice, to_all):
             fields = await _form_fields(app, one, form)
-            answer = HumanAnswer(choice=choice, comment=comment, form=fields, edit=edited)
+            answer = HumanAnswer(
+                choice=choice,
+                comment=comment,
+                form=fields,
+                edit=edited,
+                origins=moved,
+                limits=limits,
+                by=by,
+            )
             asked = (await app.state_of(one)).question if again else None
             given.append((one, answer, asked.question if asked else None))
         try:

@@ -14,7 +14,7 @@ from loopkit.cli.files import read_text
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inclusion import data_of
-from loopkit.language.inputs import InputFault, InvalidInput
+from loopkit.language.input_faults import InputFault, InvalidInput
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.text.json_text import NoJson, parse_json
 

@@ -23,7 +23,7 @@ from loopkit.drive.active import Listener, Stored
 from loopkit.text import printable
 from loopkit.text.run_ids import is_child
 from loopkit.views.console import Line, Tone
-from loopkit.views.family import FamilyProgress
+from loopkit.views.family_progress import FamilyProgress
 from loopkit.views.progress import fitted
 
 TICK_S = 0.25

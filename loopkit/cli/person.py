@@ -6,7 +6,7 @@ import json
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,17 @@ from typing import Any, TextIO
 
 import click
 
-from loopkit.cli.exit_codes import say
+from loopkit.cli.answer_words import read_words
+from loopkit.cli.exit_codes import Stop, say
 from loopkit.drive.questions import step_of_answer
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.states.beside_choice import AnswerRefused, heeded
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, described, misfit, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
-from loopkit.views.review import review
+from loopkit.views.review import choice_lines, review
 
 WAKING_BYTES = 4096
 """More than the bytes of the signals that can have come, each of which leaves one."""
@@ -88,11 +89,12 @@ class PersonAtTerminal:
 
     def _ask(self, engine: Engine, run: RunState, question: Waiting, form: DataType) -> HumanAnswer:
         ask = partial(_line, until=question.expires_at, woken=self._woken)
+        beside = HumanAnswer(choice="")
         while True:
-            choice = _chosen(question, ask("Your choice: "))
+            choice, beside = self._choice(engine, run, question, beside, ask("Your choice: "))
             if choice is None:
                 continue
-            answer = HumanAnswer(
+            answer = beside.replace(
                 choice=choice.name,
                 comment=_comment(choice, ask),
                 form=_form(form, ask),
@@ -105,14 +107,43 @@ class PersonAtTerminal:
                 continue
             return answer
 
+    @staticmethod
+    def _choice(
+        engine: Engine, run: RunState, question: Waiting, beside: HumanAnswer, line: str
+    ) -> tuple[Choice | None, HumanAnswer]:
+        """What a line chooses, if anything, and what has been said beside that until now."""
+        try:
+            words = read_words(line)
+            said = beside.replace(
+                origins=beside.origins | words.origins, limits=beside.limits | words.limits
+            )
+            choices = _choices_after(engine, run, question, said)
+        except (Stop, AnswerRefused) as refused:
+            click.echo(f"  {printable(str(refused))}", err=True)
+            return None, beside
+        if words.choice or said == beside:
+            return _chosen(choices, words.choice), said
+        for told in choice_lines(choices):
+            click.echo(told, err=True)
+        return None, said
 
-def _chosen(question: Waiting, said: str) -> Choice | None:
-    """The choice that a line names, by its name or the beginning of it."""
-    matching = [c for c in question.choices if said and c.name.startswith(said.strip().lower())]
-    exact = [choice for choice in matching if choice.name == said.strip().lower()]
+
+def _choices_after(
+    engine: Engine, run: RunState, question: Waiting, said: HumanAnswer
+) -> tuple[Choice, ...]:
+    """The choices as they are with what is said beside them; raises AnswerRefused."""
+    if question.call is not None or not (said.origins or said.limits):
+        return question.choices
+    return engine.questions.choices(heeded(engine, run, said)[1])
+
+
+def _chosen(choices: Sequence[Choice], said: str) -> Choice | None:
+    """The choice that a word names, by its name or the beginning of it."""
+    matching = [c for c in choices if said and c.name.startswith(said.lower())]
+    exact = [choice for choice in matching if choice.name == said.lower()]
     chosen = (exact or matching)[0] if exact or len(matching) == 1 else None
     if chosen is None:
-        names = ", ".join(choice.name for choice in question.choices)
+        names = ", ".join(choice.name for choice in choices)
         click.echo(f"  please answer one of: {names}", err=True)
     elif chosen.closed:
         click.echo(f"  `{chosen.name}` is closed: {chosen.closed}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -11,18 +10,14 @@ from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.cli.limits import parse_limits
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent, usd
 from loopkit.cli.stored_runs import run_argument
-from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
-from loopkit.language import Limits
 from loopkit.repair import Mend
 from loopkit.repair.files import changed_note
 from loopkit.text.command_lines import resume_line
-
-RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
 
 
 @click.command(
@@ -89,34 +84,3 @@ def command(
         return await app.resume(run, limits, mend)
 
     return drive(output, start, notify)
-
-
-def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
-    """The limits that `--set limits.k=v` names."""
-    limits: dict[str, Any] = {}
-    for written in sets:
-        key, equals, value = written.partition("=")
-        name = key.removeprefix("limits.")
-        if not equals or not key.startswith("limits."):
-            raise Stop(
-                USAGE,
-                f"error: `--set {written}`: only limits can change: write `--set "
-                f"limits.{key if key in RAISABLE else 'NAME'}={value or 'VALUE'}`",
-            )
-        if name not in RAISABLE:
-            raise Stop(USAGE, f"error: `{name}` can't be raised; {did_you_mean(name, RAISABLE)}")
-        limits[name] = _amount(name, value)
-    return limits
-
-
-def _amount(name: str, text: str) -> Any:
-    number: Any = text
-    if name != "time":
-        try:
-            number = float(text) if name == "cost_usd" else int(text)
-        except ValueError as error:
-            raise Stop(USAGE, f"error: `{text}` is not a number for `limits.{name}`") from error
-    try:
-        return getattr(Limits.model_validate({name: number}), name)
-    except ValueError as error:
-        raise Stop(USAGE, f"error: `{text}` is not a value for `limits.{name}`") from error

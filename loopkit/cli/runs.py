@@ -23,12 +23,12 @@ from loopkit.journal import JournalError, RunDamaged, RunRow, RunUnreadable
 from loopkit.text import columns, one_line
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import age, cost
-from loopkit.views.children import Row, family_lines, rows_of, shown_of
+from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
 from loopkit.views.console import lines
 from loopkit.views.hints import answer_hints
 from loopkit.views.progress import Progress
 from loopkit.views.review import option_lines, review
-from loopkit.views.summary import place_of, status_of, summary
+from loopkit.views.summary import standing_of, status_of, summary
 
 FOLLOW_SECONDS = 0.5
 CAUSE_WIDTH = 60
@@ -94,7 +94,7 @@ def _asked(engine: Engine, state: RunState) -> Iterator[str]:
     """The open question, and the lines that answer it."""
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
-        yield from option_lines(state.question)
+        yield from option_lines(state.question, has_origins=bool(engine.program.graph.origins))
         yield ""
         yield from answer_hints(state.run, state.question)
 
@@ -180,7 +180,7 @@ async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str,
         status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
         return row.run, status, one_line(fault.cause, CAUSE_WIDTH), "", ""
     status = status_of(state, is_driven=row.is_driven)
-    return row.run, status, place_of(state), ago, cost(await app.usage_of(state))
+    return row.run, status, standing_of(state), ago, cost(await app.usage_of(state))
 
 
 async def _children(
@@ -210,7 +210,7 @@ async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
             for row in shown_of(rows)
             if row.run and not row.outcome and await app.journal.has(row.run)
         }
-        told += family_lines(state, name, rows, known, is_driven)
+        told += child_lines(state, name, rows, known, is_driven)
     if is_child(state.run):
         told.append(f"part of: loopkit runs show {root_of(state.run)}")
     return told

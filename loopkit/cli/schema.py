@@ -14,6 +14,6 @@ from loopkit.views.schemas import SCHEMAS
 @click.command(epilog=examples("loopkit schema > machine.schema.json"))
 @click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
 def command(which: str) -> int:
-    """Print the JSON Schema of machine files (the default), scenario files or events."""
+    """Print the JSON Schema of machine files (the default), of scenario files, or of output."""
     click.echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
     return OK

@@ -13,7 +13,7 @@ from functools import partial
 import click
 
 from loopkit.drive.active import Listener, Stored
-from loopkit.views.family import FamilyProgress
+from loopkit.views.family_progress import FamilyProgress
 
 STDERR = 2
 REST = "\x1b[J"

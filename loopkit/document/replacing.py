@@ -50,7 +50,8 @@ def size_of(path: Path) -> int:
 def add_to_file(path: Path, text: str, after: int) -> None:
     """Add a text to a file that had `after` bytes before, unless that has been done already.
 
-    Of what was added in part, because the computer stopped, the rest is added. Raises NotWritable.
+    Nobody else may add the same text to it meanwhile: it would count as this one. Of what was added
+    in part, because the computer stopped, the rest is added. Raises NotWritable.
     """
     refuse_unwritable(path)
     data = text.encode()

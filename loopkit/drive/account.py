@@ -61,10 +61,11 @@ class Account:
             yield from self._within.every_limit
 
     def book(self, committed: Usage) -> None:
-        """Count what a run has committed that is not driven."""
+        """Count what a run has committed that is not driven, with all its children.
+
+        An account that this one is within has counted it with the run whose account this is.
+        """
         self._at_rest = self._at_rest.plus(committed)
-        if self._within is not None:
-            self._within.book(committed)
 
     def strike(self, committed: Usage) -> None:
         """Count no longer what was booked."""

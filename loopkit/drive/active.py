@@ -97,12 +97,30 @@ class ChildRuns(Protocol):
         """What a run and all its children have committed; nothing where it has not begun."""
         ...
 
+    async def committed_of(self, state: RunState) -> Usage:
+        """The same of a run in a certain state."""
+        ...
+
+    async def usage_of(self, state: RunState) -> Usage:
+        """What a run has spent, and its children that it does not count because they go on."""
+        ...
+
     async def questions(self, run: str) -> list[OpenQuestion]:
         """What a run and its children ask now, in the order of their lists."""
         ...
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
         """End a child and its own children; its state then, none where it has not begun."""
+        ...
+
+
+class Alarm(Protocol):
+    """Listens for the alert of a run, and tells of it."""
+
+    def hear(self, stored: Stored) -> None: ...
+
+    async def fault(self) -> str:
+        """Wait until it is told; why that failed, empty where it did not."""
         ...
 
 
@@ -129,6 +147,8 @@ class ActiveRun:
     """The question with which the run was taken over; empty where it did not wait."""
     notify: Sequence[str] = ()
     """The program to be started when the run stops; empty for none."""
+    alarm: Alarm | None = None
+    """Tells of an alert while the run goes on."""
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
@@ -136,14 +156,14 @@ class ActiveRun:
     """The calls of this run that are made or wait for room."""
     contents: Contents = field(default_factory=Contents)
     """The files of its folders, version by version."""
-    isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a tree of its own is made."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps have to leave alone."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     may_merge: Callable[[], bool] = lambda: True
     """Whether it is its turn to merge what it has made."""
+    trees_above: Mapping[str, str] = field(default_factory=dict)
+    """By workspace: the trees of runs above it, in which it works as they do."""
     gate: Gate | None = None
     """Which states of it and of its siblings may work at the same time."""
     _stops: asyncio.Event | None = None
@@ -155,6 +175,11 @@ class ActiveRun:
     def folder(self) -> Path:
         """The project folder, in which workspaces lie."""
         return _path(self.state.folder)
+
+    @cached_property
+    def isolating(self) -> asyncio.Lock:
+        """Held while a tree of its own is made."""
+        return asyncio.Lock()
 
     @property
     def limits(self) -> Mapping[str, Any]:

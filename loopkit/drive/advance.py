@@ -25,6 +25,7 @@ from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,
     Intended,
+    Kept,
     Outcome,
     Policy,
     Refused,
@@ -32,6 +33,7 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
+from loopkit.engine.keeping import is_kept
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.engine.state import RunState
 from loopkit.journal import JournalError
@@ -79,7 +81,7 @@ async def _advance(active: ActiveRun) -> None:
             return await interrupt(active)
         if active.state.status == "waiting" and not await take_answer(active):
             return None
-        if not may_end(active):
+        if active.state.isolated and not may_end(active):
             return None
         if active.state.doubts:
             await ask_about_doubt(active)
@@ -90,7 +92,7 @@ async def _advance(active: ActiveRun) -> None:
 
 async def _begin(active: ActiveRun) -> bool:
     """Whether the run could take its first state."""
-    if not await _take_baselines(active):
+    if active.program.has_baselines and not await _take_baselines(active):
         return False
     before = active.mark()
     active.take(first_macrostep(active))
@@ -183,8 +185,10 @@ async def turn(active: ActiveRun) -> None:
         await store(active, before, (work,))
 
 
-async def _work(active: ActiveRun, name: str, state: State) -> Worked:
+async def _work(active: ActiveRun, name: str, state: State) -> Worked | Kept:
     """The work of the active state, or why it came to none."""
+    if is_kept(active.program, active.state):
+        return Kept(state=name, visit=active.state.visit)
     try:
         if active.state.unrestored:
             await restore(active, active.state.unrestored)
@@ -209,7 +213,7 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
     await active.append()
 
 
-def take_in(active: ActiveRun, work: Worked) -> None:
+def take_in(active: ActiveRun, work: Worked | Kept) -> None:
     """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
     try:
         active.take(next_macrostep(active, work))
@@ -227,7 +231,7 @@ def first_macrostep(active: ActiveRun) -> Macrostep:
         return suspend(active.state, _unfilled(active, error).replace(state=start))
 
 
-def next_macrostep(active: ActiveRun, work: Worked) -> Macrostep:
+def next_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     """The macrostep, or a suspension where its texts can't be filled in or no edge is enabled."""
     try:
         return active.engine.step(active.state, work, active.clock.now())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.engine.default_feedback import default_feedback
 from loopkit.engine.events import Feedback
 from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings_for import blocking_for
 from loopkit.machine.item_list import Item
 
 
@@ -32,7 +33,7 @@ def entered_again(
     """
     waiting = active.state.pending.get(name, ())
     report = _report(active, name) if waiting else None
-    keyed, others = _by_item(report, items)
+    keyed, others = _by_item(_found(active, name, report), items)
     kept = _kept(active, name, items, inputs, keyed)
     if waiting and not keyed and len(kept) == len(items):
         kept = {}
@@ -40,7 +41,7 @@ def entered_again(
     for item in items:
         if waiting and item.key not in kept:
             told[item.key] = _told(
-                active, name, waiting[-1], report, (*keyed.get(item.key, ()), *others)
+                active, name, _together(waiting), report, (*keyed.get(item.key, ()), *others)
             )
     return Again(kept, told)
 
@@ -51,14 +52,26 @@ def _report(active: ActiveRun, name: str) -> Report | None:
     return report if report is not None and report.artifact == name else None
 
 
+def _found(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
+    """What the state has to mend: with origins, also in what others have made of its work."""
+    if active.program.graph.origins:
+        return blocking_for(active.program, active.state, name)
+    return report.blocking if report else ()
+
+
+def _together(waiting: Sequence[Feedback]) -> Feedback:
+    """All feedback that waits, as one."""
+    return waiting[-1].replace(text="\n\n".join(feedback.text for feedback in waiting))
+
+
 def _by_item(
-    report: Report | None, items: Sequence[Item]
+    findings: Iterable[Finding], items: Sequence[Item]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
     """The findings whose location starts with the key of an item, and all others."""
     keys = {item.key for item in items}
     keyed: dict[str, list[Finding]] = {}
     others: list[Finding] = []
-    for finding in report.blocking if report else ():
+    for finding in findings:
         key = _key_in(finding.location, keys)
         (others if key is None else keyed.setdefault(key, [])).append(finding)
     return keyed, others

@@ -11,11 +11,13 @@ from typing import TypeVar
 from loopkit.drive.active import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
+    Alerted,
     Decided,
     Emitted,
     Entered,
     Event,
     Intended,
+    Kept,
     NewerEvent,
     UnknownEvent,
     Worked,
@@ -42,9 +44,11 @@ def read_record(run: str, record: Record) -> Stored:
     return Stored(record.seq, record.epoch, record.at, event)
 
 
-def state_after(run: str, history: Sequence[Stored]) -> RunState:
-    """The state of a run after all its events."""
+def state_after(run: str, history: Sequence[Stored], *, is_counted: bool = True) -> RunState:
+    """The state of a run after all its events, from which figures can be asked unless told not."""
     state, before = RunState(), None
+    if not is_counted:
+        state.counted = None
     for each in history:
         try:
             _refuse_astray(state, before, each.event)
@@ -62,12 +66,12 @@ def state_after(run: str, history: Sequence[Stored]) -> RunState:
 def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
     """Raise LookupError where an event belongs to another state or to work that is not there."""
     match event:
-        case Intended() | Worked():
+        case Intended() | Worked() | Kept():
             follows = event.state == state.state
         case Decided():
-            follows = event.source == state.state and isinstance(before, Worked)
+            follows = event.source == state.state and isinstance(before, Worked | Kept)
         case Entered():
-            follows = event.by is None or isinstance(before, Decided | Emitted)
+            follows = event.by is None or isinstance(before, Decided | Alerted | Emitted)
         case _:
             follows = True
     if not follows:

@@ -272,7 +272,12 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
             raise AnswerCutOff(message, longer) from error
         raise failure from error
     spent_s = active.clock.monotonic() - started
-    written = await _left(work, reply)
+    written = NOTHING_WRITTEN
+    if reply.folder is not None:
+        # A scenario says what it did.
+        written = Written(folder=reply.folder)
+    elif work.written is not None:
+        written = await work.written()
     if written.text is not None:
         written = _storable(active, written.text)
     left = storable(reply.workspace) if reply.workspace else ""
@@ -297,13 +302,6 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         workspace=left,
         usage=usage.as_held if reply.held else usage,
     )
-
-
-async def _left(work: CallSeries, reply: Reply) -> Written:
-    """What the call left where the output is, or what a scenario says that it did."""
-    if reply.folder is not None:
-        return Written(folder=reply.folder)
-    return NOTHING_WRITTEN if work.written is None else await work.written()
 
 
 def _kept(active: ActiveRun, text: str) -> str:

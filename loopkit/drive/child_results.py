@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from loopkit.engine.events import Usage
+from loopkit.engine.findings_for import plain_findings
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import plain_finding
 from loopkit.language.states.children import CANCELLED
 
 Result = Mapping[str, Any]
@@ -15,10 +16,10 @@ CHANGED_TOO = "the file has changed in the workspace as well"
 """Why it could not be merged."""
 
 
-def result_of(child: RunState) -> dict[str, Any]:
-    """What the artifact of a state holds of a child that is over."""
+def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
+    """What the artifact of a state holds of a child that is over; `spent` with all its children."""
     finished, report = child.finished, child.last_report
-    found = [plain_finding(finding) for finding in report.blocking] if report else []
+    found = plain_findings(report.blocking) if report else []
     if finished is not None:
         found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
     return {
@@ -26,10 +27,10 @@ def result_of(child: RunState) -> dict[str, Any]:
         "success": finished is not None and finished.success,
         "result": finished.result if finished else {},
         "rounds": len(child.rounds),
-        "calls": child.usage.agent_calls,
-        "cost": child.usage.cost_usd,
+        "calls": spent.agent_calls,
+        "cost": spent.cost_usd,
         "findings": found,
-        "duration": child.usage.time_s,
+        "duration": spent.time_s,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -14,9 +14,11 @@ from loopkit.agents.port import Person
 from loopkit.drive.active import ActiveRun, Clock, Listener
 from loopkit.drive.advance import advance
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.isolation import own_tree
+from loopkit.drive.isolation import in_tree_above, own_tree
 from loopkit.drive.new_claim import NewClaim
+from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.occupancy import Occupancy
+from loopkit.drive.state_files import workspace
 from loopkit.drive.stored_runs import StoredRuns, unfinished
 from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.changes import fold
@@ -71,6 +73,8 @@ class ClaimedRuns(StoredRuns):
         self._begun: WeakValueDictionary[str, NewClaim] = WeakValueDictionary()
         """By their ids, runs that were started here and may not be stored yet."""
         self._token = token
+        self._playable: set[str] = set()
+        """Digests of definitions that were found playable by whoever plays in all runs."""
         self._known_players: dict[str, Players] = {}
         """By the digests of definitions, who plays where no scenario does."""
         self.functions = functions or {}
@@ -81,9 +85,10 @@ class ClaimedRuns(StoredRuns):
         self, started: Started, definition: ResolvedMachine, scenario: Scenario | None
     ) -> ActiveRun:
         """A run that nobody knows yet, claimed by this process."""
-        await self._store(started.definition, definition.resolved)
         run, machine = started.run, definition.machine
+        # Before anything is waited for, so that no other run takes the same id.
         claim = self._begun[run] = NewClaim(self.journal, run, started.machine, definition.digest)
+        await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
         active = self._active(claim, fold((Claimed(),)), engine, players)
@@ -95,13 +100,19 @@ class ClaimedRuns(StoredRuns):
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
+        child = await self._child(parent, started)
+        if isinstance(child, ActiveRun):
+            child.trees_above = await _trees_for_children(parent)
+        return child
+
+    async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         said = parent.scenario
         scenario = said and said.of_child(started.state, started.key, started.visit)
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
             if isolate != "none":
-                folder = await own_tree(parent, folder, isolate)
+                folder = await own_tree(parent, in_tree_above(parent, folder), isolate)
             begins = Started(
                 run=started.child,
                 machine=definition.machine.name or "machine",
@@ -149,6 +160,9 @@ class ClaimedRuns(StoredRuns):
             await advance(active)
         finally:
             await active.claim.release()
+        if active.alarm is not None:
+            # Whoever drove it may end with it.
+            await active.alarm.fault()
         return active.state
 
     async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
@@ -161,7 +175,8 @@ class ClaimedRuns(StoredRuns):
         """An id that no other run has; among thousands two may well draw the same."""
         while True:
             run = f"{machine}-{self._token()}"
-            if run not in self._begun and not await self.journal.has(run):
+            # The journal is asked first: meanwhile another run may have begun here.
+            if not await self.journal.has(run) and run not in self._begun:
                 return run
 
     async def _store(self, digest: str, text: str) -> None:
@@ -187,11 +202,13 @@ class ClaimedRuns(StoredRuns):
     def _active(self, claim: Claim, state: RunState, engine: Engine, players: Players) -> ActiveRun:
         if players.calls_models:
             client.preload()
+        if not engine.program.is_counted:
+            state.counted = None
         person = players.person
         if is_child(claim.run) and players.scenario is None:
             # Nobody is asked while siblings work; when all have stopped, somebody can answer.
             person = NobodyThere()
-        return ActiveRun(
+        active = ActiveRun(
             program=engine.program,
             engine=engine,
             claim=claim,
@@ -210,3 +227,19 @@ class ClaimedRuns(StoredRuns):
             asked_before=state.question.question if state.question else "",
             state=state,
         )
+        if engine.program.machine.alert and active.notify and not is_child(claim.run):
+            active.alarm = NotifyingAlarm(active)
+            active.listeners = (*active.listeners, active.alarm.hear)
+        return active
+
+
+async def _trees_for_children(parent: ActiveRun) -> Mapping[str, str]:
+    """By workspace: the trees in which children work, because those above them do."""
+    if parent.state.isolate != "none":
+        # Its tree is the project folder of its children.
+        return {}
+    shared = parent.program.machine.workspace
+    if shared is not None and shared.isolate != "none":
+        await workspace(parent, shared)
+    own = {each.source: each.place for each in parent.state.isolated.values()}
+    return {**parent.trees_above, **own}

@@ -36,9 +36,9 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
 
 
 def may_end(active: ActiveRun) -> bool:
-    """Whether a run in a final state may end, or has to leave others the first turn to merge."""
+    """Whether a run with trees of its own may end here, or has to let others merge first."""
     state = active.program.machine.states.get(active.state.state)
-    merges = isinstance(state, FinalState) and state.succeeds and bool(active.state.isolated)
+    merges = isinstance(state, FinalState) and state.succeeds
     return not merges or active.may_merge()
 
 

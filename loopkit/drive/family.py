@@ -291,19 +291,22 @@ class Family:
     def _id(self, key: str) -> str:
         base = f"{self._active.state.run}/{self._name}.{self._visit}"
         digest = hashlib.sha256(key.encode()).hexdigest()[:KEY_DIGITS]
-        return f"{base}.{digest}" if isinstance(self._state, EachState) else base
+        return f"{base}.{digest}" if self._state.has_keys else base
 
     async def _end(self, key: str, child: RunState) -> None:
+        # One that was cancelled has not counted what its own children had spent.
+        committed = await self._active.children.committed_of(child)
+        spent = await self._active.children.usage_of(child)
         ended = ChildEnded(
             state=self._name,
             visit=self._visit,
             key=key,
-            result=result_of(child),
-            usage=child.committed,
+            result=result_of(child, spent),
+            usage=committed,
             time_s=self._account.take_time(),
         )
         # In one turn: what a child has spent is counted as this run's or as its own, never as both.
-        self._account.strike(child.committed)
+        self._account.strike(committed)
         self._active.stage(ended)
         self._results[key] = ended.result
         self._schedule.end(key, ended.result["outcome"])

@@ -56,11 +56,20 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
     return place
 
 
+def in_tree_above(active: ActiveRun, folder: Path) -> Path:
+    """A folder, or the same in the tree in which a run above this one works instead."""
+    for source, place in active.trees_above.items():
+        if folder.is_relative_to(source):
+            return Path(place) / folder.relative_to(source)
+    return folder
+
+
 def origin_of(active: ActiveRun, folder: Path) -> Path | None:
     """The folder of the workspace that a folder in a tree of the run's own is a copy of."""
-    for isolated in active.state.isolated.values():
-        if folder.is_relative_to(isolated.place):
-            return Path(isolated.source) / folder.relative_to(isolated.place)
+    own = {each.source: each.place for each in active.state.isolated.values()}
+    for source, place in {**active.trees_above, **own}.items():
+        if folder.is_relative_to(place):
+            return Path(source) / folder.relative_to(place)
     return None
 
 

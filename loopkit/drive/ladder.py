@@ -9,7 +9,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.turns import Callee
 from loopkit.engine.rounds import Round
 from loopkit.language import Agent, ModelAgent
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 
 
 def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:

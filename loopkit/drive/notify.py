@@ -1,13 +1,15 @@
-"""The notifier: a program that is told when a run starts to wait, fails or ends."""
+"""The notifier: a program that is told when a run alerts, starts to wait, fails or ends."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.active import ActiveRun, OpenQuestion
+from loopkit.drive.active import ActiveRun, OpenQuestion, Stored
+from loopkit.engine.events import Alerted
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandNotStarted, CommandTimeout, run_command
 from loopkit.text import one_line
@@ -22,11 +24,38 @@ async def notify(active: ActiveRun) -> str:
     A run that waits with the question with which it was taken over has stopped before. Whatever
     becomes of the notifier, the run is what it was.
     """
+    fault = await active.alarm.fault() if active.alarm is not None else ""
     if not (active.notify and _has_stopped(active.state)) or _waited_before(active):
-        return ""
+        return fault
     run = active.state.run
     asked = await active.children.questions(run) if active.state.waits_for_children else ()
-    text = json.dumps(outcome_of(active.state, asked), ensure_ascii=False)
+    return await _start(active, asked) or fault
+
+
+class NotifyingAlarm:
+    """Starts the notifier of a run when that raises its alert; the run goes on meanwhile.
+
+    Where the run stops in the same step, it is told with that.
+    """
+
+    def __init__(self, active: ActiveRun) -> None:
+        self._active = active
+        self._work: asyncio.Task[str] | None = None
+
+    def hear(self, stored: Stored) -> None:
+        if isinstance(stored.event, Alerted) and not _has_stopped(self._active.state):
+            self._work = asyncio.ensure_future(_start(self._active))
+
+    async def fault(self) -> str:
+        """Wait for the end of the notifier; why it failed, empty where it did not."""
+        return await self._work if self._work is not None else ""
+
+
+async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
+    """Start the notifier with what is known of the run now; why that failed."""
+    alerted = active.state.alerted
+    told = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
+    text = json.dumps(told, ensure_ascii=False)
     try:
         # The user's own program, which no model has written to: it may see all that the user may.
         ended = await run_command(

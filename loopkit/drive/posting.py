@@ -20,6 +20,9 @@ ANSWER = "answer"
 WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
 
+NOBODY = ("script", "timeout")
+"""Who answers where no person does."""
+
 
 class PostedAnswer(Record, frozen=True, kw_only=True):
     """An answer on its way: it names the question that it belongs to."""
@@ -49,6 +52,8 @@ async def post_answer(
     """
     answer, named, to_all = given
     question = _open_question(state, named)
+    if answer.by in (*NOBODY, ""):
+        raise AnswerRefused(f"`{answer.by}` is nobody's name: say who answers")
     step_of_answer(engine, state, answer, now)
     if named is None:
         _refuse_twice(state, question, answer)

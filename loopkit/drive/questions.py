@@ -21,7 +21,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
     question = run.question
     if question is None:
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
-    if is_broken(answer.comment) or is_broken(answer.edit or ""):
+    if any(map(is_broken, (answer.comment, answer.edit or "", answer.by, *answer.origins))):
         raise AnswerRefused("the answer has half a surrogate pair in it, which is not a character")
     if question.call is not None:
         step = Macrostep(run)
@@ -42,12 +42,14 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
 def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
     """The question of the active state under another definition, if it asks; raises NotRunnable."""
     try:
-        question = engine.question(run, now)
+        state = engine.program.machine.states.get(run.state)
+        if not isinstance(state, HumanState):
+            return ()
+        return (engine.questions.question(run, state, now),)
     except TemplateError as error:
         raise NotRunnable(
             f"the question of `{run.state}` could not be filled in: {error}"
         ) from error
-    return () if question is None else (question,)
 
 
 def settled(call: str, answer: HumanAnswer) -> Settled:

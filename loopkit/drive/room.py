@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from loopkit.agents.model.answer_caps import USUAL_ANSWER, AnswerCaps, needs_caps
 from loopkit.agents.port import Request
@@ -31,11 +32,12 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
     None where it has to wait for others, whose reservations may turn out to be too high. An answer
     is only made shorter where nobody is waited for. Raises LimitReached and AgentError.
     """
-    request.is_limited = _is_limited(active)
+    limits = active.limits
+    request.is_limited = _is_limited(active, limits)
     request.cap, request.caps = None, None
     reserved = quote(request)
     try:
-        return _room(active, reserved)
+        return _room(active, limits, reserved)
     except LimitReached as reached:
         caps = request.caps
         least = reserved if caps is None else _with_cap(quote, request, caps.least)
@@ -49,15 +51,14 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         raise
 
 
-def _is_limited(active: ActiveRun) -> bool:
+def _is_limited(active: ActiveRun, limits: Mapping[str, Any]) -> bool:
     """Whether money or tokens are limited, so that nobody may be asked for an endless answer."""
     shared = active.account.every_limit if active.account is not None else ()
-    return any(map(needs_caps, (active.limits, *shared)))
+    return needs_caps(limits) or any(map(needs_caps, shared))
 
 
-def _room(active: ActiveRun, reserved: Usage) -> Room:
+def _room(active: ActiveRun, limits: Mapping[str, Any], reserved: Usage) -> Room:
     """Room in the limits of the run, and in those that it shares; raises LimitReached."""
-    limits = active.limits
     left_s = room_for(limits, active.state.committed, reserved) if limits else None
     if active.account is not None:
         left_s = _less(left_s, active.account.require_room(reserved))
@@ -69,7 +70,8 @@ def seconds_left(active: ActiveRun) -> float | None:
 
     None for no limit. Raises LimitReached.
     """
-    left_s = time_left(active.limits, active.state.committed)
+    limits = active.limits
+    left_s = time_left(limits, active.state.committed) if "time" in limits else None
     return left_s if active.account is None else _less(left_s, _shared(active.account, Usage()))
 
 
@@ -115,7 +117,7 @@ def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
     def found(cap: int) -> Room | None:
         reserved = _with_cap(quote, request, cap)
         try:
-            return _room(active, reserved)
+            return _room(active, active.limits, reserved)
         except LimitReached:
             return None
 

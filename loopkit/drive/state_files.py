@@ -9,7 +9,7 @@ from pathlib import Path
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import Written
 from loopkit.drive.folders import watch_folder
-from loopkit.drive.isolation import origin_of, own_tree
+from loopkit.drive.isolation import in_tree_above, origin_of, own_tree
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
@@ -29,24 +29,23 @@ from loopkit.outside.workspace import (
 async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
     """The folder in which a state works: its own workspace, the machine's, or the project.
 
-    Where it is isolated, that is a tree of the run's own. With `writes` no other run may work
-    in it, if it is not.
+    Where it is isolated, that is a tree of the run's own, or of a run above it. With `writes` no
+    other run may work in it, if it is not.
     """
     written = own or active.program.machine.workspace
     asked = active.state.isolate
     if written is None:
-        folder = active.folder
+        folder = in_tree_above(active, active.folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
     relative = render(active.program, active.state, written.path).strip()
     try:
-        folder = prepare(
-            active.folder if relative == "." else resolve_inside(active.folder, relative)
-        )
+        known = active.folder if relative == "." else resolve_inside(active.folder, relative)
+        folder = prepare(in_tree_above(active, known))
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
-    if writes and active.contents.folder is not None:
+    if writes and active.contents.folder is not None and folder == known:
         active.occupancy.enter(active.contents.folder, folder, active.state.run)
     return folder
 

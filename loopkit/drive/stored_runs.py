@@ -104,7 +104,10 @@ class StoredRuns:
         """What a run and all its children have committed; nothing where it has not begun."""
         if not await self.journal.has(run):
             return Usage()
-        state = await self.state_of(run)
+        return await self.committed_of(await self.state_of(run))
+
+    async def committed_of(self, state: RunState) -> Usage:
+        """The same of a run in a certain state."""
         total = state.committed
         for child in unfinished(state):
             total = total.plus(await self.committed(child.started.child))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from loopkit.engine.best_version import go_back, restore
 from loopkit.engine.events import (
     Adding,
-    Artifact,
+    Alerted,
     Baselined,
     Cancelled,
     Captured,
@@ -36,9 +37,11 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
+from loopkit.engine.reclassification import heed
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task
+from loopkit.engine.telemetry import Figures
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -52,6 +55,8 @@ def fold(events: Iterable[Event]) -> RunState:
 def apply(state: RunState, event: Event) -> None:
     """Change a state by the event that happens next."""
     state.seq += 1
+    if state.counted is not None and event.type in Figures.TAKEN:
+        state.counted = state.counted.plus(event)
     if (change := CHANGES.get(event.type)) is not None:
         change(state, event)
 
@@ -103,12 +108,12 @@ def _task(state: RunState, event: Intended) -> Task:
 def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
-    told = (intent.role == "author" and state.conversations.get(with_whom)) or Log()
-    before = told[-1] if told and state.is_revision else None
+    told = state.conversations.get(with_whom) if intent.role == "author" else None
+    before = told[-1] if told is not None and state.is_revision else None
     exchange = Exchange(intent.prompt, event, before and (before.opening or before))
     state.tasks[intent.task] = state.tasks[intent.task].after_reply(exchange)
     if intent.role == "author":
-        state.conversations[with_whom] = told.plus(exchange)
+        state.conversations[with_whom] = Log([exchange]) if told is None else told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
 
 
@@ -171,21 +176,16 @@ def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
         state.usage = state.usage.plus(Usage(time_s=event.time_s))
     if event.restored:
-        _restore(state, event.restored)
+        restore(state, event.restored)
     if event.artifact is not None:
-        state.artifacts[event.artifact.name] = event.artifact
+        state.artifacts = {**state.artifacts, event.artifact.name: event.artifact}
     if event.answer is not None:
-        state.answers[event.state] = event.answer
+        state.answers = {**state.answers, event.state: event.answer}
+        heed(state, event.answer, event.considered)
     if event.report is not None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
         _complete(state, event)
-
-
-def _restore(state: RunState, restored: Mapping[str, Artifact]) -> None:
-    state.artifacts.update(restored)
-    folders = {name: artifact for name, artifact in restored.items() if artifact.tree}
-    state.unrestored = {**state.unrestored, **folders}
 
 
 def _restored(state: RunState, event: Restored) -> None:
@@ -207,33 +207,58 @@ def _end_merge(state: RunState, event: Merged) -> None:
 
 
 def _report(state: RunState, report: Report) -> None:
+    state.reports = {**state.reports, report.state: report}
+    state.verdicts = {**state.verdicts, report.state: report.verdict}
+    state.last_report = report
     if report.verdict in ("pass", "warn", "fail", "not_applicable"):
-        judged = state.artifacts[report.artifact]
-        entry = Round(report, judged, dict(state.artifacts))
+        judged, number = state.artifacts[report.artifact], len(state.rounds)
+        entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)
         known = state.rounds_at.get(report.state) or Rounds()
-        state.rounds_at[report.state] = known.plus(entry)
-    state.reports[report.state] = report
-    state.last_report = report
+        state.rounds_at = {**state.rounds_at, report.state: known.plus(entry)}
 
 
 def _complete(state: RunState, event: Worked) -> None:
     state.attempts[event.state] = state.attempts.get(event.state, 0) + 1
     state.facts[event.state] = event.facts
-    if event.artifact is not None and event.artifact.author == event.state:
-        state.pending.pop(event.state, None)
+    if event.artifact is not None:
+        _write(state, event, event.artifact.name)
+        if event.artifact.author == event.state:
+            state.pending.pop(event.state, None)
+            state.deferred.pop(event.state, None)
+            state.delivered.pop(event.state, None)
+
+
+def _write(state: RunState, event: Worked, artifact: str) -> None:
+    """Note what an artifact was made from; what another one made of it is forgotten."""
+    if event.made_from:
+        made = {artifact: (event.state, event.made_from)}
+        state.made_from = {**state.made_from, **made}
+    elif artifact in state.made_from:
+        others = state.made_from.items()
+        state.made_from = {name: known for name, known in others if name != artifact}
 
 
 def _decide(state: RunState, event: Decided) -> None:
+    if event.best is not None:
+        go_back(state, event.best)
     if event.resets:
         state.counters.update(dict.fromkeys(event.resets, 0))
     for counter in event.spends:
         state.counters[counter] = state.counters.get(counter, 0) + 1
     for feedback in event.feedback:
         state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
+    if state.deferred and (waited := state.deferred.pop(event.target, ())):
+        state.delivered[event.target] = (*state.delivered.get(event.target, ()), *waited)
+    for deferral in event.deferrals:
+        state.deferred[deferral.to] = (*state.deferred.get(deferral.to, ()), deferral)
     state.is_revision = bool(event.spends)
     state.route = state.route.plus(event.edge)
     state.then_used = state.then_used or event.edge.endswith(".limit")
+
+
+def _alert(state: RunState, event: Alerted) -> None:
+    state.alerted = event
 
 
 def _wait(state: RunState, event: Waiting) -> None:
@@ -255,6 +280,12 @@ def _repair(state: RunState, event: Repaired) -> None:
     state.route = Log([event.edges.get(edge, edge) for edge in state.route])
     if state.entered_by is not None:
         state.entered_by = event.edges.get(state.entered_by, state.entered_by)
+    state.deferred = {
+        to: tuple(
+            each.replace(edge=event.edges.get(each.edge or "", each.edge)) for each in waiting
+        )
+        for to, waiting in state.deferred.items()
+    }
     state.counters = dict(event.counters)
     _move_tasks(state, event.tasks)
     if not state.state:
@@ -318,6 +349,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "merged": _end_merge,
     "restored": _restored,
     "decided": _decide,
+    "alerted": _alert,
     "entered": _enter,
     "waiting": _wait,
     "suspended": _suspend,

@@ -25,17 +25,19 @@ def default_feedback(
     if not blocking:
         return ""
     most = program.machine.limits.feedback_items
-    parts = [_heading(len(blocking), *revision), _listed(blocking, most)]
+    is_of_later_work = to in program.graph.origins and to != report.author
+    where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
+    parts = [_heading(len(blocking), where, *revision), _listed(blocking, most)]
     if report.resolved:
         parts.append(f"Fixed since the version before:\n\n{_listed(report.resolved, most)}")
     parts.append(_request(program, to, asked))
     return "\n\n".join([part for part in parts if part])
 
 
-def _heading(count: int, revision: int, most: int) -> str:
+def _heading(count: int, where: str, revision: int, most: int) -> str:
     last = ", the last one" if revision == most else ""
     these = "this problem" if count == 1 else f"these {count} problems, the most severe first"
-    return f"Revision {revision} of {most}{last}. Fix {these}:"
+    return f"Revision {revision} of {most}{last}. Fix {these}{where}:"
 
 
 def _listed(findings: Sequence[Finding], most: int) -> str:
@@ -52,7 +54,7 @@ def _item(finding: Finding) -> str:
 
 
 def _marks(finding: Finding) -> Iterator[str]:
-    """Its place, its code and how long it has been known."""
+    """Its place, its code, how long it has been known, and whether it may be somebody else's."""
     if finding.location:
         yield f"at `{finding.location}`"
     if finding.line is not None:
@@ -61,6 +63,8 @@ def _marks(finding: Finding) -> Iterator[str]:
         yield f"code `{finding.code}`"
     if finding.status in _MARKS:
         yield _MARKS[finding.status]
+    if finding.defaulted:
+        yield "origin assumed"
 
 
 def _request(program: Program, to: str, asked: str | None) -> str:
@@ -70,6 +74,6 @@ def _request(program: Program, to: str, asked: str | None) -> str:
     machine = program.machine
     agent = machine.agents[asked]
     author = machine.states_of(AuthorState)[to]
-    folder = author.own_workspace or agent.workspace or machine.workspace
+    folder = machine.workspace_at(to, agent)
     is_in_files = agent.works_on_files and (author.output_at(to).is_left or folder)
     return IN_THE_FILES if is_in_files else WHOLE_VERSION

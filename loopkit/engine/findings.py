@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
-from loopkit.engine.records import Record
+from loopkit.engine.records import Record, field
 
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
 ErrorClass = Literal["transient", "content", "fatal"]
-Status = Literal["new", "recurring", "regressed", "resolved"]
+Status = Literal["new", "recurring", "regressed", "resolved", "withdrawn"]
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -32,12 +32,18 @@ class Finding(Record, frozen=True, kw_only=True):
     """What its reviewer calls it, however the message is worded."""
     reviewers: tuple[str, ...] = ()
     """The validators that named it, where several did."""
+    origins: tuple[str, ...] = ()
+    """The states that have to mend it, in their order, where the machine has `origins`."""
+    defaulted: bool = False
+    """Nobody said who injected it: it falls to the author of what was judged."""
     graded: str = ""
     """The level that its reviewer gave, where it counts as a milder one."""
     location: str = ""
     """Where in the data, such as `nodes[2].id`."""
     line: int | None = None
     """Where in the text, 1-based."""
+    item: dict[str, Any] = field(default_factory=dict)
+    """What a report of another shape says of it besides the message."""
     status: Status = "new"
     identified: bool = True
     """Whether its id tells one defect from another. One id stands for every failure where nothing
@@ -105,6 +111,8 @@ class Report(Record, frozen=True, kw_only=True):
     attempt: int
     """How often the author had worked when this was judged."""
     verdict: Verdict
+    made_from: dict[str, int] = {}
+    """By state, how often those had worked from whose artifacts this one was made."""
     answers: tuple[Answer, ...] = ()
     findings: tuple[Finding, ...] = ()
     """All of them, blocking ones first, in the order of the validators."""
@@ -116,6 +124,8 @@ class Report(Record, frozen=True, kw_only=True):
     work: str = ""
     """Digest of all that was judged, white space aside: the artifact, the files that its author
     left, and the artifacts of agents that it was made from. Empty where it can't be told."""
+    origin: str | None = None
+    """The earliest origin of what blocks, where the machine has `origins`."""
     score: float | None = None
     """The lowest that a scoring judge gave."""
     error_class: ErrorClass | None = None

@@ -22,6 +22,12 @@ REMEMBERED_CHARS = 1000
 OF_ARTIFACT = "artifact"
 """Stands for the validator of what is wrong with an artifact, whoever looks at it."""
 
+OF_JUDGE = "judge"
+"""The rule of all findings of judges. The codes that these give vary too much to identify any."""
+
+OF_CHECK = "judge.check"
+"""The rule of what a judge's report says of checks that are false."""
+
 
 class Defect(Value, frozen=True):
     """What tells one defect of a validator from another."""

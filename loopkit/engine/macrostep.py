@@ -7,44 +7,38 @@ network, so that the same work always gives the same events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from loopkit.engine.best_version import gone_back, way_back
 from loopkit.engine.changes import apply
-from loopkit.engine.default_feedback import default_feedback
 from loopkit.engine.events import (
-    Artifact,
-    Choice,
+    Alerted,
     Decided,
+    Deferral,
     Emitted,
     Entered,
     Event,
     Feedback,
     Finished,
+    Kept,
     Suspended,
-    Waiting,
     Worked,
 )
-from loopkit.engine.findings import Report
-from loopkit.engine.revisions import cap_of, revision_of
+from loopkit.engine.feedback import feedback_for
+from loopkit.engine.guard_facts import Facts, attempt_at, earliest_origin, guard_facts
+from loopkit.engine.keeping import is_kept, last_work
+from loopkit.engine.questions import Questions
+from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     attempt_of,
-    chosen_agent,
     open_findings,
-    plain_answer,
     plain_artifact,
-    render,
 )
-from loopkit.language import FinalState, HumanState
-from loopkit.language.datatypes import facts_of, parse_record, single_values
-from loopkit.language.guard.kleene import truth
-from loopkit.language.template import Anything, Scalar, Shape, check
+from loopkit.language import Alert, FinalState, HumanState
 from loopkit.machine.compiler import Decider, NoEdge
-from loopkit.machine.graph import TOTAL, Edge
-from loopkit.machine.plans import StatePlan
-from loopkit.machine.program import Program, flat_facts
+from loopkit.machine.edges import Edge
+from loopkit.machine.program import Program
 
-Facts = dict[str, object]
+_NOTHING: tuple[tuple[Feedback, ...], tuple[Deferral, ...]] = ((), ())
 COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 
@@ -66,9 +60,9 @@ class Engine:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.questions = Questions(program)
         self._decider = Decider(program.graph)
-        self._needing: dict[str, bool] = {}
-        """For each edge, whether its feedback needs a comment."""
+        self._alert = program.machine.alert
 
     def begin(self, run: RunState, now: float) -> Macrostep:
         """What makes the initial state active."""
@@ -76,8 +70,10 @@ class Engine:
         self._enter(step, self.program.machine.start, None, now)
         return step
 
-    def step(self, run: RunState, work: Worked, now: float) -> Macrostep:
+    def step(self, run: RunState, work: Worked | Kept, now: float) -> Macrostep:
         """One macrostep: `worked`, `decided`, `entered`, and what the new state brings at once.
+
+        A state that is `kept` goes on as after its last work.
 
         `now` is Unix time, for questions that expire.
 
@@ -87,7 +83,9 @@ class Engine:
         """
         plan, step = self.program.plans[run.state], Macrostep(run)
         step.add(work)
-        facts, ways = self.facts(step.run, work), plan.on(work.outcome)
+        if isinstance(work, Kept):
+            work = last_work(run, work)
+        facts, ways = guard_facts(self.program, step.run, work), plan.on(work.outcome)
         bits = tuple(
             [
                 (predicate is None or predicate(facts))
@@ -103,6 +101,12 @@ class Engine:
             work = work.replace(restored=dict(best.snapshot))
             step = Macrostep(run)
             step.add(work)
+        better = way_back(plan, edge, run, step.run, work) if edge.from_best else None
+        told = step.run if better is None else gone_back(step.run, better)
+        feedback, deferrals = _NOTHING
+        if edge.back or step.run.deferred:
+            attempt = attempt_at(step.run, plan)
+            feedback, deferrals = feedback_for(self.program, told, work, edge, attempt)
         step.add(
             Decided(
                 edge=edge.id,
@@ -112,11 +116,15 @@ class Engine:
                 bits=bits,
                 spends=edge.counters,
                 resets=edge.resets,
-                feedback=self._feedback(step.run, work, edge) if edge.back else (),
+                feedback=feedback,
+                deferrals=deferrals,
+                best=better,
             )
         )
+        if self._alert is not None and step.run.alerted is None:
+            self._watch(step, self._alert)
         if edge.emit is not None:
-            self._emit(step, edge.emit, run.state, self._attempt(step.run, plan))
+            self._emit(step, edge.emit, run.state, attempt_at(step.run, plan))
         self._enter(step, edge.target, edge.id, now)
         return step
 
@@ -127,164 +135,35 @@ class Engine:
         step.add(self._finished(step.run, run.state, state))
         return step
 
-    def facts(self, run: RunState, work: Worked | None) -> Facts:
-        """Everything that the guards of the active state read, under dotted names."""
-        plan = self.program.plans[run.state]
-        facts = work.facts.copy() if work else {}
-        if plan.elsewhere:
-            facts = self._facts_elsewhere(run, plan.elsewhere, facts) | facts
-        # An answer that is only looked at counts as given, as it will when its edge is taken.
-        facts["attempt"] = self._attempt(run, plan) + (work is None)
-        if plan.revises:
-            self._add_revisions(run, plan.revises, facts)
-        return facts
-
-    def _facts_elsewhere(self, run: RunState, read: frozenset[str], own: Facts) -> Facts:
-        """The facts of states, reports and inputs that guards of the active state read."""
-        known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
-        if "reports" in read:
-            reports = {name: {"verdict": r.verdict} for name, r in run.reports.items()}
-            known |= flat_facts(reports, "reports.")
-        if "input" in read:
-            known |= facts_of(run.input, self.program.input_type, "input.")
-        if run.state in read:
-            known |= {f"{run.state}.{name}": value for name, value in own.items()}
-        return known
-
     def _is_open(self, run: RunState, edge: Edge) -> bool:
         """Whether an edge that is not always there is: at a limit once, else with room left.
 
-        Revising is for what failed.
+        Revising is for what failed, and goes to the earliest origin of that where there are any.
         """
         if edge.event == "limit":
             return not run.then_used
+        if not has_room(self.program, run, edge):
+            return False
+        origin = edge.origin
+        if origin is not None and earliest_origin(self.program, run, edge.source) != origin:
+            return False
         judges = edge.event == "done" and self.program.plans[edge.source].judged is not None
-        return self.has_room(run, edge) and (
-            not judges or run.reports[edge.source].verdict == "fail"
-        )
+        return not judges or run.reports[edge.source].verdict == "fail"
 
-    def has_room(self, run: RunState, edge: Edge) -> bool:
-        for counter in edge.counters:
-            if run.counters.get(counter, 0) >= cap_of(self.program, run, counter):
-                return False
-        return True
-
-    def question(self, run: RunState, now: float) -> Waiting | None:
-        """What a person is asked in the active state, if anybody is; raises TemplateError."""
-        state = self.program.machine.states.get(run.state)
-        return self._question(run, run.state, state, now) if isinstance(state, HumanState) else None
-
-    def closed_choices(self, run: RunState) -> tuple[Choice, ...]:
-        """The choices of the active human state, each with the reason where it is closed."""
-        state = self.program.machine.states[run.state]
-        if not isinstance(state, HumanState):
-            return ()
-        return tuple(self._choice(run, state, name) for name in state.choices)
-
-    def leads_to_closed_edge(self, run: RunState, answer: Mapping[str, object]) -> str:
-        """Why an answer can't be taken: its edge has no room left. Empty if it can."""
-        facts = self.facts(run, None) | flat_facts(answer) | flat_facts({run.state: answer})
-        for edge, predicate, _ in self.program.plans[run.state].on("done").edges:
-            if predicate is None or predicate(facts):
-                return self._no_room(run, edge)
-        return "no transition of the state takes this answer"
-
-    def _choice(self, run: RunState, state: HumanState, name: str) -> Choice:
-        fields = [field for field, _ in single_values(parse_record(state.form))]
-        own = {*fields, *(f"{run.state}.{field}" for field in fields)}
-        facts = {k: v for k, v in self.facts(run, None).items() if k not in own}
-        facts |= {"choice": name, f"{run.state}.choice": name}
-        closed, takes_comment, needs_comment = "", False, False
-        for edge in self.program.graph.on(run.state, "done"):
-            guard = self.program.guards.get(edge.id)
-            holds = True if guard is None else truth(guard.tree, facts)
-            if holds is False:
-                continue
-            takes_comment = takes_comment or self._takes_comment(edge)
-            needs_comment = needs_comment or self._needs_comment(edge)
-            closed = self._no_room(run, edge)
-            # A guard that reads the form may hold or not: the choice is open where it may lead on.
-            if holds or not closed:
-                break
-        return Choice(
-            name=name, closed=closed, takes_comment=takes_comment, needs_comment=needs_comment
-        )
-
-    def _takes_comment(self, edge: Edge) -> bool:
-        template = self.program.template(self.program.feedback_of(edge))
-        return edge.back and "comment" in template.names
-
-    def _needs_comment(self, edge: Edge) -> bool:
-        """Whether the feedback uses the comment otherwise than behind `{% if comment %}`."""
-        if edge.id not in self._needing:
-            template = self.program.template(self.program.feedback_of(edge))
-            shapes: dict[str, Shape] = dict.fromkeys(template.names, Anything())
-            shapes["comment"] = Scalar(optional=True)
-            self._needing[edge.id] = edge.back and bool(check(template, shapes))
-        return self._needing[edge.id]
-
-    def _no_room(self, run: RunState, edge: Edge) -> str:
-        if not edge.back or self.has_room(run, edge):
-            return ""
-        full = next(
-            c for c in edge.counters if run.counters.get(c, 0) >= cap_of(self.program, run, c)
-        )
-        cap = cap_of(self.program, run, full)
-        if cap == 0:
-            return "no revisions are granted"
-        of_run = " of the run" if full == TOTAL else ""
-        if cap == 1:
-            return f"the one revision{of_run} is used up"
-        return f"all {cap} revisions{of_run} are used up"
-
-    def _attempt(self, run: RunState, plan: StatePlan) -> int:
-        if plan.judged is None:
-            return run.attempts.get(run.state, 0)
-        artifact = run.artifacts.get(plan.judged)
-        return artifact.attempt if artifact else 0
-
-    def _add_revisions(self, run: RunState, edges: tuple[Edge, ...], facts: Facts) -> None:
-        facts["cap_reached"] = True not in [self.has_room(run, edge) for edge in edges]
-        if len(edges) == 1:
-            counter = edges[0].counters[0]
-            facts["revisions"] = run.counters.get(counter, 0)
-            facts["max_revisions"] = cap_of(self.program, run, counter)
-
-    def _feedback(self, run: RunState, work: Worked, edge: Edge) -> tuple[Feedback, ...]:
-        spent = {**run.counters, **dict.fromkeys(edge.resets, 0)}
-        spent |= {counter: spent.get(counter, 0) + 1 for counter in edge.counters}
-        revision, most = revision_of(self.program, run, edge, spent)
-        answer = plain_answer(self.program, edge.source, work.answer) if work.answer else {}
-        extra = {
-            **answer,
-            "revision": revision,
-            "max_revisions": most,
-            "attempt": self._attempt(run, self.program.plans[run.state]),
-        }
-        to = self.addressee(run, edge)
-        text = render(self.program, run, self.program.feedback_of(edge), **extra)
-        if not text.strip():
-            text = self._default_feedback(run, work, to, (revision, most))
-        return (Feedback(to=to, text=text.strip("\n"), revision=revision, max_revisions=most),)
-
-    def _default_feedback(
-        self, run: RunState, work: Worked, to: str, revision: tuple[int, int]
-    ) -> str:
-        report = run.last_report
-        asked = chosen_agent(self.program, run, to) if report else None
-        if report and (told := default_feedback(self.program, report, to, revision, asked)):
-            return told
-        if work.answer is not None:
-            return f"The reviewer chose `{work.answer.choice}` without a comment."
-        return work.error or "Please revise."
-
-    def addressee(self, run: RunState, edge: Edge) -> str:
-        """Who gets the feedback of an edge: its target, or the author of what was judged."""
-        if self.program.machine.states[edge.target].reads_feedback:
-            return edge.target
-        if (judged := self.program.machine.states[edge.source].judges) is not None:
-            return run.artifacts[judged].author
-        return run.last_report.author if run.last_report else edge.target
+    def _watch(self, step: Macrostep, alert: Alert) -> None:
+        """Raise the alert of the machine where the run has just passed its threshold."""
+        figures = step.run.figures
+        rate, threshold = figures.correction_rate, alert.correction_rate
+        if rate is not None and rate > threshold:
+            step.add(
+                Alerted(
+                    figure="correction_rate",
+                    value=rate,
+                    threshold=threshold,
+                    works=figures.works,
+                    corrections=figures.again,
+                )
+            )
 
     def _emit(self, step: Macrostep, name: str, state: str, attempt: int) -> None:
         found = tuple(open_findings(self.program, step.run))
@@ -299,33 +178,11 @@ class Engine:
             if not run.isolated:
                 step.add(self._finished(run, target, state))
             return
-        if state.emit is not None:
+        if state.emit is not None and not is_kept(self.program, run):
             # Of a state it is the attempt that begins, not the one before it.
             self._emit(step, state.emit, target, attempt_of(self.program, run))
         if isinstance(state, HumanState):
-            step.add(self._question(run, target, state, now))
-
-    def _question(self, run: RunState, name: str, state: HumanState, now: float) -> Waiting:
-        return Waiting(
-            state=name,
-            question=f"{name}:{run.visit}{run.era}",
-            text=render(self.program, run, state.human).strip(),
-            choices=self.closed_choices(run),
-            expires_at=None if state.timeout is None else now + state.timeout,
-            otherwise=state.otherwise,
-            form=state.form,
-            edit=state.edit,
-        )
-
-    def question_contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
-        """What the active human state shows: the latest of all, or the best round."""
-        state = self.program.machine.states[run.state]
-        if not isinstance(state, HumanState):
-            return {}, None
-        best = run.best_round() if state.pick == "best" else None
-        current, report = (best.snapshot, best.report) if best else (run.artifacts, run.last_report)
-        artifacts = {name: current[name] for name in state.show if name in current}
-        return artifacts, report if "report" in state.show else None
+            step.add(self.questions.question(run, state, now))
 
     def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
         best = run.best_round(state.of) if state.pick == "best" else None

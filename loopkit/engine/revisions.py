@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopkit.engine.state import RunState
-from loopkit.machine.graph import TOTAL, Edge, cap_value
+from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.graph import cap_value
 from loopkit.machine.program import Program
 
 
@@ -26,7 +27,7 @@ def revision_of(
     nearly used up leaves fewer than the edge's own cap.
     """
     revision = spent.get(edge.counters[0], 0)
-    left = min(cap_of(program, run, counter) - spent.get(counter, 0) for counter in edge.counters)
+    left = min([cap_of(program, run, counter) - spent.get(counter, 0) for counter in edge.counters])
     return revision, revision + max(left, 0)
 
 
@@ -44,10 +45,28 @@ def can_come_again(program: Program, run: RunState, state: str) -> bool:
     return any(
         state in program.graph.reachable(edge.target, back=False)
         for edge in program.graph.by_id.values()
-        if edge.back and edge.source in ahead and _has_room(program, run, edge)
+        if edge.back and edge.source in ahead and has_room(program, run, edge)
     )
 
 
-def _has_room(program: Program, run: RunState, edge: Edge) -> bool:
+def used_up(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[str, str]:
+    """The counter that leaves an edge no room, and that in words; both empty where none does.
+
+    `of` says of what the edge's own revisions are, or those of its budget.
+    """
+    used, caps = run.counters, {c: cap_of(program, run, c) for c in edge.counters}
+    full = next((c for c in edge.counters if used.get(c, 0) >= caps[c]), "")
+    if not full:
+        return "", ""
+    of = " of the run" if full == TOTAL else of
+    if caps[full] == 0:
+        return full, f"no revisions{of} are granted"
+    if caps[full] == 1:
+        return full, f"the one revision{of} is used up"
+    return full, f"all {caps[full]} revisions{of} are used up"
+
+
+def has_room(program: Program, run: RunState, edge: Edge) -> bool:
+    """Whether none of an edge's counters is used up; one without counters has room always."""
     used = run.counters
-    return all(cap_of(program, run, name) > used.get(name, 0) for name in edge.counters)
+    return True not in [used.get(c, 0) >= cap_of(program, run, c) for c in edge.counters]

@@ -1,16 +1,26 @@
-"""Rounds: the complete reports of validate states, with what each was about."""
+"""Rounds: the complete reports of validate states, with what each was about.
+
+Where a run goes back to an earlier version, the rounds since then are given up: they still count
+where revising may have stalled, but not for what is open, nor for what had been found before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 
 from loopkit.engine.events import Artifact
-from loopkit.engine.findings import Report
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.identity import OF_JUDGE
 
-Attempt = tuple[str, int]
-"""Whose, and its number."""
+Attempt = tuple[tuple[str, int], ...]
+"""Whose, and its number, and the same of all those from whose artifacts it was made."""
+
+
+def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attempt:
+    """The attempt of an author, made from those of other states."""
+    return ((author, attempt), *sorted(made_from.items()))
 
 
 @dataclass(slots=True)
@@ -23,6 +33,10 @@ class Round:
     report: Report
     judged: Artifact
     snapshot: Mapping[str, Artifact]
+    reports: Mapping[str, Report]
+    """Of every validate state the one that counted then, this one included."""
+    number: int
+    """How many rounds the run had before, of all validate states."""
     attempt: Attempt = field(init=False, compare=False)
     """Which attempt was judged."""
     ids: frozenset[str] = field(init=False, compare=False)
@@ -31,7 +45,7 @@ class Round:
     blocked_by: object = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.attempt = (self.judged.author, self.judged.attempt)
+        self.attempt = attempt_at(self.judged.author, self.judged.attempt, self.report.made_from)
         self.ids = frozenset([finding.id for finding in self.report.findings])
         self.blocking_ids, self.blocked_by = what_blocks(self.report)
 
@@ -87,41 +101,71 @@ class Rounds:
     costs more where there are many.
     """
 
-    __slots__ = ("_index", "_length")
+    __slots__ = ("_index", "_length", "_line")
 
-    def __init__(self, index: _Index | None = None) -> None:
-        """All rounds that are in an index now; longer ones add to it."""
+    def __init__(self, index: _Index | None = None, line: Rounds | None = None) -> None:
+        """All rounds that are in an index now; longer ones add to it.
+
+        `line` are those that were not given up, where some were.
+        """
         self._index = _Index() if index is None else index
         self._length = len(self._index.all)
+        self._line = line
 
     def plus(self, entry: Round) -> Rounds:
         """These rounds and one more; judging an attempt again replaces its round."""
         index = self._current()
         index.add(entry)
-        return Rounds(index)
+        return Rounds(index, None if self._line is None else self._line.plus(entry))
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        return Earlier(self._current(), attempt)
+        line = None if self._line is None else self._line.before(attempt)
+        return Earlier(self._current(), attempt, line)
+
+    def back_to(self, entry: Round) -> Rounds:
+        """The same rounds, of which those after a round of the run are given up."""
+        kept = [one for one in self.line if one.number <= entry.number]
+        return Rounds(self._current(), Rounds(_Index(kept)))
+
+    @property
+    def line(self) -> Rounds:
+        """The rounds that led to the current version."""
+        return self if self._line is None else self._line
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """What is open in the current version."""
+        return self.line.before(None).open
+
+    @property
+    def attempts(self) -> Iterable[Attempt]:
+        return self._current().by_attempt.keys()
+
+    def of_attempt(self, attempt: Attempt) -> Round:
+        return self._current().by_attempt[attempt]
 
     def __iter__(self) -> Iterator[Round]:
         """Oldest first."""
         return iter(self._current().by_attempt.values())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rounds) and list(self) == list(other)
+        if not isinstance(other, Rounds):
+            return False
+        return list(self) == list(other) and list(self.line) == list(other.line)
 
     def __hash__(self) -> int:
         return hash(self._length)
 
     def best(self) -> Round | None:
-        """The round with the best work.
+        """The round with the best work."""
+        return best_of(self)
 
-        Fewest blocking findings of deterministic validators, then fewest blocking, then fewest
-        others, then the best score, then the earliest. What is no artifact, so that no rule was
-        run on it, comes after everything that is one.
-        """
-        return min(self, key=_rank, default=None)
+    @property
+    def since_valid(self) -> list[Round]:
+        """Those after the last one in which the version was valid, newest first."""
+        newest = reversed(self._current().by_attempt.values())
+        return list(takewhile(lambda entry: not entry.report.valid, newest))
 
     def _current(self) -> _Index:
         # A longer one that was given up, as where a template failed behind it, has added to it.
@@ -130,23 +174,39 @@ class Rounds:
         return self._index
 
 
-def _rank(entry: Round) -> tuple[bool, int, int, int, float]:
+def best_of(rounds: Iterable[Round]) -> Round | None:
+    """The one of these rounds with the best work.
+
+    Fewest blocking findings of deterministic validators, then fewest blocking, then fewest
+    others, then the best score, then the earliest. What is no artifact, so that no rule was
+    run on it, comes after everything that is one.
+    """
+    return min(rounds, key=_rank, default=None)
+
+
+def _rank(entry: Round) -> tuple[bool, int, int, int, float, int]:
     report = entry.report
-    deterministic = sum(f.blocking and f.rule != "judge" for f in report.findings)
+    deterministic = sum(f.blocking and f.rule != OF_JUDGE for f in report.findings)
     score = float("-inf") if report.score is None else report.score
     counts = (deterministic, len(report.blocking), len(report.warnings))
-    return (bool(entry.judged.fault), *counts, -score)
+    return (bool(entry.judged.fault), *counts, -score, entry.number)
 
 
 class Earlier:
     """The rounds of a state without those of one attempt, oldest first."""
 
-    __slots__ = ("_attempt", "_index", "_own")
+    __slots__ = ("_attempt", "_index", "_line", "_own")
 
-    def __init__(self, index: _Index, attempt: Attempt | None) -> None:
+    def __init__(self, index: _Index, attempt: Attempt | None, line: Earlier | None = None) -> None:
         self._index = index
         self._attempt = attempt
         self._own = None if attempt is None else index.by_attempt.get(attempt)
+        self._line = line
+
+    @property
+    def line(self) -> Earlier:
+        """Those that led to the current version."""
+        return self if self._line is None else self._line
 
     def __len__(self) -> int:
         return len(self._index.by_attempt) - (self._own is not None)
@@ -166,6 +226,12 @@ class Earlier:
             if entry is not self._own:
                 return entry
         return None
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """What the last one found, or had from others and did not look for."""
+        last = self.last
+        return (*last.report.findings, *last.report.unseen) if last else ()
 
     def has_found(self, finding_id: str) -> bool:
         """Whether a finding was in any of them."""

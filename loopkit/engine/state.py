@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Any, Literal
 
 from loopkit.engine.events import (
     Adding,
+    Alerted,
     Artifact,
     Captured,
+    Deferral,
+    Event,
     Feedback,
     Finished,
     HumanAnswer,
@@ -20,11 +22,12 @@ from loopkit.engine.events import (
     Usage,
     Waiting,
 )
-from loopkit.engine.findings import Report
+from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.log import Log
 from loopkit.engine.records import Mutable, field
-from loopkit.engine.rounds import Earlier, Round, Rounds
+from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
 from loopkit.engine.tasks import Child, Exchange, Task
+from loopkit.engine.telemetry import Counting, Figures
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
@@ -51,18 +54,28 @@ class RunState(Mutable):
     attempts: dict[str, int] = {}
     """How often each state has completed its work, content faults included."""
     counters: dict[str, int] = {}
-    artifacts: dict[str, Artifact] = {}
-    answers: dict[str, HumanAnswer] = {}
+    artifacts: Mapping[str, Artifact] = {}
+    answers: Mapping[str, HumanAnswer] = {}
     facts: dict[str, Mapping[str, Any]] = {}
     """What each state's last completed work left for guards."""
-    reports: dict[str, Report] = {}
+    made_from: Mapping[str, tuple[str, str]] = {}
+    """By artifact, the state that wrote it last, and a digest of what that depended on, where the
+    state may be kept."""
+    reports: Mapping[str, Report] = {}
+    """Of each validate state the last one, or the one of the version that became current again."""
+    verdicts: Mapping[str, Verdict] = {}
+    """Of each validate state the last one, as guards read it."""
     last_report: Report | None = None
     rounds: Log[Round] = field(default_factory=Log)
     """Of all validate states, oldest first."""
-    rounds_at: dict[str, Rounds] = {}
+    rounds_at: Mapping[str, Rounds] = {}
     """The same of each validate state."""
     pending: dict[str, tuple[Feedback, ...]] = {}
     """Feedback that waits for the state it is addressed to."""
+    deferred: dict[str, tuple[Deferral, ...]] = {}
+    """By state: what was found for it in other states, and waits until it works again."""
+    delivered: dict[str, tuple[Deferral, ...]] = {}
+    """By state: what it has been told of that, and has not worked on yet."""
     tasks: dict[str, Task] = {}
     asked: dict[str, int] = {}
     """How many pieces of work each agent has had."""
@@ -97,6 +110,12 @@ class RunState(Mutable):
     adding: Adding | None = None
     """The last text that was to be added to a file."""
     usage: Usage = Usage()
+    counted: Log[Event] | None = field(default_factory=Log)
+    """The events that its figures need; none where its machine never asks for them."""
+    counting: Counting = field(default_factory=Counting)
+    """What is known of these figures."""
+    alerted: Alerted | None = None
+    """The alert that it has raised."""
     limits: dict[str, Any] = {}
     """Limits that were raised since the start."""
     then_used: bool = False
@@ -106,6 +125,12 @@ class RunState(Mutable):
     suspended: Suspended | None = None
     finished: Finished | None = None
     seq: int = 0
+
+    @property
+    def figures(self) -> Figures:
+        """What its events say of its defects; not to be changed."""
+        assert self.counted is not None
+        return self.counting.figures(self.counted)
 
     @property
     def is_over(self) -> bool:
@@ -120,19 +145,18 @@ class RunState(Mutable):
     def copy(self) -> RunState:
         """A state behind which work may complete; this one stays as it is.
 
-        What only calls change is shared: of a macrostep's events none does.
+        What only calls change is shared: of a macrostep's events none does. So are the mappings,
+        which a change replaces.
         """
-        other = copy(self)
-        other.visits = self.visits.copy()
-        other.attempts = self.attempts.copy()
-        other.counters = self.counters.copy()
-        other.artifacts = self.artifacts.copy()
-        other.answers = self.answers.copy()
-        other.facts = self.facts.copy()
-        other.reports = self.reports.copy()
-        other.rounds_at = self.rounds_at.copy()
-        other.pending = self.pending.copy()
-        return other
+        return self.replace(
+            visits=self.visits.copy(),
+            attempts=self.attempts.copy(),
+            counters=self.counters.copy(),
+            facts=self.facts.copy(),
+            pending=self.pending.copy(),
+            deferred=self.deferred.copy(),
+            delivered=self.delivered.copy(),
+        )
 
     @property
     def era(self) -> str:
@@ -147,10 +171,12 @@ class RunState(Mutable):
             total = total.plus(intent.reserved.as_held)
         return total
 
-    def rounds_before(self, state: str, artifact: Artifact) -> Earlier:
+    def rounds_before(
+        self, state: str, artifact: Artifact, made_from: Mapping[str, int]
+    ) -> Earlier:
         """The rounds of a validate state before the one that judges this attempt."""
         rounds = self.rounds_at.get(state) or Rounds()
-        return rounds.before((artifact.author, artifact.attempt))
+        return rounds.before(attempt_at(artifact.author, artifact.attempt, made_from))
 
     def best_round(self, of: str | None = None) -> Round | None:
         """The best complete round: of the state named, else of the last validated one."""

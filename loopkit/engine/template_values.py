@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
 
 from loopkit.engine.events import Artifact, HumanAnswer
-from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings import Report
+from loopkit.engine.findings_for import blocking_for, concerning, plain_findings
 from loopkit.engine.revisions import revision_of
 from loopkit.engine.state import RunState
+from loopkit.engine.telemetry import known_usd, rounded
 from loopkit.language.datatypes import parse_fields
 from loopkit.language.template import FieldedText, Template
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 from loopkit.machine.readable import readable
-
-PLAIN_FINDING = (
-    *("id", "message", "severity", "code", "validator", "rule"),
-    *("key", "location", "line", "status"),
-)
-_PLAIN = attrgetter(*PLAIN_FINDING)
+from loopkit.machine.report_items import ReportItems
 
 
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:
@@ -104,13 +99,7 @@ def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str,
     return {**left_out, **said, **plain}
 
 
-def plain_finding(finding: Finding) -> dict[str, object]:
-    plain: dict[str, object] = dict(zip(PLAIN_FINDING, _PLAIN(finding), strict=True))
-    plain["reviewers"] = list(finding.named_by)
-    return plain
-
-
-def plain_report(report: Report) -> dict[str, object]:
+def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
     """A report as templates see it."""
     return {
         "state": report.state,
@@ -121,9 +110,10 @@ def plain_report(report: Report) -> dict[str, object]:
         "valid": report.valid,
         "stalled": report.stalled,
         "score": report.score,
+        "origin": report.origin,
         "error_count": len(report.blocking),
         "warning_count": len(report.warnings),
-        "findings": [plain_finding(finding) for finding in report.findings],
+        "findings": plain_findings(report.findings, items),
         "reason": report.reason,
         "answers": [
             {"validator": a.validator, "verdict": a.verdict, "reason": a.reason}
@@ -133,20 +123,24 @@ def plain_report(report: Report) -> dict[str, object]:
 
 
 def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
-    """What is open and blocking in the last report, worst first, capped by `feedback_items`."""
-    found = run.last_report.blocking if run.last_report else ()
-    return [plain_finding(finding) for finding in found[: program.machine.limits.feedback_items]]
+    """What is open and blocking for the state, worst first, capped by `feedback_items`."""
+    found = blocking_for(program, run, run.state)
+    return plain_findings(found[: program.machine.limits.feedback_items], program.report_items)
 
 
 def previous(program: Program, run: RunState) -> object:
     """The version before this one: the author's own last one, or what this state judged last."""
     if run.state in program.graph.judges:
-        judged = (r.judged for r in reversed(run.rounds) if r.report.state == run.state)
-        last = next(judged, None)
-        return plain_artifact(program, run, last) if last else ""
-    name = artifact_of(program.machine, run.state)
-    artifact = run.artifacts.get(name) if name else None
+        rounds = run.rounds_at.get(run.state)
+        last = rounds.line.before(None).last if rounds is not None else None
+        return plain_artifact(program, run, last.judged) if last else ""
+    artifact = last_version(program, run)
     return plain_artifact(program, run, artifact) if artifact else ""
+
+
+def last_version(program: Program, run: RunState) -> Artifact | None:
+    """The current version of the artifact that the active state writes."""
+    return run.artifacts.get(program.graph.written.get(run.state, ""))
 
 
 def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
@@ -166,23 +160,24 @@ def attempt_of(program: Program, run: RunState) -> int:
     return artifact.attempt if artifact else 0
 
 
-def _reports(_: Program, run: RunState) -> dict[str, object]:
-    return {name: plain_report(report) for name, report in run.reports.items()}
+def _reports(program: Program, run: RunState) -> dict[str, object]:
+    items = program.report_items
+    return {name: plain_report(report, items) for name, report in run.reports.items()}
 
 
-def _report(_: Program, run: RunState) -> object:
-    return plain_report(run.last_report) if run.last_report else _ABSENT
+def _report(program: Program, run: RunState) -> object:
+    return plain_report(run.last_report, program.report_items) if run.last_report else _ABSENT
 
 
 def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     """The rounds that concern the state's own artifact, oldest first."""
     judged = program.machine.states[run.state].judges
-    name = judged or artifact_of(program.machine, run.state)
+    name = judged or program.graph.written.get(run.state)
     return [
         {
             "attempt": r.report.attempt,
             "verdict": r.report.verdict,
-            "findings": [plain_finding(finding) for finding in r.report.findings],
+            "findings": plain_findings(r.report.findings, program.report_items),
             "artifact": plain_artifact(program, run, r.judged),
         }
         for r in run.rounds
@@ -206,11 +201,34 @@ def _schema(program: Program, run: RunState) -> object:
 
 
 def _of_report(key: str) -> Callable[[Program, RunState], object]:
-    def found(_: Program, run: RunState) -> list[dict[str, object]]:
+    def found(program: Program, run: RunState) -> list[dict[str, object]]:
         findings = getattr(run.last_report, key) if run.last_report else ()
-        return [plain_finding(finding) for finding in findings]
+        return plain_findings(concerning(program, findings, run.state), program.report_items)
 
     return found
+
+
+class _Telemetry(Mapping[str, object]):
+    """What a run has taken so far; its defects are listed when they are asked for."""
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self._spent = {
+            "calls": run.usage.agent_calls,
+            "cost_usd": rounded(known_usd(run.usage)),
+            "seconds": run.usage.time_s,
+        }
+
+    def __getitem__(self, name: str) -> object:
+        if name == "defects":
+            return [defect.plain() for defect in self._run.figures.defects]
+        return self._spent[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._spent, "defects"))
+
+    def __len__(self) -> int:
+        return len(self._spent) + 1
 
 
 BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
@@ -225,6 +243,7 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
     "previous": previous,
     "history": _history,
     "schema": _schema,
+    "telemetry": lambda _, run: _Telemetry(run),
     "attempt": attempt_of,
     "revision": lambda program, run: entering_revision(program, run)[0],
     "max_revisions": lambda program, run: entering_revision(program, run)[1],

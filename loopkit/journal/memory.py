@@ -7,11 +7,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from loopkit.journal.contents import Contents
 from loopkit.journal.port import (
     CLAIMED,
     ClaimLost,
+    History,
     InboxMessage,
     JournalError,
     MessageWaits,
@@ -36,6 +38,7 @@ class _Run:
     machine: str
     definition: str
     created_at: float
+    place: int
     records: list[NewRecord] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
     """How many records there were when each epoch began."""
@@ -123,6 +126,8 @@ class MemoryJournal:
         """`clock` gives the time of claims, in Unix seconds."""
         self._clock = clock
         self._runs: dict[str, _Run] = {}
+        self._created = 0
+        """How many runs were created."""
         self._definitions: dict[str, str] = {}
         self._claim_data = claim_data()
         self._closed = False
@@ -143,7 +148,8 @@ class MemoryJournal:
         if run in self._runs:
             raise RunExists(run)
         now = self._clock()
-        self._runs[run] = _Run(run, machine, definition, (records[0].at if records else now))
+        created_at, self._created = (records[0].at if records else now), self._created + 1
+        self._runs[run] = _Run(run, machine, definition, created_at, self._created)
         return self._claim(self._runs[run], records, now)
 
     async def claim(self, run: str) -> MemoryClaim:
@@ -182,6 +188,16 @@ class MemoryJournal:
         if run is None and not children:
             wanted = [r for r in wanted if not is_child(r.name)]
         return [_row(one) for one in wanted[: max(limit, 0)]]
+
+    async def histories(
+        self, machine: str | None = None, *, before: int | None = None, limit: int = 50
+    ) -> list[History]:
+        refuse_text("a filter of runs", machine or "")
+        self.refuse_closed()
+        newest_first = reversed(self._runs.values())
+        wanted = (r for r in newest_first if machine in (None, r.machine))
+        found = (r for r in wanted if before is None or r.place < before)
+        return [History(r.place, _row(r), r.behind(0)) for r in islice(found, limit)]
 
     async def named(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)

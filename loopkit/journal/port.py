@@ -57,6 +57,15 @@ class RunRow:
     """What is wrong with the run's records, so that others can be listed all the same."""
 
 
+class History(NamedTuple):
+    """A run in a list, with its records in order; with none where they are damaged."""
+
+    place: int
+    """Its place in the order in which runs were created."""
+    row: RunRow
+    records: Sequence[Record]
+
+
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
     """An answer or a cancellation that waits for the owner of its run."""
@@ -275,6 +284,16 @@ class Journal(Protocol):
         """At most `limit` runs, all or those of a machine or one id, the newest created first.
 
         `children` of other runs are only among them where they are asked for, or by their id.
+        """
+        ...
+
+    async def histories(
+        self, machine: str | None = None, *, before: int | None = None, limit: int = 50
+    ) -> list[History]:
+        """At most `limit` runs, children included, with their records, the newest created first.
+
+        With `before` those that were created before the run of that place, so that any number of
+        them can be read bit by bit.
         """
         ...
 

@@ -82,6 +82,11 @@ WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
 ORDER BY id DESC LIMIT :limit
 
+-- name: histories
+SELECT id, run, machine, definition, created_at, owner FROM runs
+WHERE (:machine IS NULL OR machine = :machine) AND (:before IS NULL OR id < :before)
+ORDER BY id DESC LIMIT :limit
+
 -- name: named
 SELECT run FROM runs
 WHERE substr(run, 1, length(:beginning)) = :beginning

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from loopkit.journal.folder import DATABASE, alone, furnish
 from loopkit.journal.port import (
     CLAIMED,
     ClaimLost,
+    History,
     InboxMessage,
     JournalUnusable,
     NewRecord,
@@ -71,13 +73,28 @@ class SqliteClaim:
         if consumes:
             refuse_messages(consumes)
         async with self._append_lock:
-            expected, tenure = self._seq, self._tenure
-            return await self._append(
-                lambda db: store.append(
-                    db, tenure, expected, records, consumes, releases=releases, unless=unless
-                ),
-                releases,
+            if self._released:
+                raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
+            # One object for each of a thousand runs, where a function with cells would be eight.
+            work = partial(
+                store.append,
+                tenure=self._tenure,
+                expected=self._seq,
+                records=records,
+                consumes=consumes,
+                releases=releases,
+                unless=unless,
             )
+            outcome = self._writer.write(work)
+            try:
+                await outcome
+            finally:
+                # Also for a caller who was cancelled: what is written is written.
+                if _succeeded(outcome):
+                    self._seq = outcome.result()
+                    if releases:
+                        self._let_go()
+            return self._seq
 
     async def inbox(self) -> list[InboxMessage]:
         return await self._writer.read(lambda db: store.inbox(db, self._tenure))
@@ -93,20 +110,6 @@ class SqliteClaim:
             finally:
                 if _succeeded(outcome) and outcome.result():
                     self._let_go()
-
-    async def _append(self, work: Callable[[sqlite3.Connection], int], releases: bool) -> int:
-        if self._released:
-            raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-        outcome = self._writer.write(work)
-        try:
-            await outcome
-        finally:
-            # Also for a caller who was cancelled: what is written is written.
-            if _succeeded(outcome):
-                self._seq = outcome.result()
-                if releases:
-                    self._let_go()
-        return self._seq
 
     def _let_go(self) -> None:
         self._released = True
@@ -206,6 +209,13 @@ class SqliteJournal:
         return await self._writer.read(
             lambda db: store.runs(db, machine, run, children, limit, sees)
         )
+
+    async def histories(
+        self, machine: str | None = None, *, before: int | None = None, limit: int = 50
+    ) -> list[History]:
+        refuse_text("a filter of runs", machine or "")
+        sees = self._presence.sees
+        return await self._writer.read(lambda db: store.histories(db, machine, before, limit, sees))
 
     async def named(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)

@@ -35,12 +35,11 @@ def refuse_records(records: Iterable[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
     for number, record in enumerate(records, 1):
         # A step of a run stores several: of one that is as usual no message is made.
-        kind, data = record.type, record.data
-        is_usual = data.isascii() and kind.isidentifier() and "\0" not in data
-        is_short = len(kind) + len(data) <= MAX_TEXT_BYTES
-        if not (is_usual and is_short and -_MAX_TIME_S < record.at < _MAX_TIME_S):
+        kind, text = record.type, record.type + record.data
+        is_usual = text.isascii() and "\0" not in text and len(text) <= MAX_TEXT_BYTES
+        if not (is_usual and -_MAX_TIME_S < record.at < _MAX_TIME_S):
             refuse_text(f"the type of record {number}", kind)
-            refuse_text(f"the data of record {number} ({kind})", data)
+            refuse_text(f"the data of record {number} ({kind})", record.data)
             refuse_time(f"record {number} ({kind})", record.at)
 
 

@@ -8,12 +8,14 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from loopkit.journal.faults import is_corrupt
 from loopkit.journal.port import (
     CLAIMED,
     ClaimLost,
+    History,
     InboxMessage,
     JournalError,
     JournalUnusable,
@@ -169,11 +171,12 @@ def runs(
     most = min(max(limit, 0), _MAX_INTEGER)
     values = {"machine": machine, "run": run, "children": children, "limit": most}
     listed = db.execute(SQL["runs"], values).fetchall()
-    return [_listed(db, sees, *row) for row in listed]
+    return [_listed(db, _sound_head, sees, *row) for row in listed]
 
 
 def _listed(
     db: sqlite3.Connection,
+    look: Callable[[sqlite3.Connection, int, str], Head | Record],
     sees: Callable[[str], bool],
     run_id: int,
     run: str,
@@ -187,14 +190,43 @@ def _listed(
     if None in (run, machine, definition, created_at):
         damage = RunDamaged(str(run), f"row {run_id} of the runs is not what was written")
         return RunRow(str(run), "", "", 0.0, 0.0, 0, False, damage)
-    head = Head(0, 0, created_at)
+    head: Head | Record = Head(0, 0, created_at)
     try:
         with _corruption_is_damage(run):
-            head = _sound_head(db, run_id, run)
+            head = look(db, run_id, run)
     except RunDamaged as error:
         damage = error
     is_driven = owner is not None and sees(owner)
     return RunRow(run, machine, definition, created_at, head.at, head.seq, is_driven, damage)
+
+
+def histories(
+    db: sqlite3.Connection,
+    machine: str | None,
+    before: int | None,
+    limit: int,
+    sees: Callable[[str], bool],
+) -> list[History]:
+    values = {"machine": machine, "before": before, "limit": limit}
+    found: list[History] = []
+    for row in db.execute(SQL["histories"], values).fetchall():
+        records: list[Record] = []
+        listed = _listed(db, partial(_read_all, records), sees, *row)
+        found.append(History(row[0], listed, () if listed.damage else records))
+    return found
+
+
+def _read_all(into: list[Record], db: sqlite3.Connection, run_id: int, run: str) -> Record:
+    """The last record of a run, all of which are read on the way."""
+    rows = db.execute(SQL["read"], {"run_id": run_id, "after": 0})
+    for place, row in enumerate(rows, 1):
+        record = Record(*row)
+        if record.seq != place:
+            raise RunDamaged(run, f"record {place} is missing")
+        into.append(_sound(run, record))
+    if not into:
+        raise RunDamaged(run, "it has no records")
+    return into[-1]
 
 
 def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:

@@ -97,17 +97,18 @@ class Writer:
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> Outcome[T]:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
-        job = Job(work, Outcome[T](), writes)
-        loop, waiting = job.outcome.get_loop(), self._jobs[-1:]
+        outcome: Outcome[T] = Outcome()
+        job = Job(work, outcome, writes)
+        loop, waiting = outcome.get_loop(), self._jobs[-1:]
         self._jobs.append(job)
         # A loop that was closed too early serves nothing any more; what it left is done as well.
         if waiting and waiting[0].outcome.get_loop() is loop:
-            return job.outcome
+            return outcome
         if self.claims <= 1 and time.monotonic() - self._turn_began < _LONGEST_TURN_S:
             self._serve()
         else:
             loop.call_soon(self._take_turn)
-        return job.outcome
+        return outcome
 
     def _take_turn(self) -> None:
         self._turn_began = time.monotonic()

@@ -4,7 +4,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
-from loopkit.language.machine import Limits, Machine
+from loopkit.language.machine import Alert, Limits, Machine
 from loopkit.language.noun import Bound, Noun
 from loopkit.language.states import State, state_kind
 from loopkit.language.states.agent import AgentState
@@ -42,6 +42,7 @@ __all__ = [
     "Agent",
     "AgentChoice",
     "AgentState",
+    "Alert",
     "AuthorState",
     "Bound",
     "ChildrenState",

@@ -14,6 +14,10 @@ COUNTING: Mapping[str, GuardType] = dict.fromkeys(("revisions", "max_revisions")
 """What guards read of the one revise edge of a state."""
 OF_REVISING: Mapping[str, GuardType] = {"cap_reached": BOOL, **COUNTING}
 VERDICT = "verdict"
+ORIGIN = "origin"
+"""The fact of a report that says who works first on what blocks, where the machine has origins."""
+CAME_FROM = "came_from"
+"""The fact of a human or choice state that says from which state a run came to it."""
 VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
 
 

@@ -98,6 +98,11 @@ class Loaded:
         return 1 + sum(child.size for child in self.children.values())
 
     @property
+    def levels(self) -> int:
+        """How many machines are inside each other in it, itself included."""
+        return 1 + max((child.levels for child in self.children.values()), default=0)
+
+    @property
     def family(self) -> list[Loaded]:
         """The machine, those that it runs, and so on; of each file one."""
         found = {self.source.document.file: self}
@@ -203,19 +208,21 @@ def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Lo
         raise CannotInclude(
             f"`{file}` contains itself", "name another machine; a machine can't run itself"
         )
-    if len(reading.within) > MOST_LEVELS:
+    known = reading.known.get(found)
+    # One that was read elsewhere brings the levels below it along.
+    levels = known.levels if isinstance(known, Loaded) else 1
+    if len(reading.within) + levels - 1 > MOST_LEVELS:
         raise CannotInclude(
-            f"`{file}` is inside more than {MOST_LEVELS} other machines",
+            f"`{file}` is inside more than {MOST_LEVELS} other machines, or those in it are",
             "let machines run each other in fewer levels",
         )
-    if found not in reading.known:
+    if known is None:
         try:
             document = read(text, str(path))
-            loaded = load_document(document, (folder / file).parent, path.stem, reading)
-            reading.known[found] = loaded
+            known = load_document(document, (folder / file).parent, path.stem, reading)
         except ProblemsFound as error:
-            reading.known[found] = error
-    known = reading.known[found]
+            known = error
+        reading.known[found] = known
     if isinstance(known, ProblemsFound):
         raise known
     return known

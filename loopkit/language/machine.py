@@ -52,6 +52,13 @@ class Limits(Noun):
     """Where the run goes when a limit is reached, once."""
 
 
+class Alert(Noun):
+    """Thresholds of a run's figures. Past one of them a run raises an alert, once."""
+
+    correction_rate: float = Field(ge=0, lt=1, strict=False, allow_inf_nan=False)
+    """The share of the works so far that were corrections."""
+
+
 class Machine(Noun):
     """A validate-and-revise loop: states, transitions, guards and feedback."""
 
@@ -69,6 +76,8 @@ class Machine(Noun):
     """How bad findings can be, worst first."""
     blocking: Id | None = None
     """The mildest severity that blocks."""
+    origins: Ids = ()
+    """The states that can have injected a defect, in the order in which they work."""
     guards: dict[Id, str] = {}
     """Named guards."""
     patterns: dict[Id, str] = {}
@@ -85,6 +94,8 @@ class Machine(Noun):
     """The folder in which agents and commands work."""
     notify: Argv | None = None
     """The program that is started when a run waits for a person, fails or ends."""
+    alert: Alert | None = None
+    """When a run raises an alert."""
     initial: Id | None = None
     """Default: the first state."""
     states: Annotated[dict[Id, State], Field(min_length=1)]
@@ -161,6 +172,17 @@ class Machine(Noun):
         """The agents of which one writes in a state, as far as they are declared."""
         return tuple(self.agents[asked] for asked in self.states[name].asks if asked in self.agents)
 
+    def may_be_kept(self, name: str) -> bool:
+        """Whether what a state has made may do again where it is entered again.
+
+        So it is where the state says on what that depends, or the machine has origins, and it can
+        depend on nothing else.
+        """
+        state = self.states[name]
+        told = [agent.knows_only_what_it_is_told for agent in self.agents_at(name)]
+        is_asked_for = state.needed is not None or bool(self.origins)
+        return is_asked_for and state.may_be_kept and all(told)
+
     def works_in_sight(self, name: str) -> bool:
         """Whether a state may work in a workspace that others see, and not in a run's own tree."""
         used = self.workspaces_at(name)
@@ -168,9 +190,15 @@ class Machine(Noun):
 
     def workspaces_at(self, name: str) -> tuple[Workspace | None, ...]:
         """Where a state works: for each of the agents that it may ask, or else once."""
-        own = self.states[name].own_workspace
-        of_agents = [agent.workspace for agent in self.agents_at(name)] or [None]
-        return tuple(own or of_agent or self.workspace for of_agent in of_agents)
+        return tuple(self.workspace_at(name, agent) for agent in self.agents_at(name) or (None,))
+
+    def workspace_at(self, name: str, agent: Agent | None) -> Workspace | None:
+        """Where a state works, which asks an agent or none: in its own, the agent's, or this one's.
+
+        None is the project folder.
+        """
+        of_agent = agent.workspace if agent is not None else None
+        return self.states[name].own_workspace or of_agent or self.workspace
 
     def data_type(self, name: str) -> DataType | None:
         """The type of the data that a state leaves: an answer's or a form's; none for texts.

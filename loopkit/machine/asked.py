@@ -32,7 +32,7 @@ class AgentAsked:
     agent: Agent
     output: Output
     workspace: Workspace | None
-    """The folder in which it works there, where that is not the machine's."""
+    """The folder in which it works there; none is the project folder."""
     datatype: DataType | None
     """What guards know of the data of the state; none for texts."""
     schema: Mapping[str, Any] | None
@@ -66,7 +66,7 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
     return AgentAsked(
         agent=agent,
         output=state.output_at(name),
-        workspace=state.workspace or agent.workspace,
+        workspace=machine.workspace_at(name, agent),
         datatype=datatype,
         schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
         templates=tuple(template for template in written if template.names),
@@ -92,10 +92,13 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
 
 
 def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
-    """The validators that a state asks, in order, by name; inline rules by their position."""
+    """The validators that a state asks, in order, by name; inline rules by their position.
+
+    One that is not declared has no rules.
+    """
     return {
         item if isinstance(item, str) else f"by[{index}]": rules_of(
-            machine.validators[item] if isinstance(item, str) else item
+            machine.validators.get(item, ()) if isinstance(item, str) else item
         )
         for index, item in enumerate(state.by)
     }
@@ -115,13 +118,12 @@ def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[s
             if agent in machine.agents:
                 yield before + agent, machine.agents[agent]
         if isinstance(state, ChildrenState):
-            written = state.child.model_dump_json()
+            written = state.machine.identity
             if written not in seen:
                 seen.add(written)
                 yield from _asked_in(state.child, f"{before}{name} · ", seen)
 
 
 def _judges_in(machine: Machine, state: State) -> Iterator[str]:
-    for item in state.by if isinstance(state, ValidateState) else ():
-        rules = rules_of(machine.validators.get(item, ()) if isinstance(item, str) else item)
+    for rules in validators_of(machine, state).values() if isinstance(state, ValidateState) else ():
         yield from (rule.judge for rule in rules if isinstance(rule, JudgeRule))

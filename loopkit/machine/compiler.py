@@ -15,7 +15,8 @@ from statemachine import StateChart
 from statemachine.exceptions import TransitionNotAllowed
 from statemachine.io import create_machine_class_from_definition
 
-from loopkit.machine.graph import Edge, EdgeEvent, Graph
+from loopkit.machine.edges import Edge, EdgeEvent
+from loopkit.machine.graph import Graph
 
 STATE_PREFIX = "s_"
 MACROSTEP_MEMORY = 4096

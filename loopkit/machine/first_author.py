@@ -14,12 +14,5 @@ def first_author(graph: Graph) -> str | None:
 def _is_passed_by(graph: Graph, name: str) -> bool:
     """Whether a run can come to an end without a state."""
     start = graph.machine.start
-    seen, front = {start, name}, [start] if start != name else []
-    while front:
-        state = front.pop()
-        if graph.states[state].ends:
-            return True
-        ahead = {e.target for e in graph.outgoing[state] if e.target in graph.states} - seen
-        seen |= ahead
-        front += ahead
-    return False
+    others = graph.reachable(start, without=name) if name != start else set()
+    return any(graph.states[state].ends for state in others)

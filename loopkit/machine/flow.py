@@ -13,7 +13,9 @@ from functools import cached_property
 from loopkit.language import guard as guards
 from loopkit.language.facts import COUNTS, VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.graph import Edge, Graph, artifact_of
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import Graph, artifact_of
+from loopkit.machine.junctions import Before
 from loopkit.machine.paths import Step, on_every_path, on_some_path
 
 Token = tuple[str, str]
@@ -61,35 +63,113 @@ class Flow:
         self._graph = graph
         self._gained: dict[tuple[str, str, str | None], frozenset[Token]] = {}
         self._numbers: dict[Token, int] = {}
+        self._brought: dict[str, int] = {}
+        """For each edge that a person takes to an origin, what was there when that was found."""
+        self._surely_at: dict[str, int] = {}
+        """What surely exists at each node."""
 
     @cached_property
     def entering(self) -> dict[str, Made]:
         """What exists when each state is entered."""
-        return self._made(self._graph.edges)
+        made, self._surely_at, self._brought = self._made(self._graph.edges)
+        return made
 
     @cached_property
     def entering_as_done(self) -> dict[str, Made]:
         """The same where no error and no limit comes in between."""
-        return self._made(edge for edge in self._graph.edges if edge.event == "done")
+        return self._made(edge for edge in self._graph.edges if edge.event == "done")[0]
 
-    def _made(self, edges: Iterable[Edge]) -> dict[str, Made]:
-        states = self._graph.states
-        steps = [
-            Step(e.source, e.target, self._bits(self._losses(e)), self._bits(self.gains(e)))
-            for e in edges
-            if e.target in states
-        ]
-        order = self._graph.last_first[::-1]
-        surely = on_every_path(order, self._graph.machine.start, steps)
-        possibly = on_some_path(states, steps)
-        return {s: self._exists(surely[s], possibly[s]) for s in states}
+    def _made(
+        self, edges: Iterable[Edge]
+    ) -> tuple[dict[str, Made], dict[str, int], dict[str, int]]:
+        states, nodes = self._graph.states, self._graph.nodes_last_first
+        known = [edge for edge in edges if edge.target in states]
+        surely, brought = self._surely(known)
+        possibly = on_some_path(nodes, (step for edge in known for step in self._steps(edge)))
+        return {s: self._entering(s, surely, possibly) for s in states}, surely, brought
+
+    def _entering(self, state: str, surely: Mapping[str, int], possibly: Mapping[str, int]) -> Made:
+        """What exists at a state, whichever of its nodes a run has come to."""
+        every, some = (1 << len(self._numbers)) - 1, 0
+        for node in self._graph.junctions.nodes_of(state):
+            every &= surely[node]
+            some |= possibly[node]
+        return self._exists(every, some)
+
+    def _surely(self, edges: Iterable[Edge]) -> tuple[dict[str, int], dict[str, int]]:
+        """What exists at each state, whatever way a run took.
+
+        A person goes back to an origin only where something was found that it made. What was there
+        then is there now; it takes a few rounds to find out what that is.
+        """
+        order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
+        routed = [edge for edge in edges if edge.origin and not self._judges(edge.source)]
+        others = (edge for edge in edges if edge not in routed)
+        plain = [step for edge in others for step in self._steps(edge)]
+        surely, brought = on_every_path(order, start, plain), dict[str, int]()
+        while routed:
+            found = {edge.id: self._found_with(edge.origin, surely) for edge in routed}
+            if found == brought:
+                break
+            brought = found
+            led = [step for edge in routed for step in self._steps(edge, brought[edge.id])]
+            surely = on_every_path(order, start, [*plain, *led])
+        return surely, brought
+
+    def _judges(self, state: str) -> bool:
+        return self._graph.states[state].judges is not None
+
+    def _found_with(self, origin: str | None, surely: Mapping[str, int]) -> int:
+        """What exists wherever something is found that an origin made."""
+        found = ~0
+        for name in self._graph.judges:
+            if origin in self._graph.origins.of_state(name):
+                step = self._step(Edge(f"{name}.done", name, name, "done", ()))
+                found &= (surely[name] & ~step.lost) | step.gained
+        return found & self._lasting
+
+    @property
+    def _lasting(self) -> int:
+        """What never ceases to exist."""
+        return self._bits(t for t in self._numbers if t[0] in ("artifact", "report"))
+
+    def _step(self, edge: Edge, brought: int = 0) -> Step:
+        gained = self._bits(self.gains(edge)) | brought
+        return Step(edge.source, edge.target, self._bits(self._losses(edge)), gained)
+
+    def _steps(self, edge: Edge, brought: int = 0) -> Iterator[Step]:
+        """The same between nodes, from each of those from which it may be taken."""
+        junctions, step = self._graph.junctions, self._step(edge, brought)
+        for node in self._sources(edge):
+            yield Step(node, junctions.to(edge), step.lost, step.gained)
+
+    def _sources(self, edge: Edge) -> Iterator[str]:
+        """The nodes from which an edge may be taken: to an origin only where it is found."""
+        junctions = self._graph.junctions
+        for node in junctions.sources.get(edge.id, (edge.source,)):
+            before = junctions.before.get(node)
+            if before is None or edge.origin is None or self._may_find(before, edge.origin):
+                yield node
+
+    def _may_find(self, before: Before, origin: str) -> bool:
+        """Whether the last report, where a run came from a state, may be about an origin."""
+        judges = before.is_done and self._judges(before.source)
+        return not judges or origin in self._graph.origins.of_state(before.source)
+
+    def brings(self, edge: Edge, token: Token) -> bool:
+        """Whether something surely exists because an edge is taken."""
+        step = self._step(edge, self._brought.get(edge.id, 0))
+        return token in Tokens(step.gained, self._numbers)
 
     def taking(self, edge: Edge) -> Made:
         """What exists when an edge is taken."""
         before = self.entering[edge.source]
-        lost, gained = self._bits(self._losses(edge)), self._bits(self.gains(edge))
-        surely = (before.surely.bits & ~lost) | gained
-        return self._exists(surely, before.possibly.bits | gained)
+        step, surely = self._step(edge, self._brought.get(edge.id, 0)), before.surely.bits
+        if edge.id in self._graph.junctions.sources:
+            surely = (1 << len(self._numbers)) - 1
+            for node in self._sources(edge):
+                surely &= self._surely_at[node]
+        return self._exists((surely & ~step.lost) | step.gained, before.possibly.bits | step.gained)
 
     def completing(self, state: str) -> Made:
         """What exists when a state's work is done and its guards are evaluated."""

@@ -7,59 +7,15 @@ diagram read this instead of each reading the YAML in a way of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from loopkit.language import (
-    Bound,
-    ErrorEdge,
-    ErrorTargets,
-    JudgeRule,
-    Machine,
-    Rule,
-    State,
-    Transition,
-    ValidateState,
-    WorkingState,
-    rules_of,
-)
+from loopkit.language import Bound, JudgeRule, Machine, Rule, State, ValidateState, rules_of
+from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
+from loopkit.machine.junctions import Junctions
+from loopkit.machine.origins import Origins
 
-EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
-ERROR_EVENTS: tuple[Literal["transient", "content", "fatal"], ...] = (
-    "transient",
-    "content",
-    "fatal",
-)
-TOTAL = "total"
-DocPath = tuple[str | int, ...]
 _Key = TypeVar("_Key", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """One way out of a state."""
-
-    id: str
-    """`validate[2]` for the third transition, `draft.on_error.fatal`, `draft.limit`."""
-    source: str
-    target: str
-    event: EdgeEvent
-    path: DocPath
-    """Where it stands in the document."""
-    guard: str | None = None
-    back: bool = False
-    counters: tuple[str, ...] = ()
-    """What a back edge needs room in and spends; the first one is its own count."""
-    feedback: str | None = None
-    resets: tuple[str, ...] = ()
-    """The counters that it sets to zero before it counts."""
-    emit: str | None = None
-
-    @property
-    def forward(self) -> bool:
-        """Whether it counts for the order of states: not back, and not taken at a limit."""
-        return not self.back and self.event != "limit"
 
 
 class Graph:
@@ -68,7 +24,7 @@ class Graph:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.states: Mapping[str, State] = machine.states
-        edges = tuple(_edges(machine))
+        edges = tuple(edges_of(machine))
         onward = (edge for edge in edges if edge.event == "done" and not edge.back)
         self._onward = _grouped(onward, lambda edge: edge.source)
         self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._left_to_the_judge(e))
@@ -109,21 +65,31 @@ class Graph:
     @cached_property
     def caps(self) -> dict[str, Bound]:
         """The cap of every counter: a number, or the input that holds it."""
-        return _caps(self)
+        return caps_of(self.machine)
+
+    @cached_property
+    def written(self) -> dict[str, str]:
+        """The artifact that each state writes, of those that write one."""
+        named = ((name, artifact_of(self.machine, name)) for name in self.states)
+        return {name: artifact for name, artifact in named if artifact}
 
     @cached_property
     def authors(self) -> frozenset[str]:
         """The states that write an artifact."""
-        return frozenset(s for s in self.states if artifact_of(self.machine, s))
+        return frozenset(self.written)
 
     @cached_property
     def artifacts(self) -> dict[str, tuple[str, ...]]:
         """The states that write each artifact."""
-        written: dict[str, tuple[str, ...]] = {}
-        for name in self.states:
-            if artifact := artifact_of(self.machine, name):
-                written[artifact] = (*written.get(artifact, ()), name)
-        return written
+        by: dict[str, tuple[str, ...]] = {}
+        for name, artifact in self.written.items():
+            by[artifact] = (*by.get(artifact, ()), name)
+        return by
+
+    @cached_property
+    def origins(self) -> Origins:
+        """The states that can have injected what is found."""
+        return Origins(self)
 
     @cached_property
     def judged(self) -> dict[str, tuple[str, ...]]:
@@ -178,11 +144,23 @@ class Graph:
         return artifact_of(self.machine, name) == artifact
 
     @cached_property
+    def junctions(self) -> Junctions:
+        """The states from which it hangs on the state before how a run may go on."""
+        return Junctions(self)
+
+    @cached_property
     def last_first(self) -> tuple[str, ...]:
         """The states, each after all that forward edges lead to, where these go in no circle."""
+        if not self.junctions.before:
+            return self.nodes_last_first
+        return tuple(dict.fromkeys(map(self.junctions.state_of, self.nodes_last_first)))
+
+    @cached_property
+    def nodes_last_first(self) -> tuple[str, ...]:
+        """The same of the nodes, where a junction is several."""
         order: dict[str, None] = {}
         seen: set[str] = set()
-        for start in self.states:
+        for start in (*self.states, *self.junctions.before):
             trail = [(start, self._ahead(start))] if start not in seen else []
             seen.add(start)
             while trail:
@@ -194,23 +172,29 @@ class Graph:
                     trail.append((onward, self._ahead(onward)))
         return tuple(order)
 
-    def _ahead(self, name: str) -> Iterator[str]:
-        ways = self.outgoing.get(name, ())
-        return (edge.target for edge in ways if edge.forward and edge.target in self.states)
+    def _ahead(self, node: str) -> Iterator[str]:
+        ways, to = self.junctions.ways.get(node, ()), self.junctions.to
+        return (to(edge) for edge in ways if edge.forward and edge.target in self.states)
 
-    def reachable(self, start: str, *, back: bool = True) -> set[str]:
-        """Every state that some path from `start` enters, itself included."""
+    def reachable(self, start: str, *, back: bool = True, without: str = "") -> set[str]:
+        """Every state that some path from `start` enters, itself included.
+
+        `without` is a state that the paths don't enter.
+        """
+        ways, enters = self.junctions.ways, self.junctions.entered
         seen, front = {start}, [start]
         while front:
-            for edge in self.outgoing.get(front.pop(), ()):
+            for edge in ways.get(front.pop(), ()):
+                node = enters.get(edge.id, edge.target) if enters else edge.target
                 if (
                     (back or not edge.back)
-                    and edge.target not in seen
+                    and node not in seen
+                    and edge.target != without
                     and edge.target in self.states
                 ):
-                    seen.add(edge.target)
-                    front.append(edge.target)
-        return seen
+                    seen.add(node)
+                    front.append(node)
+        return {self.junctions.state_of(node) for node in seen} if enters else seen
 
 
 def _grouped(edges: Iterable[Edge], key: Callable[[Edge], _Key]) -> dict[_Key, tuple[Edge, ...]]:
@@ -236,119 +220,3 @@ def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
         value = value.get(part) if isinstance(value, Mapping) else None
     # The checks let only bounded whole inputs pass; anything else grants nothing.
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _edges(machine: Machine) -> Iterator[Edge]:
-    for name, state in machine.states_of(WorkingState).items():
-        yield from _transitions(machine, name, state)
-        yield from _error_edges(machine, name, state)
-        if machine.limits.then and state.works_outside:
-            yield Edge(f"{name}.limit", name, machine.limits.then, "limit", ("limits", "then"))
-
-
-def _transitions(machine: Machine, name: str, state: WorkingState) -> Iterator[Edge]:
-    if state.next is not None:
-        yield Edge(f"{name}[0]", name, state.next, "done", ("states", name, "next"))
-    for index, transition in enumerate(state.transitions or ()):
-        yield _edge(machine, name, index, transition)
-
-
-def _edge(machine: Machine, name: str, index: int, transition: Transition) -> Edge:
-    edge_id = f"{name}[{index}]"
-    path: DocPath = ("states", name, "transitions", index)
-    guard, emit = transition.guard, transition.emit
-    if transition.target is not None:
-        return Edge(edge_id, name, transition.target, "done", path, guard=guard, emit=emit)
-    return Edge(
-        edge_id,
-        name,
-        transition.revise or "",
-        "done",
-        path,
-        guard=guard,
-        back=True,
-        counters=_counters(machine, edge_id, transition),
-        feedback=transition.feedback,
-        resets=_reset_counters(machine, edge_id, transition.resets),
-        emit=emit,
-    )
-
-
-def _counters(machine: Machine, edge_id: str, edge: Transition | ErrorEdge) -> tuple[str, ...]:
-    own = (edge_id,) if edge.budget is None or edge.max is not None else ()
-    shared = (budget_key(edge.budget),) if edge.budget is not None else ()
-    total = (TOTAL,) if machine.limits.total_revisions is not None else ()
-    return (*shared, *own, *total)
-
-
-def budget_key(name: str) -> str:
-    """The counter of a shared budget."""
-    return f"budget:{name}"
-
-
-def _reset_counters(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[str, ...]:
-    if not states:
-        return ()
-    counters = (
-        counter
-        for other_id, other in _revisions(machine)
-        if other_id != edge_id and other.revise in states
-        for counter in _counters(machine, other_id, other)
-        if counter != TOTAL
-    )
-    return tuple(dict.fromkeys(counters))
-
-
-def _revisions(machine: Machine) -> Iterator[tuple[str, Transition | ErrorEdge]]:
-    """Every back edge that the machine declares, with its id."""
-    for name, state in machine.states_of(WorkingState).items():
-        for index, transition in enumerate(state.transitions or ()):
-            if transition.revise is not None:
-                yield f"{name}[{index}]", transition
-        for event, written in _error_targets(state):
-            if isinstance(written, ErrorEdge):
-                yield f"{name}.on_error.{event}", written
-
-
-def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, str | ErrorEdge]]:
-    match state.on_error:
-        case None:
-            return
-        case ErrorTargets() as targets:
-            for event in ERROR_EVENTS:
-                if (written := getattr(targets, event)) is not None:
-                    yield event, written
-        case written:
-            for event in ERROR_EVENTS:
-                yield event, written
-
-
-def _error_edges(machine: Machine, name: str, state: WorkingState) -> Iterator[Edge]:
-    for event, written in _error_targets(state):
-        edge_id = f"{name}.on_error.{event}"
-        path = error_path(state, name, event)
-        if isinstance(written, str):
-            yield Edge(edge_id, name, written, event, path)
-        else:
-            counters = _counters(machine, edge_id, written)
-            yield Edge(
-                edge_id, name, written.revise, event, path,
-                back=True, counters=counters, feedback=written.feedback,
-            )  # fmt: skip
-
-
-def error_path(state: WorkingState, name: str, event: str) -> DocPath:
-    """Where an error edge stands in the document."""
-    base: DocPath = ("states", name, "on_error")
-    return (*base, event) if isinstance(state.on_error, ErrorTargets) else base
-
-
-def _caps(graph: Graph) -> dict[str, Bound]:
-    limits = graph.machine.limits
-    caps: dict[str, Bound] = {budget_key(name): bound for name, bound in limits.budgets.items()}
-    for edge_id, written in _revisions(graph.machine):
-        if edge_id in _counters(graph.machine, edge_id, written):
-            caps[edge_id] = limits.revisions if written.max is None else written.max
-    if limits.total_revisions is not None:
-        caps[TOTAL] = limits.total_revisions
-    return caps

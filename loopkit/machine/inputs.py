@@ -7,7 +7,7 @@ from typing import Any
 
 from loopkit.language import EachState, Machine
 from loopkit.language.datatypes import conform, parse_record
-from loopkit.language.inputs import InputFault, InvalidInput, input_faults, without_agent
+from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
 from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import FieldedText, TemplateError, parse
 from loopkit.machine.item_list import Item, items_of, refuse

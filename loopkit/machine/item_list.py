@@ -10,7 +10,7 @@ from itertools import chain
 from loopkit.language import EachState
 from loopkit.language.guard import parse_path, select
 from loopkit.language.guard.paths import ITEMS
-from loopkit.language.inputs import InputFault, InvalidInput
+from loopkit.language.input_faults import InputFault, InvalidInput
 from loopkit.language.template import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
 from loopkit.machine.path_values import MAX_HINTS, choices, unknown, value_text, values_at
@@ -76,7 +76,7 @@ class _Reading:
 
     def listed(self, data: Mapping[str, object]) -> list[tuple[str, object]]:
         """The items with their places; a list that is not there has none."""
-        first, *steps = parse_path(self.state.each.removesuffix(ITEMS) + ITEMS)
+        first, *steps = self.state.item_steps
         found = [(first, data.get(first))]
         for step in steps:
             found = [next_one for one in found for next_one in self._stepped(*one, step)]

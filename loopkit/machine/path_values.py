@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from loopkit.language.guard import select
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.json_schema.equality import canonical
 from loopkit.text import one_line
+from loopkit.text.json_text import text_or_json
 
 MAX_HINTS = 10
 """For how many unknown values it is said what may have been meant."""
@@ -59,7 +59,7 @@ def same_as(value: object) -> Same | None:
 
 def value_text(value: object) -> str:
     """A value as it is written in a sentence."""
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return one_line(text_or_json(value))
 
 
 def choices(known: Iterable[object]) -> list[str]:

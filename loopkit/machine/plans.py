@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from loopkit.language import State
-from loopkit.machine.graph import Edge, EdgeEvent, Graph
+from loopkit.language.facts import CAME_FROM
+from loopkit.machine.edges import Edge, EdgeEvent
+from loopkit.machine.graph import Graph
 
 Predicate: TypeAlias = Callable[[Mapping[str, object]], bool]
 
@@ -33,6 +35,8 @@ class StatePlan:
     """Its revise edges."""
     elsewhere: frozenset[str]
     """Where else its guards read: other states, `reports`, `input`."""
+    asks_before: bool
+    """Whether its guards read from which state a run came to it."""
     restores: bool
     """Whether the best versions of artifacts become the current ones behind it."""
     ways: Mapping[EdgeEvent, Ways]
@@ -68,6 +72,7 @@ def plan_of(
         judged=None if judging is None else judging.validate_,
         revises=graph.revise_edges[name],
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
+        asks_before=CAME_FROM in names(edges),
         restores=state.waits and state.picks_best,
         ways=ways,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,9 +20,13 @@ from loopkit.machine.asked import (
     rules_asked,
     validators_of,
 )
+from loopkit.machine.edges import Edge
 from loopkit.machine.first_author import first_author
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.graph import Graph
+from loopkit.machine.keeping import keeping_states
 from loopkit.machine.plans import Predicate, StatePlan, plan_of
+from loopkit.machine.report_items import ReportItems, report_items
+from loopkit.machine.sources import names_behind
 
 AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
 """Of all that is limited: what work takes."""
@@ -55,6 +59,11 @@ class Program:
         limits = self.machine.limits
         declared = {name: getattr(limits, name) for name in AMOUNTS}
         return {name: limit for name, limit in declared.items() if limit is not None}
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether anything in it may ask for figures of its runs while they go on."""
+        return self.machine.alert is not None or "telemetry" in self.machine.model_dump_json()
 
     @cached_property
     def input_type(self) -> DataType:
@@ -122,6 +131,11 @@ class Program:
         }
 
     @cached_property
+    def report_items(self) -> ReportItems | None:
+        """What findings have of reports of other shapes, besides their own parts."""
+        return report_items(self.graph)
+
+    @cached_property
     def has_baselines(self) -> bool:
         """Whether a rule compares what its command finds with what it found before any work."""
         asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
@@ -139,18 +153,14 @@ class Program:
         return self.machine.states[name].call != "run"
 
     @cached_property
-    def names_told(self) -> dict[str, frozenset[str]]:
-        """For each state that writes, the names in what it is told to do."""
-        return {
-            name: frozenset[str]().union(*(self.template(text).names for text in self._told(name)))
-            for name in self.graph.authors
-        }
+    def keeping(self) -> frozenset[str]:
+        """The states that may keep what they have made where they are entered again."""
+        return keeping_states(self.graph)
 
-    def _told(self, name: str) -> Iterator[str]:
-        own = (template for agent in self.machine.agents_at(name) for template in agent.templates)
-        written = (*self.machine.states[name].templates, *own)
-        # Not by which file the artifact is handed over, nor how a program is taken back.
-        return (text for path, text in written if path[0] not in ("output", "resume"))
+    @cached_property
+    def names_behind(self) -> dict[str, frozenset[str]]:
+        """For each state that writes, the names of all that its work is made from."""
+        return {name: names_behind(self.graph, name) for name in self.graph.authors}
 
     def predicate(self, text: str) -> Predicate:
         """A guard that stands on no edge, compiled."""

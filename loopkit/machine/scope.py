@@ -12,57 +12,71 @@ from typing import cast
 
 from loopkit.language import EachState, Extract, JudgeRule, RenderState, State
 from loopkit.language.datatypes import DataType, parse_record, single_values
-from loopkit.language.facts import COUNTING, NUMBER, OF_REPORTS, OF_REVISING, REPORT_FACTS, VERDICT
+from loopkit.language.facts import (
+    CAME_FROM,
+    COUNTING,
+    NUMBER,
+    OF_REPORTS,
+    OF_REVISING,
+    ORIGIN,
+    REPORT_FACTS,
+    VERDICT,
+)
 from loopkit.language.guard import GuardType
 from loopkit.language.guard.rules import Kind
 from loopkit.language.states.output import ExtractAll
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
 from loopkit.language.template.shapes import absent, either
 from loopkit.machine.codes import codes_at
+from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Flow, Made
-from loopkit.machine.graph import Edge, Graph
-from loopkit.machine.items import items_at
+from loopkit.machine.graph import Graph
+from loopkit.machine.item_types import items_at
 from loopkit.machine.known import Known, over
+from loopkit.machine.report_items import report_items
 
-FINDING = Fields(
+FINDING: Mapping[str, Shape] = {
+    **dict.fromkeys(
+        ("id", "message", "severity", "code", "validator", "rule", "key", "location", "line",
+         "status", "defaulted"),
+        Scalar(),
+    ),
+    **dict.fromkeys(("reviewers", "origins"), Items(Scalar())),
+}  # fmt: skip
+REPORT: Mapping[str, Shape] = {
+    **dict.fromkeys(
+        ("state", "artifact", "author", "attempt", "score", "reason", ORIGIN,
+         *(name for name, fact in REPORT_FACTS.items() if fact.is_printed)),
+        Scalar(),
+    ),
+    "answers": Items(Fields(dict.fromkeys(("validator", VERDICT, "reason"), Scalar()))),
+}  # fmt: skip
+HISTORY: Mapping[str, Shape] = {"attempt": Scalar(), VERDICT: Scalar(), "artifact": Anything()}
+DEFECT = Fields(
     {
         **dict.fromkeys(
-            ("id", "message", "severity", "code", "validator", "rule", "key", "location", "line",
-             "status"),
+            ("id", "artifact", "code", "key", "severity", "blocking", "message", "defaulted",
+             "detected", "reports", "cost_usd", "seconds", "status"),
             Scalar(),
         ),
-        "reviewers": Items(Scalar()),
+        **dict.fromkeys(("found_by", "injected", "missed"), Items(Scalar())),
+        "attempts": Fields(others=absent(Scalar())),
     }
 )  # fmt: skip
-REPORT = Fields(
-    {
-        **dict.fromkeys(
-            ("state", "artifact", "author", "attempt", "score", "reason",
-             *(name for name, fact in REPORT_FACTS.items() if fact.is_printed)),
-            Scalar(),
-        ),
-        "findings": Items(FINDING),
-        "answers": Items(Fields(dict.fromkeys(("validator", VERDICT, "reason"), Scalar()))),
-    }
-)  # fmt: skip
-HISTORY = Items(
-    Fields(
-        {
-            "attempt": Scalar(),
-            VERDICT: Scalar(),
-            "findings": Items(FINDING),
-            "artifact": Anything(),
-        }
-    )
-)
 BESIDE: Mapping[str, Shape] = {"files": Items(Scalar())}
 """What an artifact has beside its fields, where that is no single value."""
+FOUND = ("findings", "warnings", "resolved", "regressed")
 EVERYWHERE: Mapping[str, Shape] = {
-    **dict.fromkeys(("findings", "warnings", "resolved", "regressed"), Items(FINDING)),
     **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
     "previous": Anything(),
-    "history": HISTORY,
+    "telemetry": Fields(
+        {
+            **dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()),
+            "defects": Items(DEFECT),
+        }
+    ),
 }
+EVERYWHERE_NAMES = (*FOUND, *EVERYWHERE, "history")
 
 
 class Scope:
@@ -80,7 +94,7 @@ class Scope:
         names, working = self._shapes(self.flow.entering[state]), self.graph.states[state]
         if not isinstance(working, EachState):
             return names
-        return over({working.as_: items_at(names, working.each)}, names)
+        return over({working.as_: items_at(names, working)}, names)
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state: they judge no faulty artifact."""
@@ -100,7 +114,7 @@ class Scope:
 
     def _shapes(self, made: Made) -> Known[Shape]:
         def names() -> Iterator[str]:
-            yield from (*EVERYWHERE, "input")
+            yield from (*EVERYWHERE_NAMES, "input")
             if ANY_REPORT in made.possibly:
                 yield from ("report", "reports")
             yield from (name for kind, name in made.possibly if kind == "artifact")
@@ -115,14 +129,32 @@ class Scope:
             shape = self._artifact(name, whole=("fields", name) in made.surely)
             return shape if ("artifact", name) in made.surely else absent(shape)
         if name in ("report", "reports") and ANY_REPORT in made.possibly:
-            report = REPORT if ANY_REPORT in made.surely else absent(REPORT)
-            return report if name == "report" else Fields(_reports(made))
+            report = self._report if ANY_REPORT in made.surely else absent(self._report)
+            return report if name == "report" else Fields(_reports(made, self._report))
         if name == "input":
             return self._input_shape
-        if name in EVERYWHERE:
-            return EVERYWHERE[name]
+        if name in EVERYWHERE_NAMES:
+            return self._everywhere[name]
         answer = self._answer(name) if ("facts", name) in made.possibly else None
         return answer if answer is None or ("facts", name) in made.surely else absent(answer)
+
+    @cached_property
+    def _everywhere(self) -> Mapping[str, Shape]:
+        history = Items(Fields({**HISTORY, "findings": self._findings}))
+        return {**EVERYWHERE, **dict.fromkeys(FOUND, self._findings), "history": history}
+
+    @cached_property
+    def _report(self) -> Shape:
+        return Fields({**REPORT, "findings": self._findings})
+
+    @cached_property
+    def _findings(self) -> Shape:
+        items = report_items(self.graph)
+        if items is None:
+            return Items(Fields(FINDING))
+        fields = {n: _of_item(t) for n, t in items.fields.items()}
+        others = absent(Anything()) if items.is_open else None
+        return Items(Fields({**FINDING, "item": Fields(fields, others=others)}))
 
     def _answer(self, name: str) -> Shape | None:
         """What a person or a command leaves under the name of its state."""
@@ -191,7 +223,7 @@ class Scope:
         """What the guards of a state's transitions may name."""
         own = own_names(self.graph, state)
         made = self.flow.completing(state).surely
-        few = {**self.common_names(), **self._revisions(state)}
+        few = {**self.common_names(), **self._revisions(state), **self._before(state)}
 
         def names() -> Iterator[str]:
             yield from few
@@ -228,19 +260,33 @@ class Scope:
     def _common_names(self) -> dict[str, GuardType]:
         return {"attempt": NUMBER, **guard_types(self.input, "input.")}
 
+    def _before(self, state: str) -> dict[str, GuardType]:
+        """From which states a run can have come to a state, where that may be asked."""
+        if not self.graph.states[state].knows_before:
+            return {}
+        sources = dict.fromkeys(edge.source for edge in self.graph.incoming[state])
+        is_first = state == self.graph.machine.start
+        return {CAME_FROM: GuardType("str", values=tuple(sources), optional=is_first)}
+
     def _revisions(self, state: str) -> dict[str, GuardType]:
         edges = self.graph.revise_edges[state]
         known = OF_REVISING if len(edges) == 1 else OF_REVISING.keys() - COUNTING.keys()
         return {name: OF_REVISING[name] for name in known} if edges else {}
 
 
-def _reports(made: Made) -> Known[Shape]:
+def _of_item(datatype: DataType | None) -> Shape:
+    """What a template may read of a field of an item, which only some findings have."""
+    shape = Anything() if datatype is None else shape_of(datatype)
+    return Scalar() if isinstance(shape, Scalar) else absent(shape)
+
+
+def _reports(made: Made, report: Shape) -> Known[Shape]:
     """The reports of the states that have judged, by the names of these."""
 
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
             return None
-        return REPORT if ("report", state) in made.surely else absent(REPORT)
+        return report if ("report", state) in made.surely else absent(report)
 
     return Known(lambda: sorted(n for kind, n in made.possibly if kind == "report" and n), find)
 
@@ -251,7 +297,14 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     facts = {**state.facts, **(guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
-    return {**facts, "codes": _codes(graph, name), **_score(graph, name)}
+    return {**facts, "codes": _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
+
+
+def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
+    """Who works first on what a report blocks; none where it does not fail."""
+    if not graph.origins:
+        return {}
+    return {ORIGIN: GuardType("str", optional=True, values=graph.origins.of_state(name))}
 
 
 def _codes(graph: Graph, name: str) -> GuardType:

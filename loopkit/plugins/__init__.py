@@ -18,7 +18,7 @@ another form, None included.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 ENTRY_POINTS = "loopkit.validators"
@@ -37,6 +37,9 @@ class Context:
     """The input of the run."""
     arguments: Mapping[str, Any]
     """What the rule says under `with:`."""
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    """What the rule names under `sees:`, by these names: texts, or data. What is missing is left
+    out."""
 
 
 @dataclass(frozen=True, slots=True)

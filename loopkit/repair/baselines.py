@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from loopkit.engine.state import RunState
 from loopkit.language import CommandRule, JudgeRule, Machine
 from loopkit.machine.asked import validators_of
-from loopkit.machine.graph import DocPath, Graph
+from loopkit.machine.edges import DocPath
+from loopkit.machine.graph import Graph
 from loopkit.validators.fixed_rules import with_places
 
 _Place = tuple[str, str, str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from loopkit.engine.events import Change
 from loopkit.language import Machine
 from loopkit.text import one_line
+from loopkit.text.json_text import text_or_json
 
 WIDTH = 120
 """Of a value so much is told."""
@@ -64,4 +64,4 @@ def _told(old: Any, new: Any) -> Sequence[str]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text_or_json(value)

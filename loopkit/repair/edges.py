@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import Graph
 
 _Sort = tuple[str, str, str, str, bool]
 

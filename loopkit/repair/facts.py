@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType, default_fault
-from loopkit.machine.graph import DocPath, Graph
+from loopkit.machine.edges import DocPath
+from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program, flat_facts
 
 

@@ -12,8 +12,9 @@ from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
 from loopkit.engine.state import RunState
 from loopkit.language import EachState, Machine
-from loopkit.language.inputs import InvalidInput
-from loopkit.machine.graph import TOTAL, DocPath, Graph, artifact_of, cap_value
+from loopkit.language.input_faults import InvalidInput
+from loopkit.machine.edges import TOTAL, DocPath
+from loopkit.machine.graph import Graph, artifact_of, cap_value
 from loopkit.machine.inputs import complete_input
 from loopkit.repair.baselines import new_baselines
 from loopkit.repair.differences import differences
@@ -61,6 +62,13 @@ class Fitting:
         return same_edges(*self.graphs)
 
     @cached_property
+    def renamed(self) -> dict[str, str]:
+        """The new id of each edge that the run knows and that is called otherwise; none if gone."""
+        told = (each.edge for waiting in self.run.deferred.values() for each in waiting)
+        known = dict.fromkeys((*self.run.route, *(edge for edge in told if edge)))
+        return {edge: to for edge in known if (to := self.same.get(edge, "")) != edge}
+
+    @cached_property
     def input(self) -> dict[str, Any]:
         """The run's input with what the new machine adds; raises InvalidInput."""
         given = {name: value for name, value in self.run.input.items() if name in self.new.input}
@@ -97,7 +105,7 @@ def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) ->
     repaired = Repaired(
         definition="",
         changes=differences(old, new),
-        edges={edge: fitting.same[edge] for edge in run.route if fitting.same[edge] != edge},
+        edges=fitting.renamed,
         counters=fitting.counters,
         tasks=moved_tasks(run, old, new),
         input=added,

@@ -6,7 +6,8 @@ from typing import Any
 
 from loopkit.language import Machine
 from loopkit.language.states.state import WorkingState
-from loopkit.machine.graph import TOTAL, DocPath, Edge, Graph
+from loopkit.machine.edges import TOTAL, DocPath, Edge
+from loopkit.machine.graph import Graph
 
 
 def edge_path(machine: Machine, edge: Edge) -> DocPath:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.engine.state import RunState
-from loopkit.machine.graph import TOTAL
+from loopkit.machine.edges import TOTAL
 
 
 def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

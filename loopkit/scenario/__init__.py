@@ -15,7 +15,7 @@ from loopkit.scenario.expecting import (
     ExpectedFinding,
     ExpectedPrompt,
 )
-from loopkit.scenario.in_children import ANY, CHILDREN, InChild, child_name, one_child
+from loopkit.scenario.in_children import ANY, CHILDREN, InChild, one_child
 from loopkit.scenario.loading import (
     LoadedScenario,
     load_file,
@@ -67,7 +67,6 @@ __all__ = [
     "Scenario",
     "SpentTokens",
     "call_at",
-    "child_name",
     "load_file",
     "load_scenario",
     "one_child",

@@ -69,6 +69,10 @@ class ExpectedFinding(Noun):
     """Whether it blocks."""
     status: Status | None = None
     """What it is against earlier rounds."""
+    origin: Id | None = None
+    """A state that has to mend it."""
+    defaulted: bool | None = None
+    """Whether nobody said who that is."""
     count: Count | None = None
     """How many such findings there are; without it at least one."""
 
@@ -123,6 +127,8 @@ class Expect(Noun):
     """Pieces of the open question, or of the reason for which the run is suspended."""
     path: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_steps)] | None = None
     """The states in the order in which they are entered."""
+    kept: Sequence | None = None
+    """The states that keep what they made before, in order."""
     verdicts: Annotated[dict[Id, Verdicts], Field(min_length=1)] | None = None
     """The verdicts of each validate state, in order."""
     findings: (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from loopkit.text.run_ids import place_of
+
 ANY = "*"
 """Stands for every item that is not named."""
 CHILDREN = "children"
@@ -32,12 +34,7 @@ class InChild(NamedTuple, Generic[Said]):
     @property
     def called(self) -> str:
         """The child, as messages call it."""
-        return child_name(self.state, self.key)
-
-
-def child_name(state: str, key: str) -> str:
-    """What messages call the child for an item; an only child has no key."""
-    return f"{state}[{key}]" if key else state
+        return place_of(self.state, self.key)
 
 
 def every_child(children: Children[Said]) -> Iterator[InChild[Said]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from loopkit.language.noun import FROM_LIST, Duration, Id, Noun, Text, Texts, fault
+from loopkit.language.noun import FROM_LIST, Duration, Id, Ids, Noun, Text, Texts, fault
 
 Fault = Literal[
     "rate_limit",
@@ -193,6 +193,10 @@ class PlayedAnswer(Unwritten):
     """The fields that are filled in."""
     edit: Text | None = None
     """The new text of the artifact that the question lets the person edit."""
+    origins: dict[str, Ids] = {}
+    """For findings of the last report, by id, code or key: the states that have to mend them."""
+    limits: dict[Id, int] = {}
+    """Limits of the run that the answer raises."""
 
     @model_validator(mode="after")
     def _something_happens(self) -> PlayedAnswer:

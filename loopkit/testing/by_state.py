@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.language import EachState, Machine
+from loopkit.language import ChildrenState, Machine
 from loopkit.scenario import ANY, CHILDREN, PARTS
 
 ChildName = tuple[str, str, int]
@@ -20,10 +20,11 @@ def by_state(machine: Machine, of_each: Mapping[ChildName, dict[str, Any]]) -> d
     found: dict[str, dict[str, dict[int, Any]]] = {}
     for (state, key, visit), known in of_each.items():
         found.setdefault(state, {}).setdefault(key, {})[visit] = known
+    running = machine.states_of(ChildrenState)
     made: dict[str, Any] = {}
     for state, by_key in found.items():
         visits = {key: _visits(by_visit) for key, by_visit in by_key.items()}
-        is_keyed = isinstance(machine.states[state], EachState)
+        is_keyed = running[state].has_keys
         made[state] = _keyed(visits) if is_keyed else visits[""]
     return made
 

@@ -11,7 +11,7 @@ from loopkit.drive.archive import state_after
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.state import RunState
-from loopkit.scenario import child_name
+from loopkit.text.run_ids import place_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ChildRun(NamedTuple):
     @property
     def called(self) -> str:
         """The child, as messages call it."""
-        return child_name(self.state, self.key)
+        return place_of(self.state, self.key)
 
 
 async def family_of(stored: StoredRuns, run: str) -> FamilyRun:

@@ -11,6 +11,7 @@ from loopkit.language.load import DocPath
 from loopkit.scenario import Attempts, Case, ChildParts, InChild, Parts, call_at
 from loopkit.testing.family import FamilyRun
 from loopkit.testing.playbill import Playbill
+from loopkit.text.run_ids import place_of
 
 Leftover = tuple[DocPath, str]
 """Where in the case it stands, and what is left."""
@@ -23,24 +24,28 @@ def leftovers(case: Case, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
     yield from _in_family(case, bill, run)
 
 
-def _in_family(parts: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
-    yield from _in_run(parts, bill, run)
+def _in_family(
+    parts: Parts, bill: Playbill, run: FamilyRun, called: str = ""
+) -> Iterator[Leftover]:
+    for at, message in _in_run(parts, bill, run):
+        yield at, f"`{called}`: {message}" if called else message
     spoken = [(child, parts.child(child.state, child.key, child.visit)) for child in run.children]
     for said in parts.in_children:
+        place = place_of(said.state, said.key, called)
         runs = [child.run for child, its in spoken if its is not None and its.at == said.at]
         if not runs and said.said.model_fields_set:
-            yield said.at, _not_begun(said)
+            yield said.at, _not_begun(place, said)
         # What is said in several children is used where any of them needs it.
-        left = [dict(_in_family(said.said, bill.children[said.state], one)) for one in runs]
+        left = [dict(_in_family(said.said, bill.children[said.state], one, place)) for one in runs]
         for path, message in left[0].items() if left else ():
             if all(path in other for other in left):
-                yield (*said.at, *path), f"`{said.called}`: {message}"
+                yield (*said.at, *path), message
 
 
-def _not_begun(said: InChild[ChildParts]) -> str:
+def _not_begun(place: str, said: InChild[ChildParts]) -> str:
     if said.visit > 1:
-        return f"`{said.called}` does not begin on visit {said.visit} of `{said.state}`"
-    return f"`{said.called}` never begins"
+        return f"`{place}` does not begin on visit {said.visit} of `{said.state}`"
+    return f"`{place}` never begins"
 
 
 def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:

@@ -17,7 +17,8 @@ from loopkit.language import (
 )
 from loopkit.language.states.children import CANCELLED, ChildrenState
 from loopkit.machine.asked import validators_of
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import Graph
 
 
 @dataclass(frozen=True)

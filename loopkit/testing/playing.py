@@ -28,14 +28,15 @@ from loopkit.engine.events import ChildStarted, Usage
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal
 from loopkit.journal.memory import MemoryJournal
-from loopkit.language import EachState, State
+from loopkit.language import ChildrenState
 from loopkit.language.load import DocPath, digest_of
 from loopkit.outside.processes import CommandResult
-from loopkit.scenario import ANY, CHILDREN, Resume, child_name, read_resolved
+from loopkit.scenario import ANY, CHILDREN, Resume, read_resolved
 from loopkit.testing.clock import PlayedClock
 from loopkit.testing.family import FamilyRun, family_of
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.suites import Suite
+from loopkit.text.run_ids import place_of
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,13 @@ class PlayedApp(App):
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         said = parent.scenario and parent.scenario.child(started.state, started.key, started.visit)
         around, place = self._children.get(parent.state.run, ("", ()))
-        called = f"{around}{child_name(started.state, started.key)}"
-        self._children[started.child] = f"{called}.", (*place, *(said.at if said else ()))
+        called = place_of(started.state, started.key, around)
+        self._children[started.child] = called, (*place, *(said.at if said else ()))
         return await super().child(parent, started)
 
     async def drive(self, active: ActiveRun) -> RunState:
         called, place = self._children.get(active.state.run, ("", ()))
-        watched = partial(self._note, f"`{called[:-1]}`: " if called else "")
+        watched = partial(self._note, f"`{called}`: " if called else "")
         agents = active.agents.items()
         active.agents = {name: _WatchedAgent(port, watched) for name, port in agents}
         active.commands = _WatchedCommands(active.commands, watched)
@@ -175,15 +176,16 @@ def completed(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
     for part, names in (("agents", bill.machine.agents), ("commands", bill.commands)):
         made[part] = {**{name: [] for name in names}, **parts.get(part, {})}
     said = parts.get(CHILDREN, {})
+    running = bill.machine.states_of(ChildrenState)
     made[CHILDREN] = {
-        state: _completed_children(said.get(state, {}), child, bill.machine.states[state])
+        state: _completed_children(said.get(state, {}), child, running[state])
         for state, child in bill.children.items()
     }
     return made
 
 
-def _completed_children(said: Any, bill: Playbill, state: State) -> Any:
-    if not isinstance(state, EachState):
+def _completed_children(said: Any, bill: Playbill, state: ChildrenState) -> Any:
+    if not state.has_keys:
         return _completed_visits(said, bill)
     return {key: _completed_visits(item, bill) for key, item in {ANY: {}, **said}.items()}
 

@@ -30,6 +30,7 @@ from loopkit.language.states.children import RESULT
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.testing.family import FamilyRun
 from loopkit.text import one_line
+from loopkit.text.run_ids import place_of
 
 PROCESS = frozenset(
     {
@@ -43,7 +44,7 @@ UNREPEATED = {
     "intended": ("model", "fallback", "deadline_s", "cap", "reserved"),
     "replied": ("model", "session", "played"),
     "failed": ("retry_at", "resume_at"),
-    "worked": ("time_s", "resume_at", "refused"),
+    "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
     "suspended": ("time_s", "resume_at", "refused", "remedy"),
@@ -106,11 +107,12 @@ def family_difference(
     if found is not None:
         return replace(found, called=called)
     others = {child[:3]: child.run for child in replayed.children}
-    around = f"{called}." if called else ""
     for child in recorded.children:
         # Both have begun the same children, or their own events would differ.
         other = others.get(child[:3]) or FamilyRun(RunState(), ())
-        found = family_difference(child.run, other, redact, f"{around}{child.called}")
+        found = family_difference(
+            child.run, other, redact, place_of(child.state, child.key, called)
+        )
         if found is not None:
             return found
     return None
@@ -205,4 +207,8 @@ def _parted(before: Any, after: Any, at: str = "") -> Iterator[str]:
         for key in {**before, **after}:
             yield from _parted(before.get(key), after.get(key), f"{at}.{key}" if at else key)
     elif before != after:
-        yield f"{at} is {one_line(json.dumps(after))} instead of {one_line(json.dumps(before))}"
+        yield f"{at} is {_shown(after)} instead of {_shown(before)}"
+
+
+def _shown(value: Any) -> str:
+    return one_line(json.dumps(value, ensure_ascii=False))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loopkit.engine.changes import apply
-from loopkit.engine.events import Decided, Emitted, Entered, Event, Intended, Worked
+from loopkit.engine.events import Decided, Emitted, Entered, Event, Intended, Kept, Worked
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
@@ -51,6 +51,8 @@ class Trace:
 
     state: RunState
     path: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """The states that kept what they had made, in order."""
     judged: list[Judged] = field(default_factory=list)
     told: list[FeedbackGiven] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -119,6 +121,8 @@ def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
     match event:
         case Entered():
             made.path.append(event.state)
+        case Kept():
+            made.kept.append(event.state)
         case Worked(report=Report() as report):
             made.judged.append(Judged(event.state, report.attempt, report))
         case Decided():

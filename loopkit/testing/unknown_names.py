@@ -78,6 +78,7 @@ def _expected(
     ends = (*outcomes, WAITING, SUSPENDED)
     yield from _one((*at, "outcome"), "outcome", expect.outcome, ends)
     yield from _steps((*at, "path"), "state", expect.path or (), states)
+    yield from _steps((*at, "kept"), "state", expect.kept or (), states)
     yield from _steps((*at, "events"), "event", expect.events or (), bill.emitted)
     agents, judges = tuple(bill.machine.agents), tuple(bill.judges)
     for key, kind, known in (

@@ -165,6 +165,11 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+def text_or_json(value: object) -> str:
+    """A text as it is, other data as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 class _Refused(ValueError):
     """Python would read it, but it is no JSON, or says two things."""
 

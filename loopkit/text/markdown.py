@@ -34,6 +34,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!]")
+_FENCE = re.compile("`{3,}")
 
 
 def with_line_feeds(text: str) -> str:
@@ -43,7 +44,7 @@ def with_line_feeds(text: str) -> str:
 
 def fenced(text: str) -> str:
     """The text as a code block, between fences longer than any run of backticks in it."""
-    longest = max(map(len, re.findall("`{3,}", text)), default=2)
+    longest = max(map(len, _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"
 

@@ -91,6 +91,7 @@ def findings_of(
                 level=level,
                 code=rule.code or fault.code,
                 blocking=severities.blocks(level) and not fault.is_known,
+                origins=fault.origins or rule.origin,
             )
         )
     return findings
@@ -106,6 +107,7 @@ def finding_of(
     level: str,
     code: str,
     blocking: bool,
+    origins: tuple[str, ...],
 ) -> Finding:
     """The record of a fault."""
     return Finding(
@@ -117,8 +119,10 @@ def finding_of(
         rule=rule,
         code=storable(code),
         key=fault.key,
+        origins=origins,
         location=storable(fault.location),
         line=fault.line,
+        item=dict(fault.fields),
         identified=fault.identified,
     )
 

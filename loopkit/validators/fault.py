@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.records import Value
@@ -26,6 +27,12 @@ class Fault(Value, frozen=True):
     """What kind of defect it is, where the check knows and the rule has no code."""
     key: str = ""
     """What its reviewer calls it, however it is worded."""
+    origins: tuple[str, ...] = ()
+    """The states that have to mend it, where the check knows; else the rule may say it."""
+    word: str = ""
+    """What its reviewer calls its severity."""
+    fields: Mapping[str, object] = MappingProxyType({})
+    """What a report says of it besides the message."""
     value: object = None
     """For `message:`, what was judged: a match, a count, a number of characters, an item."""
     item: object = None

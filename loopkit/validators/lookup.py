@@ -1,4 +1,4 @@
-"""`lookup`: every value is one of the known values."""
+"""`lookup`: every value is one of the known values, or every known value is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from loopkit.validators.setting import Setting
 
 
 async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
-    """One fault for each value that is not known, at its location.
+    """One fault for each value that is not known, at its location; with `cover` for each known
+    one that is not used.
 
     What is missing is no value: that it has to be there is for `schema` to say. Where the known
     values can't be had from anything but the artifact itself, nobody can be blamed: raises
@@ -34,7 +35,8 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
     known = list(values_at(lookup.at, data)) if is_own else known_values(lookup, setting)
-    faults = _unknown(lookup, data, [value for _, value in known])
+    find = _unused if lookup.cover else _unknown
+    faults = find(lookup, data, [value for _, value in known])
     return list(islice(faults, MAX_FAULTS))
 
 
@@ -71,6 +73,17 @@ def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Faul
             )
             steady = f"unknown {value_text(value)}"
             yield Fault(told, steady, location, value=value, item=value, index=index)
+
+
+def _unused(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+    """Each known value that is not among those of the artifact, once."""
+    seen = {same_as(value) for _, value in values_at(lookup.path, data)} | {None}
+    for index, value in enumerate(known):
+        if (kind := same_as(value)) not in seen:
+            seen.add(kind)
+            told = value_text(value)
+            message = f"`{told}` of {place(lookup)} is not used at `{lookup.path}`"
+            yield Fault(message, f"unused {told}", value=value, item=value, index=index)
 
 
 def _source(name: str | DataFile, setting: Setting) -> object:

@@ -24,6 +24,7 @@ from loopkit.text import one_line
 from loopkit.validators.command import tail
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.seen import seen_by
 from loopkit.validators.setting import Setting
 
 WORKER = ("-P", "-B", "-X", "utf8", "-m", "loopkit.plugins.worker")
@@ -80,6 +81,7 @@ def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dic
             "attempt": setting.names.get("attempt", 1),
             "input": setting.names.get("input", {}),
             "arguments": rule.with_,
+            "seen": seen_by(rule, setting.names),
         },
     }
 

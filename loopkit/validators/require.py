@@ -12,6 +12,7 @@ from loopkit.machine.known import over
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.seen import seen_data
 from loopkit.validators.setting import Setting
 
 
@@ -30,7 +31,8 @@ async def check_require(
         return [unreadable(data.reason)]
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
-    names = over({subject.artifact: data, "artifact": data}, setting.names)
+    own = {subject.artifact: data, "artifact": data}
+    names = over(seen_data(rule, setting.names) | own, setting.names)
     known: Known = {}
     faults = (
         _fault(rule, location, item, index)

@@ -38,6 +38,8 @@ class Setting(Mutable):
     patterns: Mapping[str, str]
     severities: Severities = Severities()
     """Levels, and from which on findings block in this state."""
+    origins: Sequence[str] = ()
+    """The states that the machine declares as origins of defects."""
     folder: Path | None = None
     """Where commands run; none is the folder of this process."""
     run: CommandRunner = run_command

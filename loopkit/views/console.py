@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from loopkit.drive.active import Stored
 from loopkit.engine.events import (
+    Alerted,
     Baselined,
     ChildEnded,
     Decided,
@@ -19,6 +20,7 @@ from loopkit.engine.events import (
     Held,
     InDoubt,
     Intended,
+    Kept,
     Merged,
     Refused,
     Repaired,
@@ -36,7 +38,7 @@ from loopkit.text import one_line, or_empty, plural
 from loopkit.text.run_ids import KEY_WIDTH
 from loopkit.validators.judges.prompt import reask_reason
 from loopkit.views.amounts import took, until
-from loopkit.views.history import found_by, weight
+from loopkit.views.history import found_by, origins_of, weight
 from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 
 NAME_WIDTH = 14
@@ -140,6 +142,13 @@ def _settled(event: Settled, *_: object) -> Iterator[Line]:
     yield _row("", f"the call in doubt: {DOUBTED[event.choice]}")
 
 
+def _alerted(event: Alerted, *_: object) -> Iterator[Line]:
+    of = f"{event.corrections} of {plural(event.works, 'work')}"
+    limit = f"{event.threshold:.0%} are the limit"
+    told = f" {event.value:.0%} of the works are corrections ({of}); {limit}"
+    yield _row("", told, word="alert:", tone="odd")
+
+
 def _emitted(event: Emitted, *_: object) -> Iterator[Line]:
     yield _row("", f"event {event.name}")
 
@@ -215,6 +224,10 @@ def _worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
         yield _row(event.state, f"{_artifact(before, event)}{cost}")
 
 
+def _kept(event: Kept, *_: object) -> Iterator[Line]:
+    yield _row(event.state, ": what it is made from is as it was", word="kept")
+
+
 def _unworked(before: Progress, event: Worked) -> Iterator[Line]:
     """Why there is nothing, unless the failed calls have said it."""
     if why := _unsaid(before, event.error):
@@ -250,11 +263,14 @@ def _report(before: Progress, report: Report, cost: str) -> Iterator[Line]:
 
 def _finding(finding: Finding) -> str:
     mark = "" if finding.status == "new" else f" ({finding.status})"
-    return f"- {weight(finding)}{one_line(finding.message)}{found_by(finding)}{mark}"
+    whose = f"{found_by(finding)}{origins_of(finding)}"
+    return f"- {weight(finding)}{one_line(finding.message)}{whose}{mark}"
 
 
 def _decided(event: Decided, *_: object) -> Iterator[Line]:
-    told = "".join(_revision(feedback) for feedback in event.feedback)
+    told = _revision(event.feedback[0]) if event.spends else ""
+    if event.best is not None:
+        told += f", from attempt {event.best.attempt} of {event.best.author}, the best"
     yield _row("", "", word=f"→ {event.target}{told}", tone="faint")
 
 
@@ -285,7 +301,9 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "settled": _settled,
     "child_ended": _child_ended,
     "worked": _worked,
+    "kept": _kept,
     "decided": _decided,
+    "alerted": _alerted,
     "emitted": _emitted,
     "suspended": _suspended,
     "repaired": _repaired,

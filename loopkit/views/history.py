@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.ledger import normalised
-from loopkit.engine.rounds import Round
+from loopkit.engine.rounds import Attempt, Round
 from loopkit.engine.state import RunState
 from loopkit.language.severities import ERROR
 from loopkit.machine.graph import Graph
@@ -43,15 +43,25 @@ def found_by(finding: Finding) -> str:
     return f" (found by {', '.join(finding.reviewers)})" if finding.reviewers else ""
 
 
+def origins_of(finding: Finding) -> str:
+    """Who has to mend it, where the machine has origins, and whether nobody has said so."""
+    if not finding.origins:
+        return ""
+    told = "origin assumed" if finding.defaulted else "origin"
+    return f" ({told}: {', '.join(finding.origins)})"
+
+
 def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
     """The verdict of each attempt that the state of a report judged, where there were several."""
     rounds = _rounds(run, report.state) if report else []
     if len(rounds) < 2:
         return
     yield "Attempts judged:"
+    given_up = _given_up(run, rounds)
     for entry in rounds:
+        left = " (given up)" if entry.attempt in given_up else ""
         here = " (shown here)" if entry.report == report else ""
-        yield f"  {entry.report.attempt}: {counted(entry.report)}{here}"
+        yield f"  {entry.report.attempt}: {counted(entry.report)}{left}{here}"
 
 
 def past(finding: Finding, run: RunState, report: Report) -> str:
@@ -86,13 +96,18 @@ def resolved_lines(report: Report) -> Iterator[str]:
 
 def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
     """How an artifact differs from the attempt before it, as far as that was judged."""
-    earlier = [r.judged for r in run.rounds if r.judged.name == artifact.name]
-    before = [a for a in earlier if a.attempt < artifact.attempt and a.author == artifact.author]
+    earlier = [r for r in run.rounds if r.judged.name == artifact.name]
+    given_up = _given_up(run, earlier)
+    kept = [r.judged for r in earlier if r.attempt not in given_up]
+    before = [a for a in kept if a.attempt < artifact.attempt and a.author == artifact.author]
     if not before:
         return
     last = max(before, key=lambda version: version.attempt)
     if artifact.tree and last.tree:
-        yield from _folder_lines(last, artifact)
+        between = range(last.attempt + 1, artifact.attempt)
+        lost = {attempt for attempt, *_ in given_up}
+        is_next = all((artifact.author, attempt) in lost for attempt in between)
+        yield from _folder_lines(last, artifact, is_next=is_next)
         return
     if normalised(last) == normalised(artifact):
         yield f"It is the same as attempt {last.attempt}, white space aside."
@@ -102,11 +117,11 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
     yield from _shortened(diff)
 
 
-def _folder_lines(last: Artifact, artifact: Artifact) -> Iterator[str]:
+def _folder_lines(last: Artifact, artifact: Artifact, *, is_next: bool) -> Iterator[str]:
     """What the newest attempt changed in a folder, which is shown against its first state."""
     if last.tree == artifact.tree:
         yield f"It is the same as attempt {last.attempt}."
-    elif last.attempt + 1 == artifact.attempt:
+    elif is_next:
         yield f"Changed since attempt {last.attempt}:"
         yield from _shortened(printable(artifact.fields["last_change"]).splitlines())
 
@@ -137,11 +152,18 @@ def _folded(steps: Sequence[str]) -> Iterator[str]:
 def _before(run: RunState, report: Report) -> list[Round]:
     rounds = _rounds(run, report.state)
     own = next((i for i, r in enumerate(rounds) if r.report == report), len(rounds))
-    return rounds[:own]
+    given_up = _given_up(run, rounds)
+    return [entry for entry in rounds[:own] if entry.attempt not in given_up]
 
 
 def _rounds(run: RunState, state: str) -> list[Round]:
     return list(run.rounds_at.get(state, ()))
+
+
+def _given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
+    """The attempts among these that no later one starts from."""
+    lines = {state: set(known.line.attempts) for state, known in run.rounds_at.items()}
+    return {r.attempt for r in rounds if r.attempt not in lines[r.report.state]}
 
 
 def _listed(attempts: Sequence[int]) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from loopkit.engine.events import Artifact, Waiting
+from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.revisions import most_of
+from loopkit.engine.reclassification import short_ids
+from loopkit.engine.revisions import most_of, used_up
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import described, parse_record
-from loopkit.text import indented, item, or_empty, printable
+from loopkit.machine.edges import Edge
+from loopkit.text import indented, item, one_line, or_empty, printable
 from loopkit.views.history import (
     change_lines,
     counted,
     found_by,
+    origins_of,
     past,
     resolved_lines,
     round_lines,
@@ -23,6 +26,7 @@ from loopkit.views.history import (
     weight,
 )
 
+WHY_WIDTH = 300
 RULE = "─" * 72
 
 
@@ -31,7 +35,7 @@ def review(engine: Engine, run: RunState) -> str:
     question = run.question
     if question is None:
         return ""
-    artifacts, report = engine.question_contents(run)
+    artifacts, report = engine.questions.contents(run)
     parts = [
         *_artifacts(run, artifacts),
         *_judged(run, report),
@@ -63,8 +67,9 @@ def _judged(run: RunState, report: Report | None) -> Iterator[str]:
     if report is None:
         return
     yield f"Verdict of {report.state}: {counted(report)}{_stalling(report)}"
+    names = short_ids(report.findings)
     for finding in report.findings:
-        yield _finding(finding, past(finding, run, report))
+        yield _finding(finding, past(finding, run, report), names[finding.id])
     yield from resolved_lines(report)
     yield from _unheard(report)
     yield from round_lines(run, report)
@@ -91,13 +96,16 @@ def report_lines(report: Report | None, judged_by: str = "") -> Iterator[str]:
         yield indented(report.reason, "  ")
 
 
-def _finding(finding: Finding, history: str = "") -> str:
+def _finding(finding: Finding, history: str = "", name: str = "") -> str:
+    """A finding on a line; `name` is how a person may call it, where its origin can change."""
     kind = weight(finding)
     status = f" ({history})" if history else ""
+    status += f" ({name})" if name and finding.origins else ""
     line = f"line {finding.line}" if finding.line else ""
     places = [place for place in (finding.location, line) if place]
     where = f" [{', '.join(places)}]" if places else ""
-    return item(f"{kind}{finding.message}{where}{found_by(finding)}{status}")
+    whose = f"{found_by(finding)}{origins_of(finding)}"
+    return item(f"{kind}{finding.message}{where}{whose}{status}")
 
 
 def _way(engine: Engine, run: RunState) -> Iterator[str]:
@@ -106,7 +114,8 @@ def _way(engine: Engine, run: RunState) -> Iterator[str]:
     edge = engine.program.graph.by_id.get(run.entered_by or "")
     if edge is not None:
         condition = f", because `{edge.guard}`" if edge.guard else ""
-        yield f"Came here from {edge.source}{condition}"
+        why = "; ".join(_why(engine, run, edge))
+        yield f"Came here from {edge.source}{condition}{': ' * bool(why)}{one_line(why, WHY_WIDTH)}"
     program, spent = engine.program, run.counters
     used = [
         f"{_counted(engine, counter)} {spent[counter]} of {most_of(program, run, counter)}"
@@ -120,6 +129,26 @@ def _way(engine: Engine, run: RunState) -> Iterator[str]:
         yield "Attempts: " + ", ".join(worked)
 
 
+def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
+    """Why the state before could not go on otherwise."""
+    if edge.event != "done":
+        yield "a limit was reached" if edge.event == "limit" else f"a {edge.event} error"
+        return
+    report = run.reports.get(edge.source)
+    if report is None:
+        return
+    if report.verdict in ("incomplete", "infeasible"):
+        yield f"{report.verdict}: {report.reason}"
+    if report.verdict != "fail":
+        return
+    if report.stalled:
+        yield "the last revisions made no progress"
+    for back in engine.program.graph.revise_edges[edge.source]:
+        if back.origin in (None, report.origin):
+            _, told = used_up(engine.program, run, back, f" of `{back.target}`")
+            yield from [told] if told else []
+
+
 def _counted(engine: Engine, counter: str) -> str:
     """What a counter counts: an edge as `validate → draft`, or a budget by its name."""
     edge = engine.program.graph.by_id.get(counter)
@@ -129,15 +158,22 @@ def _counted(engine: Engine, counter: str) -> str:
 def _question(question: Waiting) -> Iterator[str]:
     yield ""
     yield or_empty(printable(question.text))
-    for choice in question.choices:
+    yield from choice_lines(question.choices)
+
+
+def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
+    """Each choice with what it takes, or why it is closed."""
+    for choice in choices:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
         comment = "  (with a comment)" if choice.takes_comment else ""
         yield f"  {choice.name}{comment}{closed}"
 
 
-def option_lines(question: Waiting) -> Iterator[str]:
+def option_lines(question: Waiting, *, has_origins: bool = False) -> Iterator[str]:
     """The options of `loopkit answer` that an answer can have besides its choice."""
     for name, field in (parse_record(question.form).fields or {}).items():
         yield f"  --form {name}=…   ({described(field)})"
     if question.edit is not None:
         yield f"  --edit FILE   (your version of {question.edit})"
+    if has_origins:
+        yield "  --origin FINDING=STATE   (the state that has to fix a finding)"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.text import indented, one_line, or_empty
 from loopkit.text.command_lines import resume_line
+from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import duration, spent
 from loopkit.views.review import report_lines
 
@@ -21,7 +21,7 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
     return "interrupted" if is_under_way and not is_driven else state.status
 
 
-def place_of(state: RunState) -> str:
+def standing_of(state: RunState) -> str:
     """The state in which a run is, or in which it ended."""
     if state.finished is None:
         return state.state
@@ -35,12 +35,12 @@ def summary(
 
     The `hints` lead on with a run that was suspended; `usage` is what its family has spent.
     """
-    status, place = status_of(state, is_driven=is_driven), place_of(state)
+    status, place = status_of(state, is_driven=is_driven), standing_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
     yield f"spent: {spent(usage)}, {duration(usage.time_s)} of work"
     yield from _answers(state)
     for name, value in state.input.items():
-        written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        written = text_or_json(value)
         yield f"input {name}: {one_line(or_empty(written), 80)}"
     if state.status != "waiting":
         # The open question shows the route and its report itself.
@@ -77,7 +77,7 @@ def _results(state: RunState) -> Iterator[str]:
         return
     for name, value in state.finished.result.items():
         label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        shown = text_or_json(value)
         yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
 
 

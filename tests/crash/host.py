@@ -1,11 +1,13 @@
 """Kills a run at every point where it can be killed, resumes it, and says how it ended.
 
-`python -m tests.crash.host MACHINE SCENARIO FOLDER [URL] [--mended FILE]` prints one line of JSON
+`python -m tests.crash.host MACHINE SCENARIO FOLDER [URL] [OPTIONS]` prints one line of JSON
 for the unharmed run and one for each point: before and after every append, and
 inside every window between an intent and its reply. The killed process is a fork
 of this one, so that a point costs milliseconds. With a URL the agents are models,
-and calls are what the llmock server there received. With a mended machine the run, which has to
-stop by itself, is repaired with it, and so is every killed one.
+and calls are what the llmock server there received. With a mended machine (`--mended FILE`) the
+run, which has to stop by itself, is repaired with it, and so is every killed one. Answers that are
+posted (`--posted FILE`, one a line and for each question) are left in the inbox by a person who
+gives each of them twice.
 """
 
 from __future__ import annotations
@@ -26,7 +28,21 @@ from typing import Any, Literal
 
 from loopkit.agents.model import client
 from loopkit.app import App, Script
-from loopkit.engine.events import Failed, Finished, InDoubt, Intended, Replied, Suspended
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.events import (
+    Decided,
+    Failed,
+    Finished,
+    HumanAnswer,
+    InDoubt,
+    Intended,
+    Replied,
+    Suspended,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.records import read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import Loaded, load
@@ -117,30 +133,67 @@ World = Programs | Models
 
 @dataclass(frozen=True)
 class Play:
-    """What is run, and with what it is repaired; read before any fork."""
+    """What is run, with what it is repaired, and what a person says; read before any fork."""
 
     machine: Loaded
     script: Script
     mend: Mend
+    posted: tuple[HumanAnswer, ...]
 
     @classmethod
-    def of(cls, machine: Path, scenario: Path, mended: Path | None) -> Play:
+    def of(cls, machine: Path, scenario: Path, mended: Path | None, posted: Path | None) -> Play:
         mend = AS_IT_IS if mended is None else Mend(load(mended))
-        return cls(load(machine), Script(*load_scenario(scenario)), mend)
+        lines = [] if posted is None else posted.read_text(encoding="utf-8").splitlines()
+        said = tuple(read_record(HumanAnswer, line) for line in lines)
+        return cls(load(machine), Script(*load_scenario(scenario)), mend, said)
 
 
 async def _started(play: Play, folder: Path, killer: Killer) -> None:
     with watched(killer):
         app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
     given = complete_input(play.machine.machine, {"n": 2} if play.machine.machine.input else {})
-    state = await app.drive(await app.start(play.machine, given, play.script))
+    state = await _driven(play, app, await app.start(play.machine, given, play.script))
     if play.mend is not AS_IT_IS:
         assert state.status == "suspended"
         await app.drive(await app.resume(state.run, mend=play.mend))
     await app.close()
 
 
-async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, dict[str, list[Any]]]:
+async def _driven(play: Play, app: App, active: ActiveRun) -> RunState:
+    """Drive a run, and answer what it asks."""
+    state = await app.drive(active)
+    while play.posted and state.status == "waiting":
+        await _post(play, app, state)
+        state = await app.drive(await app.resume(state.run))
+    return state
+
+
+async def _post(play: Play, app: App, state: RunState) -> None:
+    """Answer the open question twice, and with the same those before it."""
+    events = [stored.event for stored in await app.events(state.run)]
+    asked = dict.fromkeys(event.question for event in events if isinstance(event, Waiting))
+    *stale, _ = asked
+    said = play.posted[len(stale)]
+    for question in stale:
+        try:
+            await app.post_answer(state.run, said, question)
+        except AnswerRefused:
+            continue
+        raise AssertionError(f"`{question}` was answered once more")
+    await app.post_answer(state.run, said)
+    assert not await app.post_answer(state.run, said)
+
+
+async def _say_again(play: Play, app: App, state: RunState) -> None:
+    """What a person says who has not heard what became of the answer."""
+    if state.status == "waiting":
+        await _post(play, app, state)
+        return
+    for said in state.answers.values():
+        assert not await app.post_answer(state.run, said)
+
+
+async def _resumed(folder: Path, play: Play) -> tuple[RunState | None, dict[str, list[Any]]]:
     """Go on until the run is over, as a person would who calls `resume` again and again.
 
     The events are those of all runs, by their ids: children have their own.
@@ -154,7 +207,9 @@ async def _resumed(folder: Path, mend: Mend) -> tuple[RunState | None, dict[str,
         for _ in range(MAX_RESUMES):
             if state.finished is not None:
                 break
-            state = await app.drive(await app.resume(state.run, mend=mend))
+            if play.posted:
+                await _say_again(play, app, state)
+            state = await _driven(play, app, await app.resume(state.run, mend=play.mend))
         family = [row.run for row in await app.journal.runs(children=True)]
         return state, {run: [s.event for s in await app.events(run)] for run in sorted(family)}
     finally:
@@ -171,7 +226,7 @@ def _forked(play: Play, folder: Path, killer: Killer) -> int:
 
 
 def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
-    state, family = asyncio.run(_resumed(folder, play.mend))
+    state, family = asyncio.run(_resumed(folder, play))
     events = [event for of_one in family.values() for event in of_one]
     told: dict[str, Any] = {"point": folder.name, "ended": ended, "calls": world.calls(folder)}
     if state is None:
@@ -197,6 +252,8 @@ def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
             if "/" in run
         },
         "answered": _answered(events),
+        "feedback": [(f.to, f.text) for e in events if isinstance(e, Decided) for f in e.feedback],
+        "choices": [e.answer.choice for e in events if isinstance(e, Worked) and e.answer],
         "failed": sum(isinstance(event, Failed) for event in events),
         "suspensions": sum(isinstance(event, Suspended) for event in events),
         "repairs": state.repairs,
@@ -241,10 +298,12 @@ if __name__ == "__main__":
     for argument in ("machine", "scenario", "folder"):
         parser.add_argument(argument, type=Path)
     parser.add_argument("url", nargs="?")
-    parser.add_argument("--mended", type=Path)
+    for option in ("--mended", "--posted"):
+        parser.add_argument(option, type=Path)
     given = parser.parse_args()
     if not given.url:
         warnings.simplefilter("error")
     called: World = Models(given.url) if given.url else Programs()
-    for told in points(Play.of(given.machine, given.scenario, given.mended), given.folder, called):
+    play = Play.of(given.machine, given.scenario, given.mended, given.posted)
+    for told in points(play, given.folder, called):
         print(json.dumps(told), flush=True)

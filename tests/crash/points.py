@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from loopkit.engine.events import HumanAnswer
 from tests.support import ROOT
 from tests.warm import ran
 
@@ -22,11 +23,12 @@ def killed_at_every_point(
     answers: str = "{}",
     mended: str | None = None,
     files: Mapping[str, str] = {},
+    posted: Sequence[HumanAnswer] = (),
 ) -> list[dict[str, Any]]:
     """What the host tells of the unharmed run, then of each point.
 
     With `mended`, the run is repaired by this machine where it is suspended. `files` stand beside
-    the machine.
+    the machine. What is `posted` answers its questions, one after the other.
     """
     texts = {"machine": machine, "scenario": f"scenario: 1\nanswers: {answers}\n"}
     texts |= {} if mended is None else {"mended": mended}
@@ -36,6 +38,10 @@ def killed_at_every_point(
         (folder / name).write_text(text, encoding="utf-8")
     paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
     options = [] if mended is None else ["--mended", str(folder / "mended.yaml")]
+    if posted:
+        lines = [answer.to_json() for answer in posted]
+        (folder / "posted.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        options += ["--posted", str(folder / "posted.jsonl")]
     host = ran([*HOST, *paths, *options], cwd=ROOT, timeout=600)
     assert host.returncode == 0, host.stderr
     return [json.loads(line) for line in host.stdout.splitlines()]

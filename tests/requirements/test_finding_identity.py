@@ -222,14 +222,13 @@ def test_templates_see_keys_and_reviewers(desk: Desk) -> None:
 # -- what was open -------------------------------------------------------------------------
 
 CRITIC = """
-import json, re, sys
-from pathlib import Path
+import json, os, re, sys
 
-prompt = sys.stdin.read()
-log = Path("asked.json")
-asked = [*(json.loads(log.read_text()) if log.exists() else []), prompt]
-log.write_text(json.dumps(asked))
-said = json.loads(Path("says.json").read_text())[len(asked) - 1]
+prompt, log = sys.stdin.read(), "asked.json"
+asked = [*(json.load(open(log)) if os.path.exists(log) else []), prompt]
+with open(log, "w") as file:
+    json.dump(asked, file)
+said = json.load(open("says.json"))[len(asked) - 1]
 known = re.findall(r'^\\{"id": "(\\w+)"', prompt, re.MULTILINE)
 if isinstance(said.get("known"), list):
     said["known"] = {identity: word for identity, word in zip(known, said["known"])}
@@ -238,14 +237,17 @@ print(json.dumps(said))
 """A judge in our own form: `known` of what it says is in the order in which it was shown."""
 
 
+WRITER = ["sh", "-c", "od -An -N8 -tx1 /dev/urandom"]
+"""Never says the same twice."""
+
+
 def real(desk: Desk, *says: Any, **parts: str) -> tuple[Played, list[str]]:
     """A run whose judge is a program that says these reports, and what it was asked."""
     critic, folder = desk.write("critic.py", CRITIC), desk.folder
     desk.write("says.json", json.dumps(says))
-    writer = desk.write("writer.py", "import os\nprint(os.times().elapsed, os.urandom(8).hex())\n")
-    command = json.dumps([sys.executable, str(critic)])
+    command = json.dumps([sys.executable, "-S", str(critic)])
     machine = loop(f"{{command: {command}}}", **parts)
-    written = f"writer: {{command: {json.dumps([sys.executable, str(writer)])}}}"
+    written = f"writer: {{command: {json.dumps(WRITER)}}}"
     machine = machine.replace("writer: {model: some/model}", written)
     played = desk.play(machine)
     return played, json.loads((folder / "asked.json").read_text())

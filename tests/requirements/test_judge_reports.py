@@ -374,8 +374,8 @@ def test_ok_means_no_errors(desk: Desk, ok: bool, found: list[dict[str, str]]) -
     report = desk.write("report.json", json.dumps({"ok": ok, "diagnostics": found}))
     machine = DIAGNOSING.replace("REPORT", str(report)).replace("MAP", OK)
     played = desk.play(machine, scenario(agents={"author": ["plan"]}))
-    # What says that it fails is kept as a rejection; what says that it passes is not believed.
-    assert played.outcome == ("unjudged" if ok else "rejected")
+    # What says that it fails and names something is kept as a rejection; all else is not believed.
+    assert played.outcome == ("rejected" if found and not ok else "unjudged")
 
 
 def test_a_judge_is_held_to_the_form_in_which_it_is_read(desk: Desk) -> None:

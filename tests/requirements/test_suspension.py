@@ -15,7 +15,6 @@ import pytest
 
 from loopkit.app import App
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.changes import fold
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.warm import Process
@@ -59,7 +58,7 @@ def test_a_run_goes_on_where_it_stopped(durable: Desk, calls: int) -> None:
 
 def test_a_stopped_run_is_in_the_journal_exactly_as_it_was(durable: Desk) -> None:
     stopped = durable.play(machine(), SCRIPT, limits={"agent_calls": 3})
-    assert fold(stopped.events) == stopped.state
+    assert stopped.folded == stopped.state
     again = durable.resume(stopped.state.run)
     assert again.requests == []
     # The time apart that judging by rules takes anew.

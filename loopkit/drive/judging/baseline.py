@@ -45,8 +45,6 @@ async def take_baselines(active: ActiveRun) -> bool:
     False where the run goes no further: it is asked to stop, or one could not be had, so that it
     is suspended before anything is spent. Raises Stopped.
     """
-    if not active.program.has_baselines:
-        return True
     # A command may take its time, and the run can be seen meanwhile.
     await active.append()
     for due in list(_due(active)):

@@ -24,6 +24,7 @@ from loopkit.validators.judges.form import AnswerForm, Misread
 from loopkit.validators.judges.forms import form_of
 from loopkit.validators.judges.prompt import reask_prompt, with_nonce
 from loopkit.validators.judges.reader import read_answer
+from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
@@ -59,8 +60,12 @@ class Judge:
     def form(self) -> AnswerForm:
         # A second opinion is one only if it does not know the first.
         known = self.known if self.number <= self.rule.samples else ()
-        patterns = self.active.program.machine.patterns
-        form = form_of(self.rule, self.agent, self.levels, patterns, known)
+        machine = self.active.program.machine
+        told = machine.patterns, known, machine.origins
+        form = form_of(self.rule, self.agent, self.levels, *told)
+        if isinstance(form, ReportForm) and machine.origins:
+            of_author = self.active.program.graph.origins.of_author(self.author)
+            form = replace(form, of_author=of_author)
         return replace(form, shares_keys=self.shares_keys, nonce=self._nonce)
 
     @property
@@ -195,10 +200,11 @@ def _unread(validator: str, misread: Misread | None) -> Answer:
 
 
 def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
-    """The answer with the rule's code, no finding worse than the rule's severity."""
+    """The answer with the rule's code and origin, no finding worse than the rule's severity."""
     findings: list[Finding] = []
     for finding in answer.findings:
         level = severities.capped(finding.severity, rule.severity)
-        coded = finding.replace(code=finding.code or rule.code)
+        code, origins = finding.code or rule.code, finding.origins or rule.origin
+        coded = finding.replace(code=code, origins=origins)
         findings.append(coded.counted_at(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)

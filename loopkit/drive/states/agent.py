@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import Request
@@ -14,14 +15,20 @@ from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
 from loopkit.engine.events import Artifact, Replied, Worked
+from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange
-from loopkit.engine.template_values import chosen_agent, previous, render, template_names
+from loopkit.engine.template_values import (
+    chosen_agent,
+    last_version,
+    plain_artifact,
+    render,
+    template_names,
+)
 from loopkit.language import AgentState, KeepTurns
 from loopkit.language.datatypes import DataType, facts_of
 from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
-from loopkit.machine.graph import artifact_of
 from loopkit.text import one_line
 from loopkit.text.markdown import fenced
 
@@ -38,24 +45,28 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     if chosen is None:
         return _by_nobody(active, name, state, attempt)
     asked = active.program.agents_asked[name, chosen]
-    agent, output = asked.agent, asked.output
-    patterns = active.program.machine.patterns
-
-    def made(reply: Replied) -> Artifact:
-        return make_artifact(reply, agent, output, name, attempt, patterns)
-
-    def is_usable(reply: Replied) -> bool:
-        artifact = made(reply)
-        return not (artifact.fault or _undecided(active, name, artifact))
-
+    # Before the call, so that a text that can't be filled in costs nothing.
+    source = made_from(active.program, active.state)
     try:
-        artifact = made(await _reply(active, name, state, chosen, is_usable))
+        artifact = _made(active, name, asked, await _reply(active, name, state, chosen))
     except CallFailed as failed:
         if failed.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
-        artifact = faulty(output, name, attempt, "refused", failed.message)
-    return _worked(active, name, artifact, asked.datatype)
+        artifact = faulty(asked.output, name, attempt, "refused", failed.message)
+    worked = _worked(active, name, artifact, asked.datatype)
+    return worked if worked.error else worked.replace(made_from=source)
+
+
+def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
+    attempt = active.state.attempts.get(name, 0) + 1
+    patterns = active.program.machine.patterns
+    return make_artifact(reply, asked.agent, asked.output, name, attempt, patterns)
+
+
+def _is_usable(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> bool:
+    artifact = _made(active, name, asked, reply)
+    return not (artifact.fault or _undecided(active, name, artifact))
 
 
 def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
@@ -97,13 +108,7 @@ def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-async def _reply(
-    active: ActiveRun,
-    name: str,
-    state: AgentState,
-    chosen: str,
-    is_usable: Callable[[Replied], bool],
-) -> Replied:
+async def _reply(active: ActiveRun, name: str, state: AgentState, chosen: str) -> Replied:
     asked = active.program.agents_asked[name, chosen]
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
@@ -122,7 +127,8 @@ async def _reply(
         ready=port.ready,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
-    if (paid := stored_reply(active, work, is_usable)) is not None:
+    paid = stored_reply(active, work, partial(_is_usable, active, name, asked))
+    if paid is not None:
         return paid
     if output.is_left:
         work = work.replace(written=await watch_output(active, folder, output, work.task))
@@ -181,50 +187,50 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     if not (feedback := run.feedback_for(name)):
         return render(program, run, state.prompt)
     edge = program.graph.by_id.get(run.entered_by or "")
-    is_edited = _is_edited(active, name)
+    last = last_version(program, run)
+    is_edited = last is not None and last.edited
     # A kept session knows its own last version, but not what a person has made of it.
     is_known = kept and not is_edited
     if kept and edge is not None and edge.back:
-        parts = ["" if is_known else _previous_version(active, is_edited=is_edited), feedback]
+        parts = ["" if is_known else _previous_version(active, last), feedback]
         return "\n\n".join([part for part in parts if part])
     parts = [render(program, run, state.prompt).rstrip("\n")]
     named = program.template(state.prompt).names
     if "previous" not in named and not is_known:
-        parts.append(_previous_version(active, is_edited=is_edited))
+        parts.append(_previous_version(active, last))
     if "feedback" not in named:
         parts.append(feedback)
     return "\n\n".join([part for part in parts if part])
 
 
-def _previous_version(active: ActiveRun, *, is_edited: bool) -> str:
+def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     """The version before this one, named and fenced; empty where there is none."""
-    version = previous(active.program, active.state)
+    version: object = last.text if last is not None else ""
+    if last is not None and last.is_data:
+        version = plain_artifact(active.program, active.state, last)
+    which = _which(active, last)
     if not isinstance(version, str):
         printed = active.program.template("{{ previous }}").render({"previous": version})
     elif is_answer(version):
-        printed = str(version)
+        printed = version
     else:
-        return f"Your previous version has {len(version):,} characters, too many to be shown here."
+        return f"Your {which} has {len(version):,} characters, too many to be shown here."
     printed = printed.strip("\n")
-    if _is_folder(active):
+    if last is not None and last.tree:
         return f"Your changes so far:\n\n{fenced(printed)}" if printed else NO_CHANGE
     if printed.strip():
-        by = ", as a reviewer has changed it" if is_edited else ""
-        return f"Your previous version{by}:\n\n{fenced(printed)}"
+        by = ", as a reviewer has changed it" if last is not None and last.edited else ""
+        return f"Your {which}{by}:\n\n{fenced(printed)}"
     is_there = active.state.attempts.get(active.state.state, 0) > 0
-    return "Your previous version was empty." if is_there else ""
+    return f"Your {which} was empty." if is_there else ""
 
 
-def _is_folder(active: ActiveRun) -> bool:
-    """Whether the version before is a folder, of which the difference is shown."""
-    name = artifact_of(active.program.machine, active.state.state)
-    artifact = active.state.artifacts.get(name or "")
-    return artifact is not None and bool(artifact.tree)
-
-
-def _is_edited(active: ActiveRun, name: str) -> bool:
-    artifact = active.state.artifacts.get(artifact_of(active.program.machine, name) or "")
-    return artifact is not None and artifact.edited
+def _which(active: ActiveRun, last: Artifact | None) -> str:
+    """What the version is called: whether its author has made others since then."""
+    run = active.state
+    if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
+        return "previous version"
+    return "best version so far"
 
 
 def _names(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:

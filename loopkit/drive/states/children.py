@@ -10,7 +10,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.child_results import Result
 from loopkit.drive.family import Family
 from loopkit.engine.events import Artifact, Worked
-from loopkit.language.inputs import InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.item_list import Item
 
 Inputs = Mapping[str, dict[str, Any]]

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopkit.document.problems import closest
+from loopkit.drive.states.beside_choice import AnswerRefused, heeded
 from loopkit.engine.events import Artifact, HumanAnswer, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language import HumanState
 from loopkit.language.datatypes import DataType, conform, facts_of, fault_texts, parse_record
-from loopkit.language.inputs import input_faults
+from loopkit.language.input_faults import input_faults
 from loopkit.language.json_schema import NotJudged
-
-
-class AnswerRefused(Exception):
-    """An answer that the question does not take; the message says why and what it takes."""
 
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
     """The completed work of the active human state; raises AnswerRefused."""
-    _refuse_choice(engine, run, state, answer)
+    about, ahead = heeded(engine, run, answer)
+    _refuse_choice(engine, ahead, state, answer)
     form_type = parse_record(state.form)
     form = _complete(answer.form, form_type)
     facts = {**facts_of(form, form_type), "choice": answer.choice}
-    if closed := engine.leads_to_closed_edge(run, facts):
+    if closed := engine.questions.closed_edge(ahead, facts):
         raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
     if answer.edit is not None and state.edit is None:
         raise AnswerRefused("this question offers nothing to edit")
@@ -35,11 +33,12 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
         facts=facts,
         artifact=_edited(run, state, answer),
         answer=answer.replace(form=form),
+        considered=about,
     )
 
 
 def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> None:
-    choice = next((c for c in engine.closed_choices(run) if c.name == answer.choice), None)
+    choice = next((c for c in engine.questions.choices(run) if c.name == answer.choice), None)
     if choice is None:
         raise AnswerRefused(_unknown_choice(answer.choice, state.choices))
     if choice.closed:
@@ -74,3 +73,6 @@ def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact |
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit)
     plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
     return before.replace(**plain, text=answer.edit, edited=True)
+
+
+__all__ = ["AnswerRefused", "complete_work"]

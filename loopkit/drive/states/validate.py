@@ -20,6 +20,7 @@ from loopkit.engine.identity import OF_ARTIFACT, finding_id
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, attempt_of
 from loopkit.language import ValidateState
+from loopkit.language.facts import ORIGIN
 from loopkit.machine.asked import RulesAsked
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -30,13 +31,16 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     """Judge the artifact; a report that no transition names goes to the error edge."""
     artifact = active.state.artifacts[state.validate_]
     rules_work = _RulesWork()
-    earlier = active.state.rounds_before(name, artifact)
+    made_from = ledger.attempts_behind(active.program, active.state, artifact)
+    earlier = active.state.rounds_before(name, artifact, made_from)
     try:
         panel = await _panel(active, name, state, artifact, earlier, rules_work)
     except LimitReached as reached:
         reached.commands, reached.time_s = tuple(rules_work.ran), rules_work.time_s
         raise
-    report = ledger.complete(active.program, active.state, name, artifact, panel, earlier)
+    report = ledger.complete(
+        active.program, active.state, name, artifact, panel, earlier, made_from
+    )
     return _worked(active, name, report, rules_work)
 
 
@@ -52,6 +56,8 @@ def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork
     facts = ledger.facts_of(report)
     if active.program.graph.scores(name):
         facts["score"] = report.score
+    if active.program.graph.origins:
+        facts[ORIGIN] = report.origin
     routed = active.program.rows_named[name]
     outcome: Outcome = "done"
     if report.verdict == "incomplete" and "incomplete" not in routed:
@@ -161,6 +167,7 @@ def _setting(active: ActiveRun, folder: Path, rules: RulesAsked) -> Setting:
         facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
         patterns=program.machine.patterns,
         severities=rules.levels,
+        origins=program.machine.origins,
         input=run.input,
         folder=folder,
         redact=active.redact,

@@ -12,10 +12,21 @@ import json
 from loopkit.engine.events.calls import Failed, Held, InDoubt, Intended, Replied, Settled
 from loopkit.engine.events.children import ChildEnded, ChildStarted
 from loopkit.engine.events.event import EVENT_VERSION, Event, Outcome, Policy, Role
+from loopkit.engine.events.files import (
+    Adding,
+    Captured,
+    Isolated,
+    Merged,
+    Merging,
+    Restored,
+)
 from loopkit.engine.events.payloads import (
     Artifact,
+    Best,
     Change,
     Choice,
+    Considered,
+    Deferral,
     Feedback,
     HumanAnswer,
     LeftFolder,
@@ -34,16 +45,12 @@ from loopkit.engine.events.runs import (
     Suspended,
 )
 from loopkit.engine.events.steps import (
-    Adding,
+    Alerted,
     Baselined,
-    Captured,
     Decided,
     Emitted,
     Entered,
-    Isolated,
-    Merged,
-    Merging,
-    Restored,
+    Kept,
     Waiting,
     Worked,
 )
@@ -55,8 +62,9 @@ EVENTS: dict[str, type[Event]] = {
     noun.type: noun
     for noun in (
         Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
-        ChildStarted, ChildEnded, Adding, Worked, Decided, Emitted, Entered, Waiting, Suspended,
-        Repaired, Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged, Restored,
+        ChildStarted, ChildEnded, Adding, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting,
+        Suspended, Repaired, Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged,
+        Restored,
     )
 }  # fmt: skip
 
@@ -113,8 +121,10 @@ __all__ = [
     "EVENTS",
     "EVENT_VERSION",
     "Adding",
+    "Alerted",
     "Artifact",
     "Baselined",
+    "Best",
     "Cancelled",
     "Captured",
     "Change",
@@ -122,7 +132,9 @@ __all__ = [
     "ChildStarted",
     "Choice",
     "Claimed",
+    "Considered",
     "Decided",
+    "Deferral",
     "Emitted",
     "Entered",
     "Event",
@@ -134,6 +146,7 @@ __all__ = [
     "InDoubt",
     "Intended",
     "Isolated",
+    "Kept",
     "LeftFolder",
     "Merged",
     "Merging",

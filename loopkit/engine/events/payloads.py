@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from loopkit.engine.findings import Finding
 from loopkit.engine.records import Record
 
 
@@ -104,6 +105,39 @@ class Feedback(Record, frozen=True, kw_only=True):
     max_revisions: int
 
 
+class Deferral(Record, frozen=True, kw_only=True):
+    """Findings that wait for the state that has to mend them, until it works again."""
+
+    to: str
+    by: str
+    """The state that judged."""
+    findings: tuple[str, ...]
+    """Their ids; what is no longer open then is left out."""
+    edge: str | None = None
+    """The edge whose feedback tells them; without it the default one does."""
+    revision: int
+    """Of the edge that was taken."""
+    max_revisions: int
+    answer: dict[str, Any] = {}
+    """What a person said who sent the work back: for the feedback of that edge."""
+
+
+class Best(Record, frozen=True, kw_only=True):
+    """An earlier version from which the work goes on, because none since then was better."""
+
+    state: str
+    """The validate state that judged it."""
+    author: str
+    attempt: int
+    """Which attempt of its author it was."""
+    made_from: dict[str, int] = {}
+    """By state, how often those had worked from whose artifacts it was made."""
+    artifacts: tuple[str, ...] = ()
+    """What is again as it was then."""
+    withdrawn: tuple[Finding, ...] = ()
+    """What was open and was found only in what is given up."""
+
+
 class HumanAnswer(Record, frozen=True, kw_only=True):
     """What a person decided."""
 
@@ -112,8 +146,30 @@ class HumanAnswer(Record, frozen=True, kw_only=True):
     form: dict[str, Any] = {}
     edit: str | None = None
     """The edited artifact, where the state offers `edit:`."""
+    origins: dict[str, tuple[str, ...]] = {}
+    """For findings of the last report, as they are named: the states that have to mend them."""
+    limits: dict[str, Any] = {}
+    """Limits of the run that it raises."""
     by: str = "person"
-    """`person`, `script`, or `timeout`."""
+    """The name of who answered, else `person`; `script` or `timeout` where nobody did."""
+
+
+class Considered(Record, frozen=True, kw_only=True):
+    """What a person decided about: the last report, as they reclassified it."""
+
+    state: str
+    """The state that judged."""
+    artifact: str
+    attempt: int
+    verdict: str
+    findings: dict[str, int]
+    """How many there are of each level."""
+    blocking: int
+    """How many of them block."""
+    origins: dict[str, tuple[str, ...]] = {}
+    """By the ids of those that a person reclassified: the states that have to mend them."""
+    origin: str | None = None
+    """The earliest origin of what blocks, where the machine has `origins`."""
 
 
 class Ran(Record, frozen=True, kw_only=True):

@@ -75,7 +75,8 @@ class Repaired(Event, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     """What it says otherwise than the one before."""
     edges: dict[str, str] = {}
-    """The new ids of edges that were taken, where they have others now."""
+    """The new ids of edges that were taken, or that word what waits for a state, where they have
+    others now; none where there is no such edge any more."""
     counters: dict[str, int] = {}
     """What the edges taken have spent, by the counters that they own now."""
     tasks: dict[str, str] = {}

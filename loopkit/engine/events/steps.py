@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from loopkit.engine.events.event import Event, Outcome
-from loopkit.engine.events.payloads import Artifact, Choice, Feedback, HumanAnswer, Ran, RefusedCall
+from loopkit.engine.events.payloads import (
+    Artifact,
+    Best,
+    Choice,
+    Considered,
+    Deferral,
+    Feedback,
+    HumanAnswer,
+    Ran,
+    RefusedCall,
+)
 from loopkit.engine.findings import Report
 
 
@@ -22,6 +32,8 @@ class Worked(Event, frozen=True, kw_only=True):
     artifact: Artifact | None = None
     report: Report | None = None
     answer: HumanAnswer | None = None
+    considered: Considered | None = None
+    """Of an answer: what it is about, where anything was judged before."""
     time_s: float = 0.0
     """Seconds of work that no call accounts for."""
     restored: dict[str, Artifact] = {}
@@ -36,6 +48,17 @@ class Worked(Event, frozen=True, kw_only=True):
     """What the programs of command validators did, in order."""
     refused: RefusedCall | None = None
     """With `limit`: the call that was not made."""
+    made_from: str = ""
+    """A digest of all that the work depended on, where its state may be kept."""
+
+
+class Kept(Event, frozen=True, kw_only=True):
+    """A state that was entered again has no work to do: it would make what it made before."""
+
+    # Its transitions are decided as after its last work.
+    type: ClassVar[str] = "kept"
+    state: str
+    visit: int
 
 
 class Baselined(Event, frozen=True, kw_only=True):
@@ -52,73 +75,6 @@ class Baselined(Event, frozen=True, kw_only=True):
     commands: tuple[Ran, ...] = ()
     """What the program did, each try of it."""
     time_s: float = 0.0
-
-
-class Captured(Event, frozen=True, kw_only=True):
-    """A folder that is an artifact, as it was before an attempt."""
-
-    type: ClassVar[str] = "captured"
-    task: str
-    """The work that begins with it."""
-    state: str
-    artifact: str
-    place: str
-    """Where the folder is."""
-    tree: str
-    """The digest under which its files are kept."""
-    times: str
-    """A digest that is another one if any file was written since."""
-
-
-class Isolated(Event, frozen=True, kw_only=True):
-    """A workspace has a tree of its own, in which the run works."""
-
-    type: ClassVar[str] = "isolated"
-    source: str
-    """The workspace."""
-    kind: Literal["copy", "worktree"]
-    place: str
-    """The folder in which the run works instead."""
-    base: str
-    """The digest of the files that it began with, under which they are kept."""
-
-
-class Merging(Event, frozen=True, kw_only=True):
-    """The work in an isolated tree is about to be merged into its workspace."""
-
-    type: ClassVar[str] = "merging"
-    source: str
-    before: str
-    """The digest of the workspace's files."""
-    after: str
-    """The digest of what they are to be."""
-
-
-class Merged(Event, frozen=True, kw_only=True):
-    """The work in an isolated tree is in its workspace."""
-
-    type: ClassVar[str] = "merged"
-    source: str
-    files: tuple[str, ...] = ()
-    """The paths that have changed there."""
-
-
-class Restored(Event, frozen=True, kw_only=True):
-    """Folders are again what they were in the round that was picked as the best."""
-
-    type: ClassVar[str] = "restored"
-    artifacts: tuple[str, ...]
-
-
-class Adding(Event, frozen=True, kw_only=True):
-    """A state is about to add a text to a file, which it does once."""
-
-    type: ClassVar[str] = "adding"
-    state: str
-    visit: int
-    file: str
-    after: int
-    """How many bytes the file has before."""
 
 
 class Decided(Event, frozen=True, kw_only=True):
@@ -139,6 +95,24 @@ class Decided(Event, frozen=True, kw_only=True):
     """The counters that start at zero again."""
     feedback: tuple[Feedback, ...] = ()
     """What the states behind the edge are told."""
+    deferrals: tuple[Deferral, ...] = ()
+    """What was found for later states, which are told when they work again."""
+    best: Best | None = None
+    """The version to which the edge goes back, where that is an earlier one."""
+
+
+class Alerted(Event, frozen=True, kw_only=True):
+    """A figure of the run has passed the threshold that its machine sets."""
+
+    type: ClassVar[str] = "alerted"
+    figure: str
+    """`correction_rate`."""
+    value: float
+    threshold: float
+    works: int
+    """How often states of the run have written so far."""
+    corrections: int
+    """How many of these works were corrections."""
 
 
 class Emitted(Event, frozen=True, kw_only=True):

@@ -6,8 +6,11 @@ judged, judging one attempt again replaces its entry.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Report
+from loopkit.engine.ledger.attribution import attributed, earliest
 from loopkit.engine.ledger.combining import (
     MISSING,
     Panel,
@@ -19,8 +22,8 @@ from loopkit.engine.ledger.combining import (
     worst_class,
 )
 from loopkit.engine.ledger.progress import stalled
-from loopkit.engine.ledger.statuses import gone, open_after, open_of, with_status
-from loopkit.engine.ledger.version import normalised, version_of
+from loopkit.engine.ledger.statuses import gone, open_of, with_status
+from loopkit.engine.ledger.version import normalised, sources_of, version_of
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
@@ -33,6 +36,7 @@ def complete(
     artifact: Artifact,
     panel: Panel,
     earlier: Earlier,
+    made_from: Mapping[str, int],
 ) -> Report:
     """The report of one round, with each finding's status and whether revising has stalled."""
     asked, stall = program.rules_asked[name], program.machine.limits.stall
@@ -40,8 +44,12 @@ def complete(
     if asked.state.combine == "majority":
         panel = outvoted(panel, asked.levels)
     answers = panel.answers
-    before = open_after(earlier)
-    findings = with_status(merged(answers, asked.levels), earlier, before)
+    line = earlier.line
+    before = line.open
+    findings = with_status(merged(answers, asked.levels), line, before)
+    origins = program.graph.origins or None
+    if origins is not None:
+        findings = attributed(findings, origins, artifact.author)
     verdict = verdict_of(panel, findings, asked.state.quorum)
     is_complete = verdict not in ("incomplete", "infeasible")
     resolved, unseen = gone(findings, before, panel) if before and is_complete else ((), ())
@@ -51,6 +59,7 @@ def complete(
         author=artifact.author,
         attempt=artifact.attempt,
         verdict=verdict,
+        made_from=dict(made_from),
         answers=answers,
         findings=findings,
         resolved=resolved,
@@ -59,10 +68,16 @@ def complete(
         error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
         reason="" if is_complete else reason(verdict, panel),
         work=version.digest,
+        origin=earliest(findings, origins) if origins is not None and verdict == "fail" else None,
     )
     if verdict != "fail" or not earlier:
         return report
     return report.replace(stalled=True) if stalled(earlier, report, version, stall) else report
+
+
+def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
+    """How often the states had worked from whose artifacts one was made."""
+    return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
 def facts_of(report: Report) -> dict[str, object]:
@@ -88,6 +103,7 @@ def facts_of(report: Report) -> dict[str, object]:
 __all__ = [
     "MISSING",
     "Panel",
+    "attempts_behind",
     "complete",
     "facts_of",
     "normalised",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from loopkit.engine.findings import Answer, ErrorClass, Finding, Verdict, with_findings
 from loopkit.engine.findings import verdict_of as verdict_of_findings
+from loopkit.engine.identity import OF_CHECK
 from loopkit.engine.records import Value
 from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
@@ -53,13 +54,17 @@ def _outvoted(answer: Answer, levels: Severities) -> Answer:
     if answer.verdict != "fail":
         return answer
     told = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
-    return advised(answer.replace(reason=told), levels)
+    vetoes = {finding.id for finding in answer.findings if finding.rule == OF_CHECK}
+    return advised(answer.replace(reason=told), levels, but=vetoes)
 
 
-def advised(answer: Answer, levels: Severities) -> Answer:
-    """The answer with nothing in it that blocks."""
+def advised(answer: Answer, levels: Severities, but: Container[str] = ()) -> Answer:
+    """The answer with nothing in it that blocks, but the findings with these ids."""
     level = levels.advisory
-    found = (f.counted_at(level, blocking=False) if f.blocking else f for f in answer.findings)
+    found = (
+        f.counted_at(level, blocking=False) if f.blocking and f.id not in but else f
+        for f in answer.findings
+    )
     return with_findings(answer, found)
 
 
@@ -103,6 +108,8 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
             continue
         names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
         worst = min(known, finding, key=badness)
+        if known.origins != finding.origins:
+            worst = worst.replace(origins=(*known.origins, *finding.origins))
         is_shared = finding.key and len(names) > 1
         unique[finding.id] = worst.replace(reviewers=names) if is_shared else worst
     return sorted(unique.values(), key=badness)
@@ -110,10 +117,10 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
 
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
     """The strictest verdict counts; missing answers make the report incomplete."""
-    given = {answer.verdict for answer in panel.answers}
-    found = verdict_of_findings(findings)
+    given = [answer.verdict for answer in panel.answers]
     if "infeasible" in given:
         return "infeasible"
+    found = verdict_of_findings(findings)
     if found == "fail":
         return "fail"
     if panel.is_short(quorum):

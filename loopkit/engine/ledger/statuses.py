@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from loopkit.engine.findings import Answer, Finding, Status
-from loopkit.engine.identity import OF_ARTIFACT
+from loopkit.engine.identity import OF_ARTIFACT, OF_CHECK, OF_JUDGE
 from loopkit.engine.ledger.combining import MISSING, Panel
 from loopkit.engine.rounds import Earlier
-
-OF_JUDGE = "judge"
-"""The rule of all findings of judges."""
-
-
-def open_after(earlier: Earlier) -> tuple[Finding, ...]:
-    """What the last round found, or had from others and did not look for."""
-    last = earlier.last
-    return (*last.report.findings, *last.report.unseen) if last else ()
 
 
 def with_status(
@@ -39,7 +30,7 @@ def with_status(
 
 def open_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
     """What judges of a validator have found and is open after these rounds."""
-    return tuple(f for f in open_after(earlier) if f.rule == OF_JUDGE and validator in f.named_by)
+    return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
 def gone(
@@ -67,7 +58,7 @@ def _is_looked_for(finding: Finding, panel: Panel) -> bool:
     if finding.validator == OF_ARTIFACT:
         # Whatever comes as an artifact has been looked at for content faults.
         return True
-    asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
+    asked = panel.judges if finding.rule in (OF_JUDGE, OF_CHECK) else panel.fixed
     return all(_has_looked(validator, asked) for validator in finding.named_by)
 
 

@@ -29,7 +29,7 @@ def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
         return Version("", is_whole)
-    sources = sorted(_sources(program, run, artifact), key=lambda part: part.name)
+    sources = sources_of(program, run, artifact)
     if not all(part.workspace or part.tree or part.author in whole for part in sources):
         return Version("", is_whole)
     told = [_told(part) for part in (artifact, *sources)]
@@ -61,11 +61,15 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
+def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
     """The artifacts of agents that an artifact was made from, step by step back."""
+    return sorted(_sources(program, run, artifact), key=lambda part: part.name)
+
+
+def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
     seen, authors = {artifact.name}, [artifact.author]
     for author in authors:
-        named = program.names_told.get(author, frozenset()) & run.artifacts.keys()
+        named = program.names_behind.get(author, frozenset()) & run.artifacts.keys()
         for name in sorted(named - seen):
             seen.add(name)
             source = run.artifacts[name]

@@ -93,6 +93,8 @@ class AgentBase(Noun):
     """One for tests and readers."""
     works_on_files: ClassVar[bool] = False
     """Whether its answer is only a part of what it leaves."""
+    knows_only_what_it_is_told: ClassVar[bool] = False
+    """Whether its answer depends on nothing but what it is sent."""
     is_sent_turns: ClassVar[bool] = True
     """Whether what was said before is sent again with each call."""
     if_in_doubt: ClassVar[OnInDoubt] = "retry"

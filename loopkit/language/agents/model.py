@@ -103,6 +103,7 @@ class ModelAgent(AgentBase):
     """Who is asked, one after the other, where the model can't be had."""
 
     kind = "model"
+    knows_only_what_it_is_told = True
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property

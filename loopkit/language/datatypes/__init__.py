@@ -15,6 +15,7 @@ from loopkit.language.datatypes.datatype import (
     facts_of,
     misfit,
     single_values,
+    what_it_takes,
 )
 from loopkit.language.datatypes.notation import (
     default_places,
@@ -48,4 +49,5 @@ __all__ = [
     "salvaged",
     "schema_faults",
     "single_values",
+    "what_it_takes",
 ]

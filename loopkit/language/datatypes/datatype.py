@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loopkit.text import one_line
+from loopkit.text.json_text import text_or_json
 
 SCALARS = {"str": "string", "int": "integer", "num": "number", "bool": "boolean"}
 """The words for single values, and what JSON Schema calls them."""
@@ -82,7 +83,11 @@ def described(datatype: DataType) -> str:
     words = ["|".join(datatype.values) or datatype.scalar or "JSON"]
     words += [f"at least {low:g}"] if low is not None else []
     words += [f"at most {high:g}"] if high is not None else []
-    words += [f"default {json.dumps(datatype.default)}"] if datatype.has_default else []
+    words += (
+        [f"default {json.dumps(datatype.default, ensure_ascii=False)}"]
+        if datatype.has_default
+        else []
+    )
     words += ["optional"] if datatype.optional else []
     if about := datatype.schema.get("description"):
         words.append(str(about))
@@ -96,12 +101,16 @@ def misfit(value: object, datatype: DataType) -> str:
     """Why a value is no single value of a type, for a person; nothing for what may be one."""
     if not default_fault(value, datatype):
         return ""
+    return f"{what_it_takes(datatype)}; `{one_line(text_or_json(value))}` is not"
+
+
+def what_it_takes(datatype: DataType) -> str:
+    """What a single value of a type may be, for a person: `takes a whole number, at least 1`."""
     low, high = datatype.minimum, datatype.maximum
     words = [" or ".join(f"`{one}`" for one in datatype.values) or WORDS[datatype.scalar or "str"]]
     words += [f"at least {low:g}"] if low is not None else []
     words += [f"at most {high:g}"] if high is not None else []
-    given = value if isinstance(value, str) else json.dumps(value, default=str)
-    return f"takes {', '.join(words)}; `{one_line(given)}` is not"
+    return f"takes {', '.join(words)}"
 
 
 def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, DataType]]:
@@ -140,7 +149,7 @@ def default_fault(default: object, datatype: DataType) -> str:
         return ""
     is_bool = isinstance(default, bool)
     if not isinstance(default, PYTHON_TYPES[kind]) or is_bool is not (kind == "bool"):
-        return f"`{json.dumps(default, default=str)}` is not of type {kind}"
+        return f"`{text_or_json(default)}` is not of type {kind}"
     if datatype.values and default not in datatype.values:
         return f"`{default}` is none of {', '.join(datatype.values)}"
     return f"{default} is outside its bounds" if _is_outside(default, datatype) else ""

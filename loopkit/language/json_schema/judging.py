@@ -64,11 +64,13 @@ def judging() -> Judging:
 
 
 @contextmanager
-def judging_of(value: object, schema: object, each_s: float) -> Iterator[None]:
+def judging_of(
+    value: object, schema: object, each_s: float, limit_s: float = TIME_LIMIT_S
+) -> Iterator[None]:
     """Time to judge a value by a schema; raises NotJudged for a value that is nested too deep."""
     if (depth := len(sizes(value))) > MAX_DEPTH:
         raise NotJudged(f"the data is nested {depth:,} levels deep; {MAX_DEPTH} are allowed")
-    limit_s = TIME_LIMIT_S + each_s * (sum(sizes(value)) + sum(sizes(schema)))
+    limit_s += each_s * (sum(sizes(value)) + sum(sizes(schema)))
     token = _UNDER_WAY.set(Judging(limit_s, time.thread_time() + limit_s))
     try:
         yield

@@ -10,16 +10,26 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from loopkit.language.json_schema.judging import TIME_FOR_EACH_S, judging, judging_of
+from loopkit.language.json_schema.judging import (
+    TIME_FOR_EACH_S,
+    TIME_LIMIT_S,
+    judging,
+    judging_of,
+)
 from loopkit.language.json_schema.references import metaschema_resolver, resolver_of
 from loopkit.language.json_schema.subschemas import SUBSCHEMA_KEYWORDS, errors_in
 from loopkit.language.json_schema.unevaluated import UNEVALUATED_KEYWORDS
 from loopkit.language.json_schema.value_keywords import VALUE_KEYWORDS, Keyword
 
 
-def errors(value: object, schema: Mapping[str, Any], most: int | None) -> list[ValidationError]:
+def errors(
+    value: object,
+    schema: Mapping[str, Any],
+    most: int | None,
+    limit_s: float = TIME_LIMIT_S,
+) -> list[ValidationError]:
     """The first things that a value breaks in a schema, or all, in the order of their places."""
-    with judging_of(value, schema, TIME_FOR_EACH_S):
+    with judging_of(value, schema, TIME_FOR_EACH_S, limit_s):
         return _first(value, schema, resolver_of(schema), most)
 
 

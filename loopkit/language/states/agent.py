@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
 from loopkit.language.agents.agent import ErrorClassName, Workspace
 from loopkit.language.noun import Id, Text, Written
-from loopkit.language.states.author import AuthorState
+from loopkit.language.states.author import ToldState
 from loopkit.language.states.output import OutputName
 from loopkit.language.states.state import AgentChoice, Example
 
@@ -21,7 +22,7 @@ def _tag(value: object) -> str:
     return "<from>" if is_choice else "<name>"
 
 
-class AgentState(AuthorState):
+class AgentState(ToldState):
     """Ask an agent; its answer is the artifact."""
 
     agent: Annotated[
@@ -41,24 +42,28 @@ class AgentState(AuthorState):
         agents={"writer": {"command": ["sh", "-c", "echo Better tea."]}},
     )
     call = "author"
+    has_own_work = True
     works_outside = True
-    reads_feedback = True
 
     @property
     def faults(self) -> tuple[ErrorClassName, ...]:
         return ("transient", "content", "fatal")
 
     @property
+    def told(self) -> str:
+        return self.prompt
+
+    @property
     def about(self) -> str:
         by = f" by {self.choice.from_}" if self.choice is not None else ""
         return f"agent {' or '.join(self.asks)}{by}"
 
-    @property
+    @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
         return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
 
-    @property
+    @cached_property
     def choice(self) -> AgentChoice | None:
         return None if isinstance(self.agent, str) else self.agent
 

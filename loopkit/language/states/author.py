@@ -1,12 +1,34 @@
-"""The base of the states that write an artifact."""
+"""The bases of the states that write an artifact, and of those that are told how by a template."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated
 
-from loopkit.language.noun import Written
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from loopkit.language.noun import Written, _one_or_more, fault
 from loopkit.language.states.output import Output, OutputName, named_output
 from loopkit.language.states.state import WorkingState
+
+NEED_PATTERN = r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+
+
+def _need(text: str) -> str:
+    if not re.fullmatch(NEED_PATTERN, text):
+        message = f"`{text}` is no artifact and no field of one"
+        raise fault("bad-path", message, help="write it like `plan`, or `plan.interfaces`")
+    return text
+
+
+Need = Annotated[str, AfterValidator(_need), Field(json_schema_extra={"pattern": NEED_PATTERN})]
+Needs = Annotated[
+    tuple[Need, ...],
+    BeforeValidator(_one_or_more, json_schema_input_type=Need | list[Need]),
+    Field(min_length=1),
+]
+"""Artifacts, and fields of artifacts."""
 
 
 class AuthorState(WorkingState):
@@ -26,3 +48,28 @@ class AuthorState(WorkingState):
         if isinstance(self.output, Output):
             return self.output
         return named_output(self.output or name)
+
+
+class ToldState(AuthorState):
+    """A state whose work is told by one template, which can also say what has to change."""
+
+    needs: Needs | None = None
+    """Artifacts, or fields of them. Where these are what they were and nothing else asks for new
+    work, what the state made before is kept."""
+
+    reads_feedback = True
+
+    @property
+    @abstractmethod
+    def told(self) -> str:
+        """The template."""
+
+    @property
+    def needed(self) -> tuple[str, ...] | None:
+        return self.needs
+
+    @property
+    def may_be_kept(self) -> bool:
+        # Of a file it is not known who else has written to it.
+        output = self.output
+        return not (isinstance(output, Output) and output.is_left)

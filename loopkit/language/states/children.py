@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -52,6 +53,11 @@ class ChildMachine(Noun):
     definition: Machine
     """What it says, every included file in it."""
 
+    @cached_property
+    def identity(self) -> str:
+        """What is the same of equal machines, whatever files they were read from."""
+        return self.definition.model_dump_json()
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -68,6 +74,8 @@ class ChildrenState(AuthorState):
     input: dict[str, Any] = Field(default={})
     """Its input: texts at any depth are templates; of one that is a lone name the value counts."""
 
+    has_keys: ClassVar[bool] = False
+    """Whether there is a child for each of several keys."""
     works_outside = True
     reads_feedback = True
     doing = "giving other runs what this one was given"
@@ -75,7 +83,7 @@ class ChildrenState(AuthorState):
     @property
     def faults(self) -> tuple[ErrorClassName, ...]:
         """What a run makes may be no input of a child; what it was given is looked at before."""
-        return () if self._names_read <= self._names_given else ("content",)
+        return () if self._names_read <= self.names_given else ("content",)
 
     @property
     def child(self) -> Machine:
@@ -92,7 +100,7 @@ class ChildrenState(AuthorState):
         yield from texts_in(self.input, ("input",))
 
     @property
-    def _names_given(self) -> frozenset[str]:
+    def names_given(self) -> frozenset[str]:
         """What is known before a run starts, as templates call it."""
         return frozenset({"input"})
 

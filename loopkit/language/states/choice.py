@@ -11,3 +11,4 @@ class ChoiceState(WorkingState):
     kind = "choice"
     example = Example({})
     doing = "choosing"
+    knows_before = True

@@ -36,6 +36,7 @@ class CommandState(AuthorState):
     kind = "run"
     example = Example({"run": ["cat"], "stdin": "{{ plan }}"})
     call = "run"
+    has_own_work = True
     works_outside = True
     said = ("exit_code",)
     beside = ("stderr",)

@@ -89,6 +89,7 @@ class EachState(ChildrenState):
     """How many there are at most; needed where the type of the list does not say it."""
 
     kind = "each"
+    has_keys = True
     example = Example(
         {
             "each": "input.parts",
@@ -119,6 +120,11 @@ class EachState(ChildrenState):
         return (*super().outcomes, *cancelled, *blocked, *conflict)
 
     @property
+    def item_steps(self) -> tuple[str, ...]:
+        """The steps of the path to the items themselves: `[]` at the end can be left out."""
+        return parse_path(self.each.removesuffix(ITEMS) + ITEMS)
+
+    @property
     def after_paths(self) -> tuple[str, ...]:
         """The paths of the keys that an item waits for."""
         return self.after.of if isinstance(self.after, After) else self.after or ()
@@ -131,8 +137,8 @@ class EachState(ChildrenState):
         return tuple(name for name, final in self.child.finals.items() if final.succeeds)
 
     @property
-    def _names_given(self) -> frozenset[str]:
-        return super()._names_given | {self.as_}
+    def names_given(self) -> frozenset[str]:
+        return super().names_given | {self.as_}
 
     @property
     def _names_read(self) -> frozenset[str]:

@@ -37,6 +37,7 @@ class HumanState(WorkingState):
         {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
     )
     waits = True
+    knows_before = True
     doing = "waiting for a person"
     said = ("choice", "comment", "by")
 

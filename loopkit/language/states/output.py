@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -99,12 +99,12 @@ class Output(Noun):
                 )
         return self
 
-    @property
+    @cached_property
     def is_left(self) -> bool:
         """Whether it is what the work leaves in the workspace."""
         return self.file is not None or self.folder is not None
 
-    @property
+    @cached_property
     def may_be_missing(self) -> bool:
         """Whether there may be none, because the work left nothing there."""
         return self.is_left and self.else_ is None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from loopkit.language.agents.agent import ErrorClassName
 from loopkit.language.noun import Text, Written
-from loopkit.language.states.author import AuthorState
+from loopkit.language.states.author import ToldState
 from loopkit.language.states.output import RenderOutput, RenderOutputName
 from loopkit.language.states.state import Example
 
 
-class RenderState(AuthorState):
+class RenderState(ToldState):
     """Fill a template: a deterministic fallback, a merge, an imported text."""
 
     render: Text
@@ -21,11 +21,15 @@ class RenderState(AuthorState):
 
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})
-    reads_feedback = True
+    has_own_work = True
 
     @property
     def faults(self) -> tuple[ErrorClassName, ...]:
         return ("fatal",)
+
+    @property
+    def told(self) -> str:
+        return self.render
 
     @property
     def adds(self) -> bool:

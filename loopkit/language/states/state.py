@@ -70,10 +70,14 @@ class StateBase(Noun):
     """One for tests and readers."""
     ends: ClassVar[bool] = False
     """Whether the run ends here."""
+    knows_before: ClassVar[bool] = False
+    """Whether its guards may ask from which state a run came to it."""
     waits: ClassVar[bool] = False
     """Whether a person is asked, who is told of choices that are closed."""
     call: ClassVar[Literal["", "author", "run"]] = ""
     """The one call that is its work, by the role of that call."""
+    has_own_work: ClassVar[bool] = False
+    """Whether it does something itself that takes its time, and that can be kept apart."""
     works_outside: ClassVar[bool] = False
     """Whether limits are looked at before its work, and a workspace is made for it."""
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
@@ -116,6 +120,16 @@ class StateBase(Noun):
     def choice(self) -> AgentChoice | None:
         """By what it chooses among them, where it does."""
         return None
+
+    @property
+    def needed(self) -> tuple[str, ...] | None:
+        """The artifacts and fields on which its work depends; none where it does not name them."""
+        return None
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether its work leaves nothing but its artifact, which may do again as it is."""
+        return False
 
     @property
     def judges(self) -> str | None:

@@ -39,6 +39,7 @@ class ValidateState(WorkingState):
 
     kind = "validate"
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
+    has_own_work = True
     works_outside = True
 
     @property

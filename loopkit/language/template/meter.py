@@ -18,11 +18,10 @@ NODE = 24
 
 
 class _Meter:
-    __slots__ = ("iterations", "work")
+    """What is left."""
 
-    def __init__(self) -> None:
-        self.iterations = MAX_ITERATIONS
-        self.work = MAX_WORK
+    iterations = MAX_ITERATIONS
+    work = MAX_WORK
 
 
 _current: ContextVar[_Meter] = ContextVar("meter of the rendering")

@@ -63,6 +63,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def _member(self, holder: Any, key: Any) -> Any:
+        # Mostly it is one of these, which needs no further look.
+        if type(holder) is dict:
+            return holder[key] if key in holder else self._no_member(key)
         if isinstance(holder, Undefined):
             return holder
         if isinstance(holder, LoopContext):
@@ -81,8 +84,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _fields_of(holder: object) -> Mapping[Any, object]:
-    # Mostly it is one of these, which is told ten times as fast as that it is some mapping.
-    if isinstance(holder, dict) or isinstance(holder, Mapping):  # noqa: SIM101
+    if isinstance(holder, Mapping):
         return holder
     if isinstance(holder, FieldedText):
         return holder.fields

@@ -88,6 +88,10 @@ class JudgeRule(RuleBase):
         return True
 
     @property
+    def names_origins(self) -> bool:
+        return self.is_own_form or (self.map is not None and self.map.names_origins)
+
+    @property
     def forgives(self) -> bool:
         return self.confirm is not None
 

@@ -63,13 +63,15 @@ class Lookup(Noun):
     """An input such as `input.known`, the name of an artifact, or `{file: PATH}`."""
     at: str | None = None
     """Where in that the known values are: `items[].id`; without it, that itself holds them."""
+    cover: bool = False
+    """Instead, every known value has to be used."""
 
     def __str__(self) -> str:
-        return f"{self.path} in {self.in_}"
+        return f"{self.path} {'covers' if self.cover else 'in'} {self.in_}"
 
 
 class LookupRule(FixedRule):
-    """Every value at a path is among the known ones."""
+    """Every value at a path is among the known ones, or every known one is used there."""
 
     lookup: Lookup
     """The values and where they are known."""
@@ -95,4 +97,6 @@ class LookupRule(FixedRule):
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         where = f" at `{self.lookup.at}`" if self.lookup.at else ""
+        if self.lookup.cover:
+            return f"every value that `{self.lookup.in_}` has{where} is a `{self.lookup.path}`"
         return f"every `{self.lookup.path}` is one that `{self.lookup.in_}` has{where}"

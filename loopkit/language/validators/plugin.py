@@ -45,6 +45,8 @@ class PythonRule(FixedRule):
     """`package.module:function`, or the name under which a package offers its plug-in."""
     with_: dict[str, Any] = Field({}, alias="with")
     """Arguments for the function, as data; no templates."""
+    sees: Texts = ()
+    """Other artifacts and the like that it is given, such as `plan`."""
     folder: str | None = None
     """Where modules are looked for first, from the machine file on; without it, beside that."""
     timeout: Duration = 60.0
@@ -71,8 +73,9 @@ class PythonRule(FixedRule):
 
     @property
     def mentions(self) -> Iterator[str]:
-        """The whole input, which it gets."""
+        """The whole input, which it gets, and what it sees besides."""
         yield "input"
+        yield from self.sees
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"`{self.python}` finds nothing"

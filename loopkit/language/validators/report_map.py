@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from loopkit.language.noun import Id, Noun, fault
+from loopkit.language.noun import Id, Ids, Noun, Text, fault
 
 PART_PATTERN = r"^[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?(\.[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?)*$"
 
@@ -24,6 +24,19 @@ def _part(path: str) -> str:
 
 PartPath = Annotated[str, AfterValidator(_part), Field(json_schema_extra={"pattern": PART_PATTERN})]
 """Where a part of a report stands: names of fields with dots between them."""
+
+
+class ReportCheck(Noun):
+    """A check that a report tells the result of, as true or false."""
+
+    severity: Id | None = None
+    """How bad it is where it is false; without it that blocks."""
+    code: str = ""
+    """The kind of defect."""
+    message: Text | None = None
+    """What is wrong then and what is expected; no template."""
+    origin: Ids = ()
+    """The states that have to mend it, where the machine has `origins`."""
 
 
 class ReportMap(Noun):
@@ -53,6 +66,11 @@ class ReportMap(Noun):
     """The codes of findings by the report's words for them; without it these are the codes."""
     key: PartPath | None = None
     """What each finding is called in every round, however it is worded: with it, its id."""
+    origin: PartPath | None = None
+    """Who injected the defect, where the machine has `origins`: a word, or a list of them. What
+    says nothing there falls to the author of what is judged."""
+    origins: dict[str, Ids] = {}
+    """The states that the words mean, none for "nobody knows"; default is their names."""
     location: PartPath = "location"
     """The heading or field that it concerns."""
     line: PartPath = "line"
@@ -61,6 +79,15 @@ class ReportMap(Noun):
     """A number that has to be that of the findings that reject, where it is there."""
     warning_count: PartPath = "warning_count"
     """As `error_count`, for those that do not block."""
+    counts: dict[str, PartPath] = {}
+    """Numbers that have to be those of the findings listed with a severity, given by the report's
+    word for it or by the level, where they are there."""
+    met: PartPath | None = None
+    """The number of criteria that are met; a pass with fewer than were checked is a warning."""
+    checked: PartPath | None = None
+    """The number of criteria that were checked."""
+    checks: dict[PartPath, ReportCheck] = {}
+    """Checks by where their result stands: a false one is a finding, whatever the verdict says."""
     score: PartPath = "score"
     """The score, where the rule has one."""
 
@@ -70,4 +97,25 @@ class ReportMap(Noun):
 
         A table of codes is closed: other words are no report.
         """
-        return frozenset(self.codes.values()) if self.codes else None
+        if not self.codes:
+            return None
+        of_checks = {check.code for check in self.checks.values() if check.code}
+        return frozenset({*self.codes.values(), *of_checks})
+
+    @property
+    def names_origins(self) -> bool:
+        """Whether a report may say who injected what it finds."""
+        of_checks = any(check.origin for check in self.checks.values())
+        return self.origin is not None or bool(self.origins) or of_checks
+
+    @model_validator(mode="after")
+    def _counts_both(self) -> ReportMap:
+        if (self.met is None) != (self.checked is None):
+            given, missing = ("met", "checked") if self.checked is None else ("checked", "met")
+            raise fault(
+                "no-effect",
+                f"`{given}` is compared with `{missing}`, which is not mapped",
+                (given,),
+                help=f"add `{missing}:` with its path, or delete it",
+            )
+        return self

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 
+from loopkit.language.noun import Texts
 from loopkit.language.validators.rule import Example, FixedRule, Written
 
 
@@ -15,6 +16,8 @@ class RequireRule(FixedRule):
     """The condition; names are fields of the data or the item."""
     each: str | None = None
     """A path such as `nodes[]`; the condition is tried on every item."""
+    sees: Texts = ()
+    """Other artifacts and the like whose data it reads, such as `plan`."""
 
     kind = "require"
     example = Example({"require": "cups > 1"}, passes='{"cups": 2}', fails='{"cups": 1}')
@@ -31,6 +34,11 @@ class RequireRule(FixedRule):
     def paths(self) -> Written:
         if self.each is not None:
             yield ("each",), self.each
+
+    @property
+    def mentions(self) -> Iterator[str]:
+        yield from super().mentions
+        yield from self.sees
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return self.require + (f", for each of `{self.each}`" if self.each else "")

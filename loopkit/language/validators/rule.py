@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from loopkit.language.noun import Id, Noun, Text
+from loopkit.language.noun import Id, Ids, Noun, Text
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.verdict import VerdictReading
 
@@ -58,6 +58,9 @@ class RuleBase(Noun):
     """How bad its findings are, at most; without it they block."""
     code: str = ""
     """A name for the finding, for `"CODE" in codes`."""
+    origin: Ids = ()
+    """The states that have to mend its findings, where the machine has `origins`. Without it that
+    is the author of what is judged."""
     guard: str | None = None
     """Where it is false, the rule does not apply."""
 
@@ -82,6 +85,11 @@ class RuleBase(Noun):
         return False
 
     @property
+    def names_origins(self) -> bool:
+        """Whether it tells who injected each finding, instead of all having the rule's origin."""
+        return False
+
+    @property
     def forgives(self) -> bool:
         """Whether it may let a finding pass that would block by its severity."""
         return False
@@ -95,6 +103,11 @@ class RuleBase(Noun):
     def most_findings(self) -> float:
         """How many findings it gives at most."""
         return inf
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What it sees besides the artifact, by dotted names: artifacts, inputs and the like."""
+        return getattr(self, "sees", ())
 
     @property
     def report_map(self) -> ReportMap | None:

@@ -10,7 +10,7 @@ from loopkit.language import FixedRule, JudgeRule, Rule
 from loopkit.language.facts import VERDICT
 from loopkit.machine.asked import validators_of
 from loopkit.machine.choosing import may_be_nobody
-from loopkit.machine.graph import EdgeEvent
+from loopkit.machine.edges import EdgeEvent
 from loopkit.proof.outcomes import Analysis, Panel, Row
 from loopkit.proof.outcomes.faults import is_given_up
 from loopkit.proof.outcomes.severity import levels_at, may_block

@@ -68,15 +68,16 @@ class Bracket:
     def _successes(self) -> Collection[str]:
         return [name for name, state in self._graph.states.items() if state.succeeds]
 
-    def worst(self, measure: Measure, _ends: Collection[str] | None = None) -> Extreme:
-        """The most that a path takes, wherever it leads."""
+    def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
+        """The most that a path takes, wherever it leads; exact only where it leads to an end."""
         aim = Aim(measure, is_worst=True)
         prices = prices_of(self._plans.variables, self._picture.plans(), aim, self._start)
         explorer = self._explorer()
         found = dearest_known(explorer, aim, prices, MOST_SEARCHED)
-        if found.path is None:
+        path = found.path
+        if path is None or (ends is not None and explorer.state(path.end) not in ends):
             return replace(UNKNOWN, total=found.at_most)
-        return self._telling(explorer).extreme(found.at_most, found.path, aim)
+        return self._telling(explorer).extreme(found.at_most, path, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
         """The least that it takes to come to one of some states."""

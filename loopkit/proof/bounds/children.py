@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from loopkit.language import ChildrenState, EachState, Machine
-from loopkit.machine.given import Given, child_counts, definition_key, given_to_child
-from loopkit.machine.graph import EdgeEvent
+from loopkit.machine.edges import EdgeEvent
+from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
 from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Price, Spread
 from loopkit.proof.bounds.contexts import AGAIN
 from loopkit.proof.bounds.extremes import Measure
 from loopkit.proof.bounds.shares import Ends, Share, Shares
 from loopkit.proof.outcomes import Analysis, Row
-from loopkit.proof.outcomes.items import Endings
+from loopkit.proof.outcomes.item_rows import Endings
 
 Explored = Callable[[Analysis, Given, "Children"], Ends]
 """How a machine is explored, of whose input something is known."""

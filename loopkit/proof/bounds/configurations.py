@@ -143,9 +143,11 @@ class Explorer:
                     after &= ~bits
             known = numbers[target].get(after)
             if known is None:
-                if may_split:
+                # Few states tell apart what comes to them.
+                parts = self.plans.parts(target, after) if may_split else (after,)
+                if len(parts) > 1:
                     return self._look_closer(index, plan)
-                known = self._number(target, after)
+                known = self._number(target, *parts)
             targets.append(known)
         return plan.moves, targets
 

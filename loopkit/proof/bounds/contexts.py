@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from loopkit.language.facts import COUNTING
+from loopkit.language.facts import CAME_FROM, COUNTING
 from loopkit.proof.bounds.regions import Region, alike
-from loopkit.proof.bounds.variables import THEN, Values, Variable, Variables
-from loopkit.proof.outcomes import ROOM
+from loopkit.proof.bounds.variables import FOUND, THEN, Values, Variable, Variables
+from loopkit.proof.outcomes import AUTHOR, FOUND_BY, ROOM
 
 AGAIN = "again "
 """Whether a state has worked before, where that decides what it takes."""
@@ -15,6 +15,12 @@ Reading = Callable[[Values], object]
 """The values of a configuration -> the value of one fact."""
 PROGRESS = "progress "
 """How many earlier attempts were judged completely, up to two."""
+KEPT = "kept "
+"""Whether a state may keep what it made."""
+LAST = "last "
+"""Before the name of a fact: what the state's own last work left, where it may be kept."""
+WORKED = "worked "
+"""How often a state has worked, where it may be kept and a guard reads `attempt`."""
 LIMITED = "limited "
 """Whether a limit was reached before."""
 
@@ -36,11 +42,12 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
             yield variable.name, _stand_in(variable, alike(variable.name, guards))
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
-    if variables.keeps_items(name):
-        works = Variable("works", name)
-        yield AGAIN, lambda values: number(values[works]) > 0
+    yield from _before(variables, name)
+    yield from _kept(variables, name)
     if Variable("judged", name) in read:
         yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
+    for author in variables.author_of_what_is_judged(name):
+        yield AUTHOR, _value(author)
     if THEN in read:
         yield LIMITED, _value(THEN)
     back = variables.graph.revise_edges[name]
@@ -48,6 +55,26 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     if counter in variables.counted:
         yield "revisions", _value(Variable("counter", counter))
         yield "max_revisions", cap_of(variables, counter)
+
+
+def _before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """From where a run has come to a person, and what can be sent back from there."""
+    if Variable("before", name) in variables.read[name]:
+        yield CAME_FROM, _value(Variable("before", name))
+    if FOUND in variables.read[name]:
+        yield FOUND_BY, _value(FOUND)
+
+
+def _kept(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """What decides whether a state that is entered again works, or how much."""
+    works = Variable("works", name)
+    if name in variables.keeping:
+        yield KEPT, lambda values: values[Variable("kept", name)] == 1
+        yield from ((LAST + own.name, _value(own)) for own in variables.own_facts(name))
+        if "attempt" in variables.named[name]:
+            yield WORKED, _value(works)
+    if variables.keeps_items(name):
+        yield AGAIN, lambda values: number(values[works]) > 0
 
 
 def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:

@@ -179,10 +179,10 @@ def _shares(
 
 
 def _outcomes(name: str, moves: Sequence[Move], given: Sequence[Assumption]) -> Iterator[_Outcome]:
-    """The rows that can happen: errors and limits only where they are named."""
+    """The rows that can happen: errors and limits only where they are named, and no work saved."""
     named = frozenset[str]().union(*(assumption.condition.names for assumption in given))
     for way, move in enumerate(moves):
-        if move.event != "done" and move.event not in named:
+        if move.is_spared or (move.event != "done" and move.event not in named):
             continue
         sound = [case for case in move.cases if case.spread.how != "faulty"]
         for case in sound or move.cases:

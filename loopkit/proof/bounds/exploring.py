@@ -16,7 +16,7 @@ from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
 from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
-from loopkit.proof.bounds.extremes import Measure
+from loopkit.proof.bounds.extremes import Measure, circle
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from loopkit.proof.bounds.bracket import Bracket
 
 MOST_CONFIGURATIONS = 500_000
+SOON = 10_000
+"""Configurations that are looked at before it is tried to do without the others."""
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost")
 
 
@@ -65,6 +67,8 @@ def explore(
         Variables(analysis, given), Asking(analysis, price, children), _conditions(assumptions)
     )
     explorer = Explorer(Plans(moves), most, present)
+    if not measures and (known := _settled(explorer.plans, given, present, most)) is not None:
+        return known
     bounds = _ends(explorer, given, present).bounds(measures)
     if ways:
         from loopkit.proof.bounds.shortest import shortest_ways  # noqa: PLC0415 - for plans alone
@@ -91,6 +95,22 @@ def _ends(
 
         picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
         return Bracket(explorer, picture, present)
+
+
+def _settled(
+    plans: Plans, given: Mapping[str, object], present: Present | None, most: int
+) -> Bounds | None:
+    """What is asked besides extremes, where it is soon known; none where all has to be seen."""
+    explorer = Explorer(plans, min(SOON, most), present)
+    try:
+        return Exact(explorer, explorer.explored(), present).bounds(())
+    except TooMany:
+        from loopkit.proof.bounds.settling import settled  # noqa: PLC0415 - few are so large
+
+        if circle(plans.variables.graph) is not None:
+            return None
+        picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
+        return settled(explorer, Explorer(plans, sys.maxsize, present), picture)
 
 
 def _children(

@@ -73,12 +73,13 @@ def circle(graph: Graph) -> str | None:
 
     Forward edges go in no circle then, and every edge back spends a counter that is never reset.
     """
-    place = {name: at for at, name in enumerate(graph.last_first)}
+    place = {node: at for at, node in enumerate(graph.nodes_last_first)}
     reset = {counter for edge in graph.edges for counter in edge.resets}
-    for edge in graph.edges:
-        is_endless = edge.back and reset.issuperset(edge.counters)
-        if is_endless or (edge.forward and place[edge.target] >= place[edge.source]):
-            return edge.target
+    for node, ways in graph.junctions.ways.items():
+        for edge in ways:
+            is_endless = edge.back and reset.issuperset(edge.counters)
+            if is_endless or (edge.forward and place[graph.junctions.to(edge)] >= place[node]):
+                return edge.target
     return None
 
 

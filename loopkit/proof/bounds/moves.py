@@ -10,18 +10,18 @@ from loopkit.language import ChildrenState
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
-from loopkit.machine.graph import Edge, EdgeEvent
-from loopkit.proof.bounds.agent_calls import Asking, Spread
-from loopkit.proof.bounds.contexts import LIMITED, PROGRESS, number, readings
+from loopkit.machine.edges import Edge, EdgeEvent
+from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
+from loopkit.proof.bounds.contexts import KEPT, LAST, LIMITED, PROGRESS, WORKED, number, readings
 from loopkit.proof.bounds.regions import alike
-from loopkit.proof.bounds.variables import OF_PROGRESS, Values, Variable, Variables, owner_of
-from loopkit.proof.outcomes import ROOM, Row, Table, faults_of, own_table
+from loopkit.proof.bounds.variables import FOUND, OF_PROGRESS, Values, Variable, Variables, owner_of
+from loopkit.proof.outcomes import FOUND_BY, ROOM, Row, Table, faults_of, own_table
 
 MOST_FLAGS = 6
 """Counters that are not followed, of which a state looks at every combination of room and none."""
 COMPLETE = ("pass", "warn", "fail", "not_applicable")
 Kept = tuple[tuple[Variable, object], ...]
-Way = tuple[EdgeEvent, Edge | None, Kept, bool]
+Way = tuple[EdgeEvent, Edge | None, Kept, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Move:
     """The facts that guards of other states name."""
     is_judged: bool
     """It brings a complete report."""
+    is_spared: bool
+    """The state keeps what it made, and does no work."""
     cases: tuple[Case, ...]
     least: Case
     """The case for which the fewest are asked."""
@@ -84,7 +86,8 @@ class Moves:
         named = {v for read in variables.read.values() for v in read if v.kind == "fact"}
         self._left: dict[str, list[Variable]] = {name: [] for name in self._graph.states}
         for variable in sorted(named):
-            self._left[owner_of(variable.name)].append(variable)
+            for name in self._graph.judges if variable == FOUND else (owner_of(variable.name),):
+                self._left[name].append(variable)
 
     def of(self, name: str, values: Values) -> StateMoves:
         """The ways out of a state in a configuration whose variables have these values."""
@@ -118,6 +121,7 @@ class Moves:
         table = self._table(name)
         grouped: dict[Way, list[Case]] = {}
         stuck: Row | None = None
+        way: Way
         for own in self._rows(name, table, context):
             row = self._full(name, table, own, context)
             taken = [exit_.edge for exit_ in table.taken(row)]
@@ -129,19 +133,41 @@ class Moves:
                 continue
             kept, is_judged = self._kept(name, row), row.get(VERDICT) in COMPLETE
             for edge in taken:
-                grouped.setdefault(("done", edge, kept, is_judged), []).extend(cases)
+                way = ("done", edge, kept, is_judged, False)
+                grouped.setdefault(way, []).extend(cases)
             if stuck is None and not is_left:
                 stuck = own
         if table.is_human and not grouped and stuck is None:
             return StateMoves((), next(table.rows(context), {}), is_surely_stuck=True)
         for caught, broken in self._errors(name, context):
             grouped.setdefault(caught, []).extend(broken)
+        for spared, case in self._spared(name, table, context):
+            grouped.setdefault(spared, []).append(case)
         moves = tuple(_move(way, cases) for way, cases in grouped.items())
         closed = frozenset(self._closed(name, moves, context))
         if stuck is None:
             return StateMoves(moves, closed=closed)
         surely = table.is_stuck(self._full(name, table, stuck, context))
         return StateMoves(moves, stuck, surely, closed)
+
+    def _spared(self, name: str, table: Table, context: Row) -> Iterator[tuple[Way, Case]]:
+        """What may come of a state that keeps what it made: it goes on as after its last work."""
+        if name not in self.variables.keeping or not context.get(KEPT, True):
+            return
+        attempts = {"attempt": context[WORKED]} if WORKED in context else {}
+        for own in table.rows({**context, **attempts}):
+            row = self._full(name, table, own, {**context, **attempts})
+            if all(self._is_last(row, fact, context) for fact in self.variables.own_facts(name)):
+                taken = [exit_.edge for exit_ in table.taken(row)]
+                is_sure = table.is_left(row) and len(taken) < 2
+                for edge in taken:
+                    yield ("done", edge, (), False, True), Case(own, NOBODY, is_sure)
+
+    def _is_last(self, row: Row, fact: Variable, context: Row) -> bool:
+        """Whether a row has what a state's last work left, as far as that is known."""
+        known = context.get(LAST + fact.name, UNKNOWN)
+        told = self._stand_in(fact, row.get(fact.name, UNKNOWN))
+        return known == told or UNKNOWN in (known, told)
 
     def _closed(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
         events = {move.event for move in moves}
@@ -169,7 +195,8 @@ class Moves:
         earlier = number(context.get(PROGRESS, 2))
         for row in table.rows(context):
             if not any(row.get(fact) and earlier < least for fact, least in OF_PROGRESS.items()):
-                yield row
+                # Who has found something is no result of the state's own work.
+                yield {fact: value for fact, value in row.items() if fact != FOUND_BY}
 
     def _full(self, name: str, table: Table, own: Row, context: Row) -> Row:
         """A row with what surrounds it, its own facts also under the names they have elsewhere."""
@@ -186,7 +213,11 @@ class Moves:
     # -- what is left for later ------------------------------------------------------------
 
     def _kept(self, name: str, row: Row) -> Kept:
-        return tuple((v, self._stand_in(v, row.get(v.name, UNKNOWN))) for v in self._left[name])
+        found_by = name if row.get(VERDICT) == "fail" else None
+        return tuple(
+            (v, found_by if v == FOUND else self._stand_in(v, row.get(v.name, UNKNOWN)))
+            for v in self._left[name]
+        )
 
     def _stand_in(self, variable: Variable, value: object) -> object:
         """One of the values that no guard elsewhere tells from this one."""
@@ -201,7 +232,9 @@ class Moves:
             return ()
         lost = [v for v in self._left[name] if event == "content" or v.name.startswith("reports.")]
         known = "incomplete" if name in self._graph.judges and event == "transient" else None
-        return tuple((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
+        kept = ((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
+        # A report that comes to nothing is the last one, too.
+        return (*kept, *((v, None) for v in self._left[name] if v == FOUND))
 
     # -- errors and limits -----------------------------------------------------------------
 
@@ -209,13 +242,13 @@ class Moves:
         for event in faults_of(self.variables.analysis, name):
             cases = [Case({}, s, s.is_sure) for s in self._broken(name, event, context)]
             for edge in self._caught(name, event, context) if cases else ():
-                yield (event, edge, self._kept_after(name, event), False), cases
+                yield (event, edge, self._kept_after(name, event), False, False), cases
         if cases := [Case({}, s, s.is_sure) for s in self.asking.suspended(name)]:
-            yield ("fatal", None, (), False), cases
+            yield ("fatal", None, (), False, False), cases
         if not context.get(LIMITED) and self._may_be_limited(name):
             for edge in self._graph.on(name, "limit"):
                 cases = [Case({}, s, s.is_sure) for s in self._broken(name, "limit", context)]
-                yield ("limit", edge, (), False), cases
+                yield ("limit", edge, (), False, False), cases
 
     def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
         if name in self._graph.judges:
@@ -247,7 +280,7 @@ def merged(moves: Sequence[Move]) -> Move:
 
 
 def _way(move: Move) -> Way:
-    return move.event, move.edge, move.kept, move.is_judged
+    return move.event, move.edge, move.kept, move.is_judged, move.is_spared
 
 
 def _move(way: Way, cases: list[Case]) -> Move:

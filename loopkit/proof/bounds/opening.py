@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from loopkit.machine.graph import Edge
-from loopkit.proof.bounds.variables import Values, Variable, Variables
+from loopkit.machine.edges import Edge
+from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables
 
 WIDTH = 16
 """Bits of a value that is no count."""
@@ -87,11 +87,18 @@ def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mappi
     later = {name: packing.mask(read) for name, read in variables.read.items()}
     place = {name: at for at, name in enumerate(variables.graph.last_first)}
     ordered = sorted(edges, key=lambda edge: place[edge.source])
-    changed = True
+    found, changed = packing.mask((FOUND,)), True
     while changed:
         changed = False
         for edge in ordered:
-            joined = later[edge.source] | later[edge.target]
+            # What every report says anew, nobody reads of the one before.
+            ahead = later[edge.target] & ~(found if _reports(variables, edge) else 0)
+            joined = later[edge.source] | ahead
             if joined != later[edge.source]:
                 later[edge.source], changed = joined, True
     return later
+
+
+def _reports(variables: Variables, edge: Edge) -> bool:
+    """Whether an edge is taken on a report, good or not."""
+    return edge.source in variables.graph.judges and edge.event != "limit"

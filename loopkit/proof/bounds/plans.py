@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loopkit.machine.graph import TOTAL, Edge
+from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds.contexts import number
 from loopkit.proof.bounds.moves import Move, Moves, StateMoves, merged
 from loopkit.proof.bounds.packing import Packing, live
@@ -123,8 +123,8 @@ class Plans:
         for move in ways.moves:
             self._note_filled(move, values)
             for change in self._changes(move, values):
-                edge = move.edge.id if move.edge else ""
-                reached.setdefault((move.event, edge, change), ([], change))[0].append(move)
+                way = move.event, move.edge.id if move.edge else "", move.is_spared
+                reached.setdefault((*way, change), ([], change))[0].append(move)
         moves = tuple(self._one(moves) for moves, _ in reached.values())
         return Plan(moves, tuple(change for _, change in reached.values()), ways)
 

@@ -9,7 +9,7 @@ from loopkit.language.datatypes import facts_of
 from loopkit.language.facts import VERDICT
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.configurations import Present
-from loopkit.proof.bounds.variables import THEN, Variable
+from loopkit.proof.bounds.variables import FOUND, THEN, Variable
 from loopkit.proof.outcomes import Analysis
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 def present_of(analysis: Analysis, run: RunState) -> Present:
     """Where a run stands in a machine, which need not be the one that it was started with."""
     values = dict(_counts(run)) | dict(_facts(run)) | dict(_judged(analysis, run))
+    values |= dict.fromkeys(_kept(run), 1)
+    edge = analysis.graph.by_id.get(run.entered_by or "")
+    values[Variable("before", run.state)] = edge.source if edge else None
     values[THEN] = int(run.then_used)
     return Present(run.state, values, facts_of(run.input, analysis.scope.input, "input."))
 
@@ -30,22 +33,28 @@ def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
         yield Variable("works", state), attempts
     for name, artifact in run.artifacts.items():
         yield Variable("version", name), artifact.attempt
+        yield Variable("author", name), artifact.author
+
+
+def _kept(run: RunState) -> Iterator[Variable]:
+    """The states that may keep what they made: not one that has to work now, or is told to."""
+    for name, _ in run.made_from.values():
+        if name not in run.pending and not (name == run.state and run.is_revision):
+            yield Variable("kept", name)
 
 
 def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
-    reports = {name: {VERDICT: report.verdict} for name, report in run.reports.items()}
+    reports = {name: {VERDICT: verdict} for name, verdict in run.verdicts.items()}
     for name, value in flat_facts({**run.facts, "reports": reports}).items():
         yield Variable("fact", name), frozenset(value) if isinstance(value, list | tuple) else value
+    last = run.last_report
+    yield FOUND, last.state if last is not None and last.origin is not None else None
 
 
 def _judged(analysis: Analysis, run: RunState) -> Iterator[tuple[Variable, object]]:
     """Two for each version judged before the current one, and one where that was judged."""
-    versions: dict[str, set[tuple[str, int]]] = {}
-    for judged in run.rounds:
-        version = (judged.judged.author, judged.judged.attempt)
-        versions.setdefault(judged.report.state, set()).add(version)
-    for name, seen in versions.items():
-        state = analysis.judges.get(name)
-        artifact = run.artifacts.get(state.validate_) if state is not None else None
-        now = (artifact.author, artifact.attempt) if artifact else None
-        yield Variable("judged", name), 2 * len(seen - {now}) + (now in seen)
+    attempts = {(part.author, part.attempt) for part in run.artifacts.values()}
+    for name in analysis.judges.keys() & run.rounds_at.keys():
+        rounds = [*run.rounds_at[name]]
+        is_judged = any(attempts.issuperset(judged.attempt) for judged in rounds)
+        yield Variable("judged", name), 2 * (len(rounds) - is_judged) + is_judged

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from loopkit.machine.graph import TOTAL, Edge
+from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds import simplex
 from loopkit.proof.bounds.extremes import Aim
 from loopkit.proof.bounds.moves import Move
@@ -38,7 +38,7 @@ class Prices:
     of_edges: Mapping[str, Fraction]
     """Of the edges that spend something."""
     promised: Mapping[str, Fraction]
-    """What a path from each state takes at most beyond what its edges cost."""
+    """What a path from each node takes at most beyond what its edges cost."""
     bound: Fraction
     """What no path from the start exceeds."""
 
@@ -62,8 +62,10 @@ class _Pricing:
     ) -> None:
         self._graph = variables.graph
         self._start = start
-        self._ending = dict.fromkeys(self._graph.states, NOTHING)
-        """By state, the heaviest move with which a run is suspended there."""
+        self._nodes = self._graph.nodes_last_first
+        self._to = self._graph.junctions.to
+        self._ending = dict.fromkeys(self._nodes, NOTHING)
+        """By node, the heaviest move with which a run is suspended there."""
         self._heaviest: dict[Edge, Fraction] = {}
         for moves in plans:
             for move in moves:
@@ -78,7 +80,8 @@ class _Pricing:
             self._heaviest[edge] = max(weight, self._heaviest.get(edge, NOTHING))
             return
         for source in {move.edge.source for move in moves if move.edge} or self._graph.states:
-            self._ending[source] = max(weight, self._ending[source])
+            for node in self._graph.junctions.all_of(source):
+                self._ending[node] = max(weight, self._ending[node])
 
     def found(self) -> Iterator[Prices]:
         """Prices under which no circle gains anything; some of these always are."""
@@ -101,18 +104,23 @@ class _Pricing:
 
     @cached_property
     def _forward(self) -> Mapping[str, Sequence[tuple[Fraction, str]]]:
-        """The weight and the target of each forward move, by state."""
-        ways: dict[str, list[tuple[Fraction, str]]] = {name: [] for name in self._graph.states}
-        for edge, weight in self._heaviest.items():
-            if edge.forward:
-                ways[edge.source].append((weight, edge.target))
-        return ways
+        """The weight and the target of each forward move, by node."""
+        return {
+            node: [(self._heaviest[edge], self._to(edge)) for edge in edges if edge.forward]
+            for node, edges in self._ways.items()
+        }
+
+    @cached_property
+    def _ways(self) -> Mapping[str, Sequence[Edge]]:
+        """The edges of all moves, by node."""
+        ways = self._graph.junctions.ways
+        return {node: [e for e in ways[node] if e in self._heaviest] for node in self._nodes}
 
     # -- by a linear program ---------------------------------------------------------------
 
     def _of_program(self) -> Mapping[str, Fraction]:
         """A rate for each counter and each opening; none where there is too much to work out."""
-        entries = list(dict.fromkeys((self._start, *(edge.target for edge in self._spending))))
+        entries = list(dict.fromkeys((self._start, *map(self._to, self._spending))))
         if len(entries) * len(self._heaviest) > MOST_STEPS:
             return {}
         bounds = {f"entry {name}": float(name == self._start) for name in entries}
@@ -134,12 +142,17 @@ class _Pricing:
         most = max(total + self._ending[name] for name, total in longest.items())
         yield simplex.Column(float(most), {rows[f"entry {entry}"]: 1.0})
         for edge in self._spending:
-            if edge.source in longest:
+            totals = [
+                longest[node]
+                for node in self._graph.junctions.all_of(edge.source)
+                if node in longest and edge in self._ways[node]
+            ]
+            if totals:
                 uses = {rows[f"entry {entry}"]: 1.0}
-                onward = rows[f"entry {edge.target}"]
+                onward = rows[f"entry {self._to(edge)}"]
                 uses[onward] = uses.get(onward, 0.0) - 1.0
                 uses |= {rows[name]: float(by) for name, by in self._uses(edge)}
-                yield simplex.Column(float(longest[edge.source] + self._heaviest[edge]), uses)
+                yield simplex.Column(float(max(totals) + self._heaviest[edge]), uses)
 
     def _uses(self, edge: Edge) -> Iterator[tuple[str, int]]:
         """What an edge takes of the counters, and of its openings."""
@@ -151,23 +164,23 @@ class _Pricing:
     def _longest(self, entry: str) -> dict[str, Fraction]:
         """The heaviest forward way from an entry to each state."""
         longest = {entry: NOTHING}
-        for name in reversed(self._graph.last_first):
-            for weight, target in self._forward[name] if name in longest else ():
-                longest[target] = max(longest.get(target, NOTHING), longest[name] + weight)
+        for node in reversed(self._nodes):
+            for weight, target in self._forward[node] if node in longest else ():
+                longest[target] = max(longest.get(target, NOTHING), longest[node] + weight)
         return longest
 
     # -- by one counter for each edge ------------------------------------------------------
 
     def _of_one(self, at: int) -> Mapping[str, Fraction]:
         """A counter pays for the heaviest way on from any of its edges; each edge has one."""
-        longest = dict.fromkeys(self._graph.states, NOTHING)
-        for name in self._graph.last_first:
-            ways = [weight + longest[target] for weight, target in self._forward[name]]
-            longest[name] = max([*ways, self._ending[name]])
+        longest = dict.fromkeys(self._nodes, NOTHING)
+        for node in self._nodes:
+            ways = [weight + longest[target] for weight, target in self._forward[node]]
+            longest[node] = max([*ways, self._ending[node]])
         rates: dict[str, Fraction] = {}
         for edge in self._spending:
             counter = self._counters(edge)[at]
-            onward = self._heaviest[edge] + longest[edge.target]
+            onward = self._heaviest[edge] + longest[self._to(edge)]
             rates[counter] = max(onward, rates.get(counter, NOTHING))
         return rates or {TOTAL: NOTHING}
 
@@ -179,18 +192,15 @@ class _Pricing:
             edge.id: sum((by * rates.get(name, NOTHING) for name, by in self._uses(edge)), NOTHING)
             for edge in self._spending
         }
-        ways: dict[str, list[Edge]] = {name: [] for name in self._graph.states}
-        for edge in self._heaviest:
-            ways[edge.source].append(edge)
         promised = dict(self._ending)
         for _ in range(ROUNDS):
             is_settled = True
-            for name in self._graph.last_first:
-                for edge in ways[name]:
+            for node in self._nodes:
+                for edge in self._ways[node]:
                     cost = of_edges.get(edge.id, NOTHING)
-                    total = self._heaviest[edge] + promised[edge.target] - cost
-                    if total > promised[name]:
-                        promised[name], is_settled = total, False
+                    total = self._heaviest[edge] + promised[self._to(edge)] - cost
+                    if total > promised[node]:
+                        promised[node], is_settled = total, False
             if is_settled:
                 worth = sum((rates.get(c, NOTHING) * cap for c, cap in self._caps.items()), NOTHING)
                 return Prices(of_edges, promised, promised[self._start] + worth)

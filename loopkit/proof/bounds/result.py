@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from loopkit.machine.graph import Edge, EdgeEvent
+from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes import Row
 
@@ -23,6 +23,8 @@ class Taken:
     """What the state's own work left, as far as guards look at it; empty after an error."""
     asked: Asked = ()
     """Who is asked for it."""
+    is_spared: bool = False
+    """The state keeps what it made."""
 
 
 @dataclass(frozen=True, slots=True)

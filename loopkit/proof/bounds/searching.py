@@ -35,6 +35,8 @@ class _Label:
     """A way to a configuration, or to an end."""
 
     at: int
+    node: str
+    """Of the machine's graph, where a state may be several."""
     gained: int
     before: _Label | None = None
     by: Move | None = None
@@ -53,22 +55,23 @@ class _Search:
         self._explorer = explorer
         self._aim = aim
         self._prices = prices
-        self._states = explorer.plans.variables.graph.states
+        graph = explorer.plans.variables.graph
+        self._states, self._to = graph.states, graph.junctions.to
         rates = (prices.bound, *prices.promised.values(), *prices.of_edges.values())
         self._unit = lcm(*(rate.denominator for rate in rates))
         self._unit *= FINE if aim.measure == "cost" else 1
         self._bound = self._units(prices.bound)
-        self._known: dict[int, tuple[Move, int, int, bool]] = {}
+        self._known: dict[tuple[int, str], tuple[Move, int, int, bool]] = {}
         self._gained: dict[int, int] = {}
         """The most that was gained on a way to each configuration."""
         self._front: list[tuple[int, int, int, _Label]] = []
         self._serial = count()
-        self._best = self._surest = _Label(END, -1)
+        self._best = self._surest = _Label(END, "", -1)
         """The end with the most, and the one of those that are surely reached."""
 
     def dearest(self, most: int) -> Dearest:
         for start in self._explorer.starts():
-            self._add(0, _Label(start, 0))
+            self._add(0, _Label(start, self._explorer.state(start), 0))
         looked = 0
         while self._front:
             slack, _, _, label = heappop(self._front)
@@ -88,8 +91,10 @@ class _Search:
         if not arcs:
             self._note_end(label)
         for move, target in arcs:
-            weight, less, is_sure = self._weighed(move)
-            onward = _Label(target, label.gained + weight, label, move, label.is_sure and is_sure)
+            weight, less, is_sure = self._weighed(move, label.node)
+            gained, is_sure = label.gained + weight, label.is_sure and is_sure
+            node = self._to(move.edge) if move.edge else label.node
+            onward = _Label(target, node, gained, label, move, is_sure)
             if target == END or self._states[self._explorer.state(target)].ends:
                 self._note_end(onward)
             elif onward.gained > self._gained.get(target, -1):
@@ -106,22 +111,22 @@ class _Search:
         if end.is_sure and end.gained > self._surest.gained:
             self._surest = end
 
-    def _weighed(self, move: Move) -> tuple[int, int, bool]:
-        """What a move gains, by how much it stays below what its state promises, if surely so."""
-        known = self._known.get(id(move))
+    def _weighed(self, move: Move, node: str) -> tuple[int, int, bool]:
+        """What a move gains, by how much it stays below what its node promises, if surely so."""
+        known = self._known.get((id(move), node))
         if known is None:
             gain = Fraction(self._aim.weight(move))
             is_sure = self._aim.case(move)[0].is_sure
-            known = (move, self._units(gain), self._units(self._less(move, gain)), is_sure)
-            self._known[id(move)] = known
+            known = (move, self._units(gain), self._units(self._less(move, node, gain)), is_sure)
+            self._known[id(move), node] = known
         return known[1:]
 
-    def _less(self, move: Move, gain: Fraction) -> Fraction:
+    def _less(self, move: Move, node: str, gain: Fraction) -> Fraction:
         edge, promised = move.edge, self._prices.promised
         if edge is None:
             return Fraction(0)
         cost = self._prices.of_edges.get(edge.id, Fraction(0))
-        return promised[edge.source] - gain - promised[edge.target] + cost
+        return promised[node] - gain - promised[self._to(edge)] + cost
 
     def _possible(self, slack: int) -> int:
         """What a way can still come to: a whole number, where what is measured is counted."""

@@ -32,7 +32,8 @@ def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
                 found[revised] = here
             continue
         for move, target in explorer.arcs(index):
-            if move.event != "done" or move.edge is None or target == END:
+            # A state that keeps what it made is no longer way, and takes nothing.
+            if move.event != "done" or move.is_spared or move.edge is None or target == END:
                 continue
             there = (target, revised + move.edge.back)
             if there not in before:

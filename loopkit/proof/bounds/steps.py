@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
-from loopkit.machine.graph import Edge, artifact_of
+from loopkit.language.guard.kleene import UNKNOWN
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import artifact_of
 from loopkit.proof.bounds.contexts import number
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.regions import Region
-from loopkit.proof.bounds.variables import THEN, Values, Variable, Variables
+from loopkit.proof.bounds.variables import FOUND, THEN, Values, Variable, Variables
 
 
 def changed_by(
@@ -17,15 +19,19 @@ def changed_by(
 ) -> Iterator[dict[Variable, object]]:
     """The new values of everything that a move over an edge changes.
 
-    There is one way, unless a person was shown the best version: then it may become any earlier
+    There is one way, unless the best version becomes the current one: that may be any earlier
     one. `values` has at least what the state reads and what `touched` names.
     """
     new = dict[Variable, object](move.kept)
     _count(variables, edge, values, new)
+    _come(variables, edge, new)
     if move.event == "limit":
         new[THEN] = 1
-    if move.event in ("done", "content"):
+    if move.event in ("done", "content") and not move.is_spared:
         _complete(variables, edge.source, values, new)
+        _write(variables, edge.source, new, is_kept=move.event == "done")
+    if edge.back:
+        _tell(variables, edge, new)
     if move.is_judged:
         judged = Variable("judged", edge.source)
         most = 2 * variables.judged_before(edge.source)
@@ -34,19 +40,23 @@ def changed_by(
     if state.edits is not None:
         written = Variable("version", state.edits)
         new[written] = values.get(written) or 1
+    if edge.from_best and edge.origin is None:
+        # The report of the version that counts again may have found something else.
+        new[FOUND] = UNKNOWN
     yield new
-    if state.picks_best and not edge.back:
+    if edge.from_best or (state.picks_best and not edge.back):
         yield from _restored(variables, values, new)
 
 
 def touched(variables: Variables, name: str) -> Iterator[Variable]:
     """What a move out of a state changes in dependence on what it was."""
-    state, artifact = variables.graph.states[name], artifact_of(variables.graph.machine, name)
+    state = variables.graph.states[name]
     yield Variable("works", name)
     yield Variable("judged", name)
-    for judging in variables.graph.judged.get(artifact or "", ()):
+    for judging in variables.behind.get(name, ()):
         yield Variable("judged", judging)
-    if state.edits is not None or state.picks_best:
+    goes_back = any(edge.from_best for edge in variables.graph.outgoing[name])
+    if state.edits is not None or state.picks_best or goes_back:
         for written in variables.graph.artifacts:
             yield Variable("version", written)
 
@@ -66,6 +76,13 @@ def _count(variables: Variables, edge: Edge, values: Values, new: dict[Variable,
             new[spent] = number(new.get(spent, values[spent])) + 1
 
 
+def _come(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:
+    """From where the run comes, as long as that may be asked."""
+    for name, source in ((edge.source, None), (edge.target, edge.source)):
+        if Variable("before", name) in variables.read[name]:
+            new[Variable("before", name)] = source
+
+
 def _complete(variables: Variables, name: str, values: Values, new: dict[Variable, object]) -> None:
     """Work that has brought something: one attempt more, and with it a version."""
     works = Variable("works", name)
@@ -74,13 +91,32 @@ def _complete(variables: Variables, name: str, values: Values, new: dict[Variabl
     artifact = artifact_of(variables.graph.machine, name)
     if artifact is None:
         return
+    new[Variable("author", artifact)] = name
     version = Variable("version", artifact)
     if version in variables.most:
         new[version] = min(attempt, variables.most[version])
-    for judging in variables.graph.judged.get(artifact, ()):
+    for judging in variables.behind.get(name, ()):
         judged = Variable("judged", judging)
         # Where the current version was judged, that is an earlier one now.
         new[judged] = number(values.get(judged, 0)) + 1 & ~1
+
+
+def _write(variables: Variables, name: str, new: dict[Variable, object], *, is_kept: bool) -> None:
+    """Who has written an artifact last may keep it."""
+    artifact = artifact_of(variables.graph.machine, name)
+    for author in variables.graph.artifacts.get(artifact or "", ()):
+        if author in variables.keeping:
+            new[Variable("kept", author)] = int(author == name and is_kept)
+
+
+def _tell(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:
+    """Whoever is told what has to change has to work."""
+    graph = variables.graph
+    told: Iterable[str] = (edge.target,)
+    if not graph.states[edge.target].reads_feedback:
+        told = graph.artifacts.get(graph.states[edge.source].judges or "", ())
+    for name in variables.keeping.intersection(told):
+        new[Variable("kept", name)] = 0
 
 
 def _restored(
@@ -91,6 +127,7 @@ def _restored(
         for artifact in variables.graph.artifacts
         if (version := Variable("version", artifact)) in values
     }
+    authors = {Variable("author", artifact): None for artifact in variables.graph.artifacts}
     for chosen in product(*(range(1, most + 1) for most in current.values())):
         if chosen != tuple(current.values()):
-            yield {**new, **dict(zip(current, chosen, strict=True))}
+            yield {**new, **authors, **dict(zip(current, chosen, strict=True))}

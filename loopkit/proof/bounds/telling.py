@@ -95,4 +95,5 @@ def _spent_by(move: Move | None) -> Iterable[str]:
 
 
 def _taken(name: str, move: Move, case: Case, asked: Asked) -> Taken:
-    return Taken(name, move.event, move.edge.id if move.edge else None, case.row, asked)
+    edge = move.edge.id if move.edge else None
+    return Taken(name, move.event, edge, case.row, asked, move.is_spared)

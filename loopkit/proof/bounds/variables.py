@@ -8,16 +8,32 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from loopkit.language import EachState
-from loopkit.language.facts import COUNTING
+from loopkit.language.facts import CAME_FROM, COUNTING, ORIGIN
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
-from loopkit.machine.given import given_items
-from loopkit.machine.graph import TOTAL, Edge, artifact_of
+from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.keeping import keeping_states
+from loopkit.machine.known_inputs import given_items
+from loopkit.machine.sources import judged_behind
 from loopkit.proof.bounds.inputs import Inputs
+from loopkit.proof.bounds.last_work import facts_of_last_work, of_last_work
 from loopkit.proof.outcomes import Analysis
 
-Kind = Literal["counter", "room", "works", "version", "judged", "fact", "input", "then"]
+Kind = Literal[
+    "counter",
+    "room",
+    "works",
+    "version",
+    "author",
+    "judged",
+    "fact",
+    "before",
+    "input",
+    "then",
+    "kept",
+]
 OF_PROGRESS: Mapping[str, int] = {"stalled": 1, "regressed": 2}
 """The facts that take earlier attempts that were judged, and how many."""
 
@@ -28,14 +44,17 @@ class Variable(NamedTuple):
     kind: Kind
     """`counter`: revisions spent. `room`: the region of what is left of a counter whose cap is an
     input that nothing else reads. `works`: how often a state has completed. `version`: how often
-    its author had worked when it wrote an artifact. `judged`: two for each version that a validate
-    state has judged before the current one, and one where it has judged that. `fact`: the last
-    value of another state's fact. `input`: the region of an input. `then`: whether a limit was
-    reached."""
+    its author had worked when it wrote an artifact. `author`: who that was. `judged`: two for each
+    version that a validate state has judged before the current one, and one where it has judged
+    that. `fact`: the last value of another state's fact. `before`: the state from which the run
+    came to this one. `input`: the region of an input. `then`: whether a limit was reached. `kept`:
+    whether a state may keep what it made where it is entered again."""
     name: str = ""
 
 
 THEN = Variable("then")
+FOUND = Variable("fact", ORIGIN)
+"""The validate state that found something last, of which a person may say whose it is."""
 Values = Mapping[Variable, object]
 
 
@@ -120,13 +139,16 @@ class Variables:
 
     @cached_property
     def elsewhere(self) -> Mapping[str, tuple[Guard, ...]]:
-        """The guards of other states that name facts of each state."""
+        """The guards of other states that name facts of each state, and its own where it may go on
+        from what its last work left."""
         found: dict[str, list[Guard]] = {name: [] for name in self.graph.states}
         for name, guards in self.guards.items():
             for guard in guards:
                 for owner in {owner_of(fact) for fact in guard.names if "." in fact} - {name}:
                     if owner in found:
                         found[owner].append(guard)
+        for name in self.keeping:
+            found[name] += (of_last_work(self.graph, name, g) for g in self.guards[name])
         return {name: tuple(guards) for name, guards in found.items()}
 
     @cached_property
@@ -149,10 +171,13 @@ class Variables:
         yield from self._named(name)
         if self.judged_before(name):
             yield Variable("judged", name)
+        yield from self.author_of_what_is_judged(name)
         artifact = artifact_of(self.graph.machine, name)
         is_version_read = artifact is not None and Variable("version", artifact) in self.most
         if is_version_read or self.keeps_items(name):
             yield Variable("works", name)
+        if name in self.keeping:
+            yield Variable("kept", name)
 
     def spent_by(self, edge: Edge) -> Iterator[Variable]:
         """What decides whether an edge has room."""
@@ -170,19 +195,47 @@ class Variables:
             owner = owner_of(fact) if "." in fact else name
             if fact == "attempt":
                 yield self.attempt(name)
+            elif fact == CAME_FROM:
+                yield Variable("before", name)
             elif fact in self.inputs.named:
                 yield Variable("input", fact)
             elif owner in self.graph.states and owner != name:
                 yield Variable("fact", fact)
+        if name in self.analysis.told_what_was_found:
+            yield FOUND
+        yield from self.own_facts(name)
+
+    def own_facts(self, name: str) -> tuple[Variable, ...]:
+        """What a state's last work left for its own guards, where it may go on from that."""
+        if name not in self.keeping:
+            return ()
+        read = facts_of_last_work(self.graph, name, self.named[name])
+        return tuple(Variable("fact", fact) for fact in read)
 
     def attempt(self, name: str) -> Variable:
         """What `attempt` means in a state."""
         judged = self.graph.states[name].judges
         return Variable("works", name) if judged is None else Variable("version", judged)
 
+    def author_of_what_is_judged(self, name: str) -> tuple[Variable, ...]:
+        """Who wrote what a state judges, where findings go back to several authors."""
+        judged = self.graph.states[name].judges
+        several = self.graph.origins and len(self.graph.artifacts.get(judged or "", ())) > 1
+        return (Variable("author", judged),) if judged and several else ()
+
     def keeps_items(self, name: str) -> bool:
         """Whether a state may be entered again, so that what items have left may be kept."""
         return name in self._keeping
+
+    @cached_property
+    def keeping(self) -> frozenset[str]:
+        """The states that may keep what they have made where they are entered again."""
+        return keeping_states(self.graph)
+
+    @cached_property
+    def behind(self) -> Mapping[str, tuple[str, ...]]:
+        """For each author, the validate states that judge what was made from its artifact."""
+        return judged_behind(self.graph)
 
     @cached_property
     def _keeping(self) -> frozenset[str]:
@@ -252,7 +305,7 @@ class Variables:
                 return self.most.get(variable, 1)
             case "judged":
                 return 2 * self.judged_before(variable.name)
-            case "then":
+            case "then" | "kept":
                 return 1
             case _:
                 return None
@@ -266,8 +319,12 @@ class Variables:
                 return self.inputs.region(variable.name)
             case "room":
                 return self.inputs.cap(variable.name)
+            case "author":
+                return None
             case "fact":
-                return UNKNOWN
+                return None if variable == FOUND else UNKNOWN
+            case "before":
+                return None
             case _:
                 return 0
 

@@ -11,10 +11,12 @@ from loopkit.proof.outcomes.domains import OTHER_TEXT
 from loopkit.proof.outcomes.facts import own_table, table_of
 from loopkit.proof.outcomes.faults import faults_of
 from loopkit.proof.outcomes.guard_texts import GuardTexts, parsed_guard
-from loopkit.proof.outcomes.panel import Panel
-from loopkit.proof.outcomes.table import ROOM, Exit, Table
+from loopkit.proof.outcomes.panel import AUTHOR, Panel
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Exit, Table
 
 __all__ = [
+    "AUTHOR",
+    "FOUND_BY",
     "OTHER_TEXT",
     "ROOM",
     "Analysis",

@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.guard import GuardType
 from loopkit.language.validators.rule import RuleBase
-from loopkit.machine.graph import DocPath, Graph
+from loopkit.machine.edges import DocPath
+from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.guard_texts import GuardTexts
 
@@ -69,6 +70,12 @@ class Analysis:
             for name in placed.judged_at:
                 found[name].append(placed.rule)
         return {name: tuple(rules) for name, rules in found.items()}
+
+    @cached_property
+    def told_what_was_found(self) -> frozenset[str]:
+        """The states of people that send back to the origin of what was found before."""
+        edges = (edge for edge in self.graph.edges if edge.origin is not None)
+        return frozenset(edge.source for edge in edges if self.machine.states[edge.source].waits)
 
     @cached_property
     def guards(self) -> GuardTexts:

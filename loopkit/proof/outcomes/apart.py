@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from loopkit.language.guard.kleene import Held, truth
+from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 
 Row = Mapping[str, object]
 Dimension = tuple[Row, ...]
@@ -79,6 +79,12 @@ class Space:
         for index, dimension in enumerate(self._dimensions):
             if len(dimension) == 1:
                 region = self._narrowed(region, index, dimension)
+        for fact in context.keys() & self._of.keys():
+            for index in self._of[fact]:
+                here = (context[fact], UNKNOWN)
+                left = tuple(r for r in self._left(region, index) if r.get(fact, UNKNOWN) in here)
+                if left and context[fact] is not UNKNOWN:
+                    region = self._narrowed(region, index, left)
         return region
 
     def told_apart(

@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from loopkit.language import ChildrenState, EachState
-from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, VERDICT
+from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
 from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuilt
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Dimension, Row
 from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
-from loopkit.proof.outcomes.items import rows_of_items
+from loopkit.proof.outcomes.item_rows import rows_of_items
 from loopkit.proof.outcomes.panel import Panel
-from loopkit.proof.outcomes.table import ROOM, Exit, Table
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Exit, Table
 from loopkit.proof.outcomes.unjudged import whole_guards
 
 MOST_COUNTS = 10_000
@@ -40,8 +40,9 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     # What a state's own facts are called elsewhere would vary without regard to them.
     known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
     free = {fact: values[fact] for fact in values if fact not in known}
-    of_work = _own(analysis, name, own, usable)
-    return _table(analysis, name, guards, of_work, (*counted, *_free(free)))
+    of_work = _own(analysis, name, own, [_as_own(guard, name) for guard in usable])
+    given = _origins_before(analysis, name)
+    return _table(analysis, name, guards, of_work, (*counted, *_free(free), *given))
 
 
 def own_table(
@@ -64,7 +65,8 @@ def own_table(
     plain = [_as_own(guard, name) for guard in (*own_guards, *here)]
     renamed = [*plain, *(_as_own(guard, name, is_elsewhere=True) for guard in elsewhere)]
     values = domains(renamed, own_names(analysis.graph, name), analysis.scope.input)
-    table = _table(analysis, name, guards, _own(analysis, name, values, renamed, items), ())
+    of_work = _own(analysis, name, values, renamed, items)
+    table = _table(analysis, name, guards, of_work, tuple(_origins_before(analysis, name)))
     if here:
         # A condition may also be one of the words that a fact has.
         return replace(table, by_value=frozenset(values), first=(*table.first, *values))
@@ -89,11 +91,13 @@ def _table(
         guard = guards.get(edge.id)
         return _as_own(guard, name) if guard is not None else None
 
+    exits: list[Exit] = []
+    for edge in analysis.graph.on(name, "done"):
+        routing = [each for each in exits if state.waits and each.edge.origin is not None]
+        behind = () if edge.back else tuple(routing)
+        exits.append(Exit(edge, guard_of(edge), needs_fail=judges and edge.back, behind=behind))
     table = Table(
-        exits=tuple(
-            Exit(e, guard_of(e), needs_fail=judges and e.back)
-            for e in analysis.graph.on(name, "done")
-        ),
+        exits=tuple(exits),
         own=tuple(own),
         others=tuple(others),
         is_human=state.waits,
@@ -108,7 +112,7 @@ def _table(
         table,
         is_possible=Panel(analysis, name).is_possible,
         by_value=report - {"codes"},
-        first=(VERDICT,),
+        first=(VERDICT, ORIGIN) if analysis.told_what_was_found else (VERDICT,),
     )
 
 
@@ -155,15 +159,30 @@ def _own(
 
 def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
     """The facts of a report; which of them go together is for its panel to say."""
+    panel = Panel(analysis, name)
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop("codes", ())
     # So many findings may be needed for the codes, and be all that the rules can give.
     few = range(len(codes) + len(analysis.rules_at[name]) + 1)
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
-    yield from _free({VERDICT: Panel(analysis, name).verdicts(), **others})
+    if analysis.graph.origins:
+        others[ORIGIN] = (*panel.origins(), None)
+    yield from _free({VERDICT: panel.verdicts(), **others})
     for code in codes:
         yield ({"codes": Held({str(code)}, ())}, {"codes": Held((), {str(code)})})
+
+
+def _origins_before(analysis: Analysis, name: str) -> Iterator[Dimension]:
+    """Of a person's state with edges to origins: the earliest one of what was found last."""
+    if name in analysis.told_what_was_found:
+        # Whatever the review says, a person can say of all that was found whose it is.
+        found: list[Row] = [
+            {ORIGIN: origin, FOUND_BY: judge}
+            for judge in analysis.judges
+            for origin in analysis.graph.origins.of_state(judge)
+        ]
+        yield (*found, {ORIGIN: None, FOUND_BY: None})
 
 
 def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import inf
 from typing import Literal
 
 from loopkit.language import FixedRule, JudgeRule, Rule
-from loopkit.language.facts import COUNTS, VERDICT
+from loopkit.language.facts import COUNTS, ORIGIN, VERDICT
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.machine.codes import fault_codes
 from loopkit.proof.outcomes.analysis import Analysis
@@ -18,6 +19,8 @@ from loopkit.proof.outcomes.unjudged import may_be_faulty, may_be_infeasible, ro
 
 Cause = Literal["", "faulty", "blocked", "judged"]
 """Why a report fails: there was no artifact, a fixed rule blocks, a judge rejects."""
+AUTHOR = "author "
+"""Who wrote what is judged, where that decides to which origin a finding goes."""
 CAUSES: tuple[Cause, ...] = ("faulty", "blocked", "judged")
 
 
@@ -32,6 +35,8 @@ class Source:
     warns: bool
     own_code: str = ""
     """The code that all of it has, if there is one."""
+    origins: frozenset[str] = frozenset()
+    """What may be the earliest origin of all that it finds, where the machine has origins."""
 
     def gives(self, code: str) -> bool:
         return self.codes is None or code in self.codes
@@ -46,12 +51,17 @@ class Panel:
         self._named = rows_named(analysis, name)
         self._may_be_infeasible = may_be_infeasible(analysis, name)
         self._faults = fault_codes(analysis.graph, name) if may_be_faulty(analysis, name) else None
-        self._rules: Sequence[tuple[Rule, Source]] = [
-            (rule, self._source(rule)) for rule in analysis.rules_at[name]
-        ]
+        self._origins = analysis.graph.origins
+        self._authors = analysis.graph.artifacts.get(self._state.validate_, ())
+        rules = analysis.rules_at[name]
+        self._rules = {
+            authors: [(rule, self._source(rule, authors)) for rule in rules]
+            for authors in (self._authors, *((author,) for author in self._authors))
+        }
+        """By who may have written what is judged."""
         self._guards = {
             rule.guard: analysis.guards.whole(rule.guard)
-            for rule, _ in self._rules
+            for rule in rules
             if rule.guard is not None
         }
 
@@ -67,8 +77,15 @@ class Panel:
         every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
         return tuple(v for v in every if self.is_possible({VERDICT: v}))
 
+    def origins(self) -> tuple[str, ...]:
+        """What may be the earliest origin of a report that fails."""
+        every = self._origins.in_order(self._every_origin)
+        return tuple(o for o in every if self.is_possible({VERDICT: "fail", ORIGIN: o}))
+
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; what is not told may be anything."""
+        if ORIGIN in row and VERDICT in row and (row[ORIGIN] is None) == (row[VERDICT] == "fail"):
+            return False
         match row.get(VERDICT):
             case None:
                 return True
@@ -79,8 +96,8 @@ class Panel:
 
     def causes(self, row: Row) -> Iterator[Cause]:
         """The ways in which a report can fail with these facts."""
-        rules = self._applying(row)
-        if self._faults is not None and _is_of_fault(row, self._faults):
+        rules = self._blocking(row)
+        if self._faults is not None and _is_of_fault(row, self._faults) and self._falls_back(row):
             yield "faulty"
         fixed = [(rule, source) for rule, source in rules if isinstance(rule, FixedRule)]
         blocked = [(rule, source) for rule, source in rules if _is_always_asked(rule)]
@@ -106,7 +123,8 @@ class Panel:
             case "pass":
                 return bool(rules) and _finds_nothing(row) and self._has_score(rules, row)
             case "not_applicable":
-                surely = any(self.applies(rule, row) for rule, _ in self._rules)
+                rules_asked = self._rules[self._authors]
+                surely = any(self.applies(rule, row) for rule, _ in rules_asked)
                 return not surely and _finds_nothing(row) and _is_none(row)
             case "infeasible":
                 return self._may_be_infeasible and _finds_nothing(row) and _is_none(row)
@@ -127,16 +145,49 @@ class Panel:
             return is_short or not any(self.applies(rule, row) for rule in scoring)
         return _is_none(row) or _may_score(rules)
 
-    def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
-        return [(r, source) for r, source in self._rules if self.applies(r, row) is not False]
+    def _falls_back(self, row: Row) -> bool:
+        """Whether the earliest origin is one to which a finding falls of which nobody says it."""
+        origin = row.get(ORIGIN)
+        authors = self._written_by(row)
+        return origin is None or origin in {self._origins.default_of(author) for author in authors}
 
-    def _source(self, rule: Rule) -> Source:
+    def _written_by(self, row: Row) -> tuple[str, ...]:
+        """Who may have written what is judged."""
+        author = row.get(AUTHOR)
+        return (author,) if isinstance(author, str) else self._authors
+
+    def _blocking(self, row: Row) -> Sequence[tuple[Rule, Source]]:
+        """The rules that apply, of which those block that find nothing of an earlier origin; none
+        where no finding can have the earliest one."""
+        rules, origin = self._applying(row), row.get(ORIGIN)
+        if not isinstance(origin, str):
+            return rules
+        if not any(source.blocks and origin in source.origins for _, source in rules):
+            return ()
+        later = {origin, *self._origins.later_than(origin, self._every_origin)}
+        return [
+            (rule, source if later & source.origins else replace(source, blocks=False))
+            for rule, source in rules
+        ]
+
+    @property
+    def _every_origin(self) -> frozenset[str]:
+        return frozenset(o for author in self._authors for o in self._origins.of_author(author))
+
+    def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
+        rules = self._rules[self._written_by(row)]
+        return [(rule, source) for rule, source in rules if self.applies(rule, row) is not False]
+
+    def _source(self, rule: Rule, authors: Iterable[str]) -> Source:
+        known = authors if self._origins else ()
+        earliest = (self._origins.earliest_of(rule, author) for author in known)
         return Source(
             codes=rule.codes,
             most=rule.most_findings,
             blocks=may_block(rule, self._levels),
             warns=may_warn(rule, self._state, self._levels),
             own_code=rule.code if isinstance(rule, FixedRule) else "",
+            origins=frozenset(chain.from_iterable(earliest)),
         )
 
 

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from loopkit.language.facts import OF_VERDICT, VERDICT, of_verdict
+from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 from loopkit.proof.outcomes.apart import Dimension, Region, Row, Space, Split
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
+FOUND_BY = "found by "
+"""As a fact beside the others: which validate state found something last."""
 Question = Callable[[Region], bool | Split | None]
 
 
@@ -26,14 +28,17 @@ class Exit:
     guard: Guard | None
     needs_fail: bool = False
     """It revises what a report has judged, so it needs the verdict `fail`."""
+    behind: tuple[Exit, ...] = ()
+    """Of a person's state, those before it that lead back to origins: what is answered for them is
+    never for this one."""
 
     def holds(self, row: Row) -> bool | None:
-        """What the guard says, room left aside."""
-        return truth(self.guarded, row)
+        """What the guard and the origin say, room left aside."""
+        return truth(self.wanted, row)
 
     def is_open(self, row: Row) -> bool | None:
-        """Whether there is room for a revise edge; forward edges are always open."""
-        return truth(self.has_room, row)
+        """Whether there is room for a revise edge, and no answer for another one."""
+        return truth(self.may_lead, row)
 
     def is_allowed(self, row: Row) -> bool | None:
         return truth(_FAILS, row) if self.needs_fail else True
@@ -46,13 +51,29 @@ class Exit:
         return _all([]) if self.guard is None else self.guard.tree
 
     @cached_property
+    def wanted(self) -> ast.expr:
+        return _all([self.guarded, *([_is_origin(self.edge.origin)] if self.edge.origin else [])])
+
+    @cached_property
+    def may_lead(self) -> ast.expr:
+        return _all([self.has_room, *(_not(exit_.guarded) for exit_ in self.behind)])
+
+    @cached_property
+    def is_closed(self) -> ast.expr:
+        """That it has no room, or is for another origin than the earliest, where there is one."""
+        if self.edge.origin is None:
+            return _not(self.has_room)
+        others = [_not(_is_origin(None)), _not(_is_origin(self.edge.origin))]
+        return ast.BoolOp(ast.Or(), [_not(self.has_room), _all(others)])
+
+    @cached_property
     def has_room(self) -> ast.expr:
         return _all([ast.Name(ROOM + counter, ast.Load()) for counter in self.edge.counters])
 
     @cached_property
     def condition(self) -> ast.expr:
         """Everything that has to hold for it to be enabled."""
-        return _all([self.guarded, self.has_room, *([_FAILS] if self.needs_fail else [])])
+        return _all([self.wanted, self.may_lead, *([_FAILS] if self.needs_fail else [])])
 
 
 @dataclass(frozen=True)
@@ -85,8 +106,12 @@ class Table:
         derived = {**row, **of_verdict(row.get(VERDICT))}
         if not self._back:
             return derived
-        reached = truth(_all([_not(exit_.has_room) for exit_ in self._back]), row)
+        reached = truth(_all([exit_.is_closed for exit_ in self._back]), row)
         return derived if reached is None else {**derived, "cap_reached": reached}
+
+    def has_origin(self, origin: str) -> bool:
+        """Whether something may be found that goes back to a state."""
+        return any(row.get(ORIGIN) == origin for part in (*self.own, *self.others) for row in part)
 
     def is_left(self, row: Row) -> bool:
         """Whether some transition is surely enabled, or the answer is surely refused."""
@@ -134,7 +159,8 @@ class Table:
 
     def _made_of(self, dimensions: Sequence[Dimension]) -> Space:
         rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
-        told_by = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {"cap_reached": rooms}
+        reached_by = rooms | ({ORIGIN} if any(e.edge.origin for e in self._back) else frozenset())
+        told_by = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {"cap_reached": reached_by}
         return Space(dimensions, self.completed, self.is_possible, told_by, self.by_value)
 
     @cached_property
@@ -159,7 +185,7 @@ class Table:
         taken = [
             part
             for exit_ in self.exits
-            for part in (exit_.condition, *((exit_.guarded,) if self.is_human else ()))
+            for part in (exit_.condition, *((exit_.wanted,) if self.is_human else ()))
         ]
         return [
             *((partial(space.value_of, fact), False) for fact in self.first),
@@ -174,12 +200,12 @@ class Table:
 
     @cached_property
     def _asked_of_a_person(self) -> Sequence[ast.expr]:
-        return [part for exit_ in self.exits for part in (exit_.guarded, exit_.has_room)]
+        return [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
 
     def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
         def undecided(region: Region) -> Split | None:
             for exit_ in self.exits:
-                held = answers.truth(exit_.guarded, region)
+                held = answers.truth(exit_.wanted, region)
                 if isinstance(held, Split):
                     return held
                 if held:
@@ -204,6 +230,11 @@ def _all(parts: Iterable[ast.expr]) -> ast.expr:
 
 def _not(part: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), part)
+
+
+def _is_origin(origin: str | None) -> ast.expr:
+    """That this is the earliest origin of what was found; with none, that there is none."""
+    return ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.Eq()], [ast.Constant(origin)])
 
 
 _FAILS = ast.Compare(ast.Name(VERDICT, ast.Load()), [ast.Eq()], [ast.Constant("fail")])

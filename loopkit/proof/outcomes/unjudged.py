@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loopkit.language import facts
 from loopkit.language.guard import Guard
 from loopkit.machine.codes import fault_codes
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 from loopkit.proof.outcomes.analysis import Analysis
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopkit.language.load import DocPath, Loaded
-from loopkit.machine.graph import TOTAL, Edge, Graph
+from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.graph import Graph
 from loopkit.text import one_line
 
 GoalKind = Literal["state", "transition", "cap"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.testing.coverage.goals import Goal
 
@@ -62,5 +63,5 @@ def _note(made: Reached, engine: Engine, run: RunState, event: Event) -> None:
 def _closed(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:
     """The back edges of a state that an event could take if they had room."""
     for edge in engine.program.graph.outgoing[state]:
-        if edge.back and edge.event == event and not engine.has_room(run, edge):
+        if edge.back and edge.event == event and not has_room(engine.program, run, edge):
             yield edge.id

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from loopkit.scenario import Expect, child_name
+from loopkit.scenario import Expect
 from loopkit.testing.expectations import counts, findings, route, written_texts
 from loopkit.testing.expectations.children import judged_children, unbegun
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Trace
+from loopkit.text.run_ids import place_of
 
 EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
     route.path,
     route.outcome,
+    route.kept,
     route.verdicts,
     findings.findings,
     written_texts.feedback,
@@ -25,14 +27,23 @@ EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
 )
 
 
-def misses(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """Everything that did not come true, in the order in which the reference has the keys."""
-    yield from own_misses(run, expect)
+def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
+    """Everything that did not come true, in the order in which the reference has the keys.
+
+    `called` is the run, where it is a child.
+    """
+    yield from _told_of(called, own_misses(run, expect))
     for child, expected in judged_children(run, expect):
-        for miss in misses(child.trace, expected.said):
-            called = child_name(child.state, child.key)
-            yield Miss((*expected.at, *miss.at), f"`{called}`: {miss.message}", miss.shown)
-    yield from unbegun(run, expect)
+        place = place_of(child.state, child.key, called)
+        for miss in misses(child.trace, expected.said, place):
+            yield Miss((*expected.at, *miss.at), miss.message, miss.shown)
+    yield from _told_of(called, unbegun(run, expect))
+
+
+def _told_of(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
+    for miss in found:
+        message = f"`{called}`: {miss.message}" if called else miss.message
+        yield Miss(miss.at, message, miss.shown)
 
 
 def own_misses(run: Trace, expect: Expect) -> Iterator[Miss]:

@@ -10,6 +10,7 @@ from loopkit.testing.expectations.matching import is_expected, matching_reports
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Judged, Trace
 from loopkit.text import one_line, plural
+from loopkit.views.history import origins_of
 
 
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -38,8 +39,10 @@ def _unjudged(run: Trace, wanted: ExpectedFinding) -> str:
 
 
 def _told(wanted: ExpectedFinding, count: int) -> str:
-    keys = ("code", "validator", "severity", "status")
+    keys = ("code", "validator", "severity", "status", "origin")
     parts = [f"{key} `{value}`" for key in keys if (value := getattr(wanted, key)) is not None]
+    if wanted.defaulted is not None:
+        parts += ["an assumed origin" if wanted.defaulted else "an origin that is named"]
     parts += [f"{one_line(wanted.message)!r}"] if wanted.message is not None else []
     kind = f" with {' and '.join(parts)}" if parts else ""
     if wanted.count is None:
@@ -56,4 +59,5 @@ def _report(judged: Judged) -> Iterator[str]:
     yield f"{judged.state}, attempt {judged.attempt}: {report.verdict}"
     for finding in report.findings:
         code = f" [{finding.code}]" if finding.code else ""
-        yield f"- {finding.severity}{code} {one_line(finding.message, 160)}"
+        message = one_line(finding.message, 160)
+        yield f"- {finding.severity}{code} {message}{origins_of(finding)}"

@@ -19,10 +19,11 @@ def matching_reports(run: Trace, wanted: ExpectedFinding) -> list[Judged]:
 def is_expected(
     finding: Finding,
     wanted: ExpectedFinding,
-    keys: Iterable[str] = ("code", "severity", "status"),
+    keys: Iterable[str] = ("code", "severity", "status", "defaulted"),
 ) -> bool:
-    """Whether a finding has these keys and the validator of an expected one, message aside."""
-    return _agree(wanted, finding, keys) and wanted.validator in (None, *finding.named_by)
+    """Whether a finding has these keys, validator and origin of an expected one, message aside."""
+    is_meant = wanted.validator in (None, *finding.named_by)
+    return is_meant and wanted.origin in (None, *finding.origins) and _agree(wanted, finding, keys)
 
 
 def matching_feedback(run: Trace, wanted: ExpectedFeedback) -> list[FeedbackGiven]:

@@ -33,6 +33,12 @@ def path(run: Trace, expect: Expect) -> Iterator[Miss]:
         yield _other(("path",), "another path was taken", expect.path, run.path)
 
 
+def kept(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The states that kept what they had made."""
+    if expect.kept is not None and not fit(expect.kept, run.kept):
+        yield _other(("kept",), "other states were kept", expect.kept, run.kept)
+
+
 def events(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The names that `emit:` stored."""
     if expect.events is not None and not fit(expect.events, run.emitted):

@@ -21,7 +21,6 @@ from loopkit.language import (
     Rule,
 )
 from loopkit.language.datatypes import parse_fields, parse_record
-from loopkit.language.severities import Severities
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 from loopkit.testing.played_parts import Call
@@ -78,7 +77,7 @@ class Lines:
     def answer(self, draw: Draw, engine: Engine, run: RunState) -> Call | None:
         """What a person answers; None where nobody does."""
         state = self.program.machine.states_of(HumanState)[run.state]
-        open_ones = [choice for choice in engine.closed_choices(run) if not choice.closed]
+        open_ones = [choice for choice in engine.questions.choices(run) if not choice.closed]
         is_there = draw(st.sampled_from((True,) * 7 + (False,)))
         after: Call = draw(self._after(state))
         if not (open_ones and is_there):
@@ -129,24 +128,27 @@ class Lines:
         if rule.verdict is not None:
             words = {meant: word for word, meant in rule.verdict.words.items()}
             return {"reply": f"I have read it.\n\n{words.get(verdict, verdict.upper())}\n"}
-        data = report(form, verdict, draw(self._findings(verdict, form.levels)), _label(draw))
+        data = report(form, verdict, draw(self._findings(verdict, form)), _label(draw))
         if form.score is not None:
             data[form.parts.score] = draw(st.integers(int(form.score.min), int(form.score.max)))
         return {"data": data}
 
-    def _findings(self, verdict: str, levels: Severities) -> st.SearchStrategy[list[Found]]:
+    def _findings(self, verdict: str, form: ReportForm) -> st.SearchStrategy[list[Found]]:
+        levels = form.levels
         known = {"pass": (), "warn": levels.mild, "fail": levels.levels}[verdict]
         if not known:
             return st.just([])
         codes = ("", *self._words)
-        found = st.builds(Found, st.sampled_from(known), st.sampled_from(codes))
+        origins = ("", *form.origins) if form.origin else ("",)
+        found = st.builds(Found, *map(st.sampled_from, (known, codes, origins)))
         return st.lists(found, min_size=1, max_size=3)
 
     def _form(self, run: RunState, request: Request) -> tuple[JudgeRule, ReportForm]:
         machine = self.program.machine
         rules = self.program.validators_at(run.state)[request.place]
         rule = next(r for r in rules if isinstance(r, JudgeRule) and r.judge == request.agent)
-        return rule, report_form_of(rule, machine.agents[request.agent], machine.levels)
+        agent = machine.agents[request.agent]
+        return rule, report_form_of(rule, agent, machine.levels, machine.origins)
 
     def _text(self, draw: Draw, run: RunState) -> str:
         """A text that keeps the rules for it, or breaks one, or has nothing to do with them."""

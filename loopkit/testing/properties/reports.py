@@ -9,6 +9,7 @@ from typing import Any
 
 from loopkit.language.datatypes import DataType
 from loopkit.testing.properties.samples import Hints, smallest
+from loopkit.validators.judges.form import fold
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_parts import as_text
 
@@ -20,6 +21,8 @@ class Found:
     level: str
     """Its severity."""
     code: str = ""
+    origin: str = ""
+    """The state that injected it, where that is said."""
 
 
 def report(form: ReportForm, verdict: str, found: Sequence[Found], label: str) -> Any:
@@ -33,7 +36,22 @@ def report(form: ReportForm, verdict: str, found: Sequence[Found], label: str) -
         for place, one in enumerate(found, 1)
     ]
     _put(data, form.parts.findings, items)
+    _agree(data, form, found)
     return data
+
+
+def _agree(data: dict[str, Any], form: ReportForm, found: Sequence[Found]) -> None:
+    """Puts in the numbers and checks that go with what is listed."""
+    words = [_word(form.severities, one.level) for one in found]
+    for severity, path in form.parts.counts.items():
+        is_word = fold(severity) in map(fold, form.severities)
+        named = words if is_word else [one.level for one in found]
+        _put(data, path, sum(fold(str(one)) == fold(severity) for one in named))
+    if form.parts.met is not None and form.parts.checked is not None:
+        _put(data, form.parts.met, 1)
+        _put(data, form.parts.checked, 1)
+    for check in form.parts.checks:
+        _put(data, check, True)
 
 
 def _base(datatype: DataType | None, label: str) -> dict[str, Any]:
@@ -51,6 +69,9 @@ def _item(form: ReportForm, one: Found, datatype: DataType | None, label: str) -
     _put(item, form.parts.message, message)
     if form.parts.key is not None:
         _put(item, form.parts.key, label)
+    if one.origin and form.origin is not None:
+        named = {word: states[0] for word, states in form.origin_words.items() if states}
+        _put(item, form.origin, _word(named, one.origin))
     if one.code:
         _put(item, form.parts.code, _word(form.parts.codes or {one.code: one.code}, one.code))
     return item

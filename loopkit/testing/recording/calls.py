@@ -115,6 +115,10 @@ def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
         said["form"] = answer.form
     if answer.edit is not None:
         said["edit"] = answer.edit
+    if answer.origins:
+        said["origins"] = {name: list(states) for name, states in answer.origins.items()}
+    if answer.limits:
+        said["limits"] = answer.limits
     return answer.choice if len(said) == 1 else said
 
 

@@ -21,6 +21,7 @@ def expected(run: Trace, machine: Machine) -> dict[str, Any]:
         "outcome": run.outcome,
         "reason": _reason(run),
         "path": list(run.path),
+        "kept": list(run.kept),
         "verdicts": _verdicts(run),
         "findings": list(_findings(run)),
         "feedback": list(_feedback(run)),

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from loopkit.language import Rule, ValidateState
-from loopkit.language.facts import COUNTS, VERDICT
+from loopkit.language.facts import COUNTS, ORIGIN, VERDICT
 from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
-from loopkit.language.severities import Severities
 from loopkit.machine.program import Program
 from loopkit.proof.bounds.moves import Case
 from loopkit.proof.outcomes import Row
@@ -77,10 +77,38 @@ def asked_rules(
     return {place: [rule for rule in rules if applies(rule)] for place, rules in asked}
 
 
+def breakable(
+    program: Program, state: ValidateState, rules: Sequence[Rule], row: Row
+) -> Sequence[Rule]:
+    """Those of some rules whose findings give a report its facts: such as have its earliest origin,
+    and where these alone do not make up the rest, such as have a later one too."""
+    levels, origin = levels_at(program.machine, state), row.get(ORIGIN)
+    match row.get(VERDICT):
+        case "fail":
+            rules = [rule for rule in rules if may_block(rule, levels)]
+        case "warn":
+            rules = [rule for rule in rules if may_warn(rule, state, levels)]
+    if not isinstance(origin, str):
+        return rules
+    authors, origins = program.graph.artifacts.get(state.validate_, ()), program.graph.origins
+    sent = [{to for who in authors for to in origins.earliest_of(rule, who)} for rule in rules]
+    first = [rule for rule, to in zip(rules, sent, strict=True) if origin in to]
+    if not first or (not _is_several(row) and _gives(first, row)):
+        return first
+    every = frozenset[str]().union(*sent)
+    known = {origin, *origins.later_than(origin, every)}
+    return [rule for rule, to in zip(rules, sent, strict=True) if to & known]
+
+
+def _is_several(row: Row) -> bool:
+    count = row.get("error_count")
+    return isinstance(count, int | float) and count > 1
+
+
 def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[Rule]]) -> Cause:
     """The plainest way in which a report can come about; raises NoCause."""
     state = program.graph.judges[step.source]
-    judging = _Judging(state, levels_at(program.machine, state), asked)
+    judging = _Judging(program, state, asked)
     for cause in judging.causes(step, program.rows_named[step.source]):
         return cause
     raise NoCause(step)
@@ -99,8 +127,8 @@ def _oddness(case: Case) -> tuple[bool, bool, int, bool]:
 class _Judging:
     """The ways in which a report can come about."""
 
+    program: Program
     state: ValidateState
-    levels: Severities
     asked: Mapping[str, Sequence[Rule]]
 
     def causes(self, step: Step, takes: frozenset[str]) -> Iterator[Cause]:
@@ -137,30 +165,25 @@ class _Judging:
     def _found(self, row: Row, by: Sequence[By]) -> Iterator[Cause]:
         """One for each validator that can find it."""
         for one in by:
-            fitting = [(place, rule) for place, rules in self.asked.items() for rule in rules
-                       if (rule.played or "text") == one and self._may_find(rule, row)]  # fmt: skip
-            places = list(dict.fromkeys(place for place, _ in fitting))
-            if one == "judge" and fitting and self._is_panel:
+            found = {place: self._breakable(rules, one, row) for place, rules in self.asked.items()}
+            places = [place for place, rules in found.items() if rules]
+            if one == "judge" and places and self._is_panel:
                 # One may be outvoted, or be one of several of whom enough have answered.
                 places.insert(0, "")
             elif one == "text" and self.state.stop is None:
                 places = [""]
+            every = self._breakable([*chain.from_iterable(self.asked.values())], one, row)
             for place in places:
-                if _gives([rule for at, rule in fitting if place in ("", at)], row):
+                if _gives(found.get(place, every), row):
                     yield Cause(row, one, place)
+
+    def _breakable(self, rules: Sequence[Rule], by: By, row: Row) -> Sequence[Rule]:
+        played = [rule for rule in rules if (rule.played or "text") == by]
+        return breakable(self.program, self.state, played, row)
 
     @property
     def _is_panel(self) -> bool:
         return self.state.combine == "majority" or self.state.quorum is not None
-
-    def _may_find(self, rule: Rule, row: Row) -> bool:
-        match row.get(VERDICT):
-            case "fail":
-                return may_block(rule, self.levels)
-            case "warn":
-                return may_warn(rule, self.state, self.levels)
-            case _:
-                return True
 
 
 OTHERS: Sequence[By] = ("judge", "command")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from loopkit.machine.graph import Edge, Graph
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import Graph
 from loopkit.scenario.cases import MAX_NAME
 from loopkit.testing.coverage.goals import Goal
 

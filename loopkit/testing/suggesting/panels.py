@@ -7,9 +7,8 @@ from functools import cached_property
 
 from loopkit.language import CommandRule, JudgeRule, Rule
 from loopkit.machine.program import Program
-from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
 from loopkit.testing.played_parts import Call
-from loopkit.testing.suggesting.causes import asked_rules, cause_of_report
+from loopkit.testing.suggesting.causes import asked_rules, breakable, cause_of_report
 from loopkit.testing.suggesting.ways import Step
 from loopkit.testing.suggesting.wording import (
     guard_in_words,
@@ -44,9 +43,8 @@ class Panel:
     ) -> None:
         """`facts` are those that guards of rules read; raises NoCause."""
         self._program, self._step, self._visit = program, step, visit
-        state = program.graph.judges[step.source]
-        self._state, self._levels = state, levels_at(program.machine, state)
-        self._asked = asked_rules(program, state, facts)
+        self._state = program.graph.judges[step.source]
+        self._asked = asked_rules(program, self._state, facts)
         self.cause = cause_of_report(program, step, self._asked)
 
     @property
@@ -75,8 +73,8 @@ class Panel:
         """The rules of which one has to find something."""
         if self.cause.by != "text":
             return ()
-        return [rule for place, rule in self._texts if self._is_meant(place, "text")
-                and self._finds(rule)]  # fmt: skip
+        meant = [rule for place, rule in self._texts if self._is_meant(place, "text")]
+        return breakable(self._program, self._state, meant, self.cause.row)
 
     @cached_property
     def kept(self) -> Sequence[Rule]:
@@ -84,11 +82,6 @@ class Panel:
         if self.cause.by in ("artifact", "author"):
             return ()
         return [rule for _, rule in self._texts if rule not in self.broken]
-
-    def _finds(self, rule: Rule) -> bool:
-        if self.cause.verdict == "warn":
-            return may_warn(rule, self._state, self._levels)
-        return may_block(rule, self._levels)
 
     @property
     def _texts(self) -> Iterator[tuple[str, Rule]]:

@@ -13,7 +13,6 @@ from loopkit.language import (
     AgentState,
     AuthorState,
     CommandState,
-    EachState,
     HumanState,
     RenderState,
     ValidateState,
@@ -28,6 +27,7 @@ from loopkit.testing.playbill import Playbill
 from loopkit.testing.played_parts import Call, PlayedParts
 from loopkit.testing.suggesting.causes import plainest
 from loopkit.testing.suggesting.inputs import Inputs
+from loopkit.testing.suggesting.keeping import renewed, stays
 from loopkit.testing.suggesting.panels import AGENT_FAULTS, COMMAND_FAULTS, Panel, baselines
 from loopkit.testing.suggesting.ways import Step, Way
 from loopkit.testing.suggesting.wording import (
@@ -116,6 +116,8 @@ class Parts:
     def _write(self, index: int, step: Step) -> None:
         name, cause = step.source, self._causes[index]
         match self._program.machine.states[name]:
+            case AgentState() if stays(self._program, self._way, index):
+                pass
             case AgentState() as state:
                 asked = self._chosen(name, state)
                 self._replied(asked, name, self._of_agent(index, step, state, asked))
@@ -150,7 +152,7 @@ class Parts:
         for asking in () if said.replies else bill.askers:
             head = f"Put `choice:` here: what `{asking}` hears in the children of `{step.source}`"
             said.answers[asking] = [todo(head, wanted)]
-        key = ANY if isinstance(state, EachState) else ""
+        key = ANY if state.has_keys else ""
         self._played.children[step.source, key, visit] = said
 
     def _of_agent(self, index: int, step: Step, state: AgentState, asked: str) -> list[Call]:
@@ -270,6 +272,7 @@ class Parts:
         flag = self._flag(step)
         if flag is not None and schema is not None:
             yield f"`{flag}` is {str(any(panel.cause.by == 'author' for panel in ahead)).lower()}"
+        yield from renewed(self._program, self._way, index)
         for panel in ahead:
             yield from self._for_report(panel)
         if self._visits[step.source] > 1 and ahead:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 from loopkit.proof.bounds.agent_calls import Asking
 from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
 from loopkit.proof.bounds.contexts import room_of
@@ -266,8 +266,11 @@ class Ways:
     def _is_possible(self, move: Move) -> bool:
         """Whether something that can be played brings a move about.
 
-        Limits need calls, and a template that fails is nothing that somebody says.
+        Limits need calls, and a template that fails is nothing that somebody says. What a state
+        keeps leads nowhere that its work would not.
         """
+        if move.is_spared:
+            return False
         if move.edge is None:
             return True
         state, limits = self.graph.states[move.edge.source], self.graph.machine.limits

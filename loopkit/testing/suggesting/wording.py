@@ -10,7 +10,7 @@ from loopkit.document.writing import inline
 from loopkit.language import CommandRule, Rule, VerdictReading
 from loopkit.language.facts import VERDICT
 from loopkit.language.guard.kleene import Held
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 from loopkit.validators.judges.form import words_for
 from loopkit.validators.judges.report_form import ReportForm
 
@@ -80,6 +80,11 @@ def report_in_words(form: ReportForm, verdict: str) -> Iterator[str]:
         severity = f"`{form.severity}` {meant} and " if meant else ""
         worse = ", and none that is worse" if verdict == "warn" else ""
         yield f"{findings} has one with {severity}a `{form.parts.message}`{worse}"
+    for severity, path in form.parts.counts.items():
+        yield f"`{path}` is the number of those with {inline(severity)}"
+    if form.parts.met is not None:
+        yield f"`{form.parts.met}` is `{form.parts.checked}`"
+    yield from (f"`{path}` is true" for path in form.parts.checks)
     if form.score is not None:
         yield f"`{form.parts.score}` is from {form.score.min:g} to {form.score.max:g}"
 

@@ -58,7 +58,7 @@ def is_guarded(at: DocPath, expect: Expect) -> bool:
 def _places(run: Trace, expect: Expect) -> Iterator[DocPath]:
     for miss in own_misses(run, expect):
         # Lists of names are rewritten as a whole, wherever both part.
-        whole = {"path": 1, "events": 1, "verdicts": 2}.get(str(miss.at[0]))
+        whole = {"path": 1, "kept": 1, "events": 1, "verdicts": 2}.get(str(miss.at[0]))
         yield miss.at[:whole]
 
 
@@ -78,6 +78,10 @@ def _says(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
 
 def _path(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
     yield at, _with_gaps(expect.path or (), run.path)
+
+
+def _kept(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
+    yield at, _with_gaps(expect.kept or (), run.kept)
 
 
 def _events(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
@@ -217,6 +221,7 @@ CHANGES: Mapping[str, Callable[[Trace, Expect, DocPath], Iterator[Change]]] = {
     "reason": _reason,
     "says": _says,
     "path": _path,
+    "kept": _kept,
     "verdicts": _verdicts,
     "findings": _findings,
     "feedback": _feedback,

@@ -107,7 +107,9 @@ def _word(faults: Sequence[Fault], levels: Severities) -> str:
 def _read_report(start: Start, result: CommandResult) -> list[Fault]:
     rule, setting = start.rule, start.setting
     folder = folder_of(setting)
-    reading = Reading(setting.validator, setting.severities, rule.map, folder, rule.severity)
+    reading = Reading(
+        setting.validator, setting.severities, rule.map, folder, rule.severity, setting.origins
+    )
     try:
         return READERS[rule.parse](_report(start, result), reading)
     except Unreadable as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from loopkit.language import ReportMap
 from loopkit.language.severities import Severities
@@ -37,6 +38,8 @@ class Reading:
     """Where the program ran, so that its paths can be told from there."""
     cap: str | None = None
     """The most that findings count, whatever the report calls them."""
+    origins: Sequence[str] = ()
+    """The states that the machine declares as origins of defects."""
 
 
 Reader = Callable[[str, Reading], list[Fault]]
@@ -67,6 +70,8 @@ def fault_at(
     code: str = "",
     key: str = "",
     identified: bool = True,
+    origins: tuple[str, ...] = (),
+    fields: Mapping[str, object] = MappingProxyType({}),
 ) -> Fault:
     """The fault at a place in a file; the same one wherever it moves in that file."""
     text, code = shortened(message), shortened(code)
@@ -81,6 +86,8 @@ def fault_at(
         code=code,
         key=shortened(key),
         identified=identified,
+        origins=origins,
+        fields=fields,
         value=text,
         item={"file": file, "line": line, "column": column, "code": code, "message": text},
     )

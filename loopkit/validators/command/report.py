@@ -22,9 +22,11 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
     A program can't be asked again: a `fail` without a finding counts in the report's own words,
     and all else that leaves a doubt is refused.
     """
-    form: ReportForm = OwnForm(levels=reading.levels, cap=reading.cap)
+    form: ReportForm = OwnForm(levels=reading.levels, cap=reading.cap, origins=reading.origins)
     if reading.map is not None:
-        form = ReportForm(levels=reading.levels, cap=reading.cap, parts=reading.map)
+        form = ReportForm(
+            levels=reading.levels, cap=reading.cap, parts=reading.map, origins=reading.origins
+        )
     read = read_report(reading.validator, text, form)
     answer = read.last_resort if isinstance(read, Misread) else read
     if answer is None:
@@ -40,6 +42,8 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
                 code=finding.code,
                 key=finding.key,
                 identified=finding.identified,
+                origins=finding.origins,
+                fields=finding.item,
             )
             for finding in answer.findings
         ]

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.engine.findings import Finding
-from loopkit.engine.identity import Defect, finding_ids
+from loopkit.engine.identity import OF_JUDGE, Defect, finding_ids
 from loopkit.validators.answer import finding_of
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.form import AnswerForm
-
-RULE = "judge"
-"""The rule of all findings of a judge. The codes that it gives vary too much to identify any."""
 
 MAX_LINE = 2**31
 OWN_WORDS_CHARS = 2_000
 """How much of a judge's own words stands for findings that it does not name."""
 
 
-def findings_of(validator: str, faults: Sequence[Fault], form: AnswerForm) -> list[Finding]:
-    defects = [Defect(RULE, fault.location, fault.steady, fault.key) for fault in faults]
+def findings_of(
+    validator: str, faults: Sequence[Fault], form: AnswerForm, rule: str = OF_JUDGE
+) -> list[Finding]:
+    defects = [Defect(rule, fault.location, fault.steady, fault.key) for fault in faults]
     ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
     return [
         finding_of(
             validator,
-            RULE,
+            rule,
             one,
             fault,
             message=fault.message,
             level=fault.severity,
             code=fault.code,
             blocking=form.levels.is_severe(fault.severity),
+            origins=fault.origins,
         )
         for one, fault in zip(ids, faults, strict=True)
     ]

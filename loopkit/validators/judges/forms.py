@@ -24,19 +24,30 @@ def form_of(
     levels: Severities,
     patterns: Mapping[str, str],
     known: Sequence[Finding] = (),
+    origins: Sequence[str] = (),
 ) -> AnswerForm:
-    """The form of a judge's answer; in our own it says of each known finding whether it is open."""
+    """The form of a judge's answer; in our own it says of each known finding whether it is open.
+
+    `origins` are those of the machine, of which a report may say which one injected a defect.
+    """
     if rule.verdict is not None:
         return TextForm(reading=rule.verdict, patterns=patterns, levels=levels, cap=rule.severity)
-    form = report_form_of(rule, agent, levels)
+    form = report_form_of(rule, agent, levels, origins)
     return replace(form, known=known) if isinstance(form, OwnForm) else form
 
 
-def report_form_of(rule: JudgeRule, agent: Agent, levels: Severities) -> ReportForm:
+def report_form_of(
+    rule: JudgeRule, agent: Agent, levels: Severities, origins: Sequence[str] = ()
+) -> ReportForm:
     """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
     if rule.map is None:
-        return OwnForm(levels=levels, cap=rule.severity, score=rule.score)
+        return OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
     datatype = parse_fields(agent.schema_) if agent.schema_ else None
     return ReportForm(
-        levels=levels, cap=rule.severity, score=rule.score, parts=rule.map, datatype=datatype
+        levels=levels,
+        cap=rule.severity,
+        score=rule.score,
+        parts=rule.map,
+        datatype=datatype,
+        origins=origins,
     )

@@ -118,6 +118,9 @@ def _refuse_resolved(said: Mapping[str, Standing], listed: Sequence[Finding]) ->
 def _reopen(finding: Finding, validator: str, form: ReportForm) -> Finding:
     """A finding of before as this judge gives it again, at the level that it was given."""
     level = finding.graded or finding.severity
+    if finding.defaulted:
+        # Whose it is when nobody says so is asked anew: another author may have written this.
+        finding = finding.replace(origins=(), defaulted=False)
     return finding.replace(
         severity=level,
         graded="",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,9 @@ Answer with one JSON object and nothing else, in exactly this form:
 {"verdict": "{{ verdicts | join('|') }}"{% if score %}, "score": {{ score.max }}{% endif %}, \
 {% if known %}"known": {"ID": "open|resolved"}, {% endif %}\
 "findings": [{"message": "…", "severity": "{{ levels | join('|') }}", \
-{% if keyed %}"key": "…", {% endif %}"code": "…", "location": "…", "line": 1}]}
+{% if keyed %}"key": "…", {% endif %}\
+{% if origins %}"origin": "{{ origins | join('|') }}", {% endif %}\
+"code": "…", "location": "…", "line": 1}]}
 
 - "fail": something has to be corrected; at least one finding{{ ", new or still open," if known }} \
 has the severity {{ severe }}.
@@ -40,9 +42,12 @@ has the severity {{ severe }}.
 - "key": a short name for the defect that every reviewer would give it, whatever the words of the \
 message.
 {% endif %}
+{% if origins %}
+- "origin": the state that has made the defect, the earliest one whose work has to change.
+{% endif %}
 - "message" says in a sentence or two what is wrong and what is expected instead.
 - "code" (a short name for the kind of defect), "location" (the heading or field) and "line" (a \
-line number) may be left out."""
+line number) may be left out{{ ', and so may "origin" where you cannot tell' if origins }}."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +59,19 @@ class OwnForm(ReportForm):
     )
 
     items = "objects"
-    has_verdict_once = True
+    is_mapped = False
     key = "key"
     takes_texts = False
+
+    @property
+    def origin(self) -> str | None:
+        return "origin" if self.origins else None
+
+    @property
+    def asked_origins(self) -> Sequence[str]:
+        """The origins to choose from, where that is a choice."""
+        asked = self.of_author or self.origins
+        return asked if len(asked) > 1 else ()
 
     def text_of(self, value: object) -> str | None:
         return value if isinstance(value, str) else None
@@ -66,7 +81,7 @@ class OwnForm(ReportForm):
 
     def rejection_texts(self, report: Report) -> Iterator[str]:
         yield from _texts(
-            report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key, NONCE}
+            report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key, NONCE, "origin"}
         )
 
     @property
@@ -78,6 +93,7 @@ class OwnForm(ReportForm):
                 "message": {"type": "string"},
                 "severity": {"type": "string", "enum": list(self.levels.levels)},
                 **({"key": {"type": ["string", "null"]}} if self.shares_keys else {}),
+                **({"origin": _choice(self.asked_origins)} if self.asked_origins else {}),
                 "code": {"type": ["string", "null"]},
                 "location": {"type": ["string", "null"]},
                 "line": {"type": ["integer", "null"]},
@@ -106,6 +122,7 @@ class OwnForm(ReportForm):
                 "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
                 "known": OF_KNOWN if self.known else "",
                 "keyed": self.shares_keys,
+                "origins": self.asked_origins,
             }
         )
 
@@ -122,6 +139,10 @@ def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def _choice(words: Sequence[str]) -> dict[str, Any]:
+    return {"type": ["string", "null"], "enum": [*words, None]}
 
 
 def _texts(value: object, no_words: Set[str]) -> Iterator[str]:

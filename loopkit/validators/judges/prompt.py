@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopkit.language import JudgeRule
-from loopkit.language.template import FieldedText, parse
+from loopkit.language.template import parse
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm
 from loopkit.validators.judges.known_findings import BESIDE, OF_KNOWN, known_in_prompt
 from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.seen import seen_by
 
 _PROMPT = """\
 Review `{{ name }}`, which stands at the end between its markers.
@@ -64,14 +65,11 @@ def judge_prompt(
     if rule.prompt is not None:
         own = parse(rule.prompt).render(seen)
         return f"{own.rstrip()}\n\n{known}\n\n{OF_KNOWN} {BESIDE}\n" if known else own
-    sources = [(path, _at(path, seen)) for path in rule.sees]
     return parse(_PROMPT).render(
         {
             "name": subject.artifact,
             "rubric": rule.rubric,
-            "sees": [
-                {"path": path, "value": value} for path, value in sources if value is not None
-            ],
+            "sees": [{"path": path, "value": value} for path, value in seen_by(rule, seen).items()],
             "artifact": seen["artifact"],
             "known": known,
             "form": form.instructions,
@@ -94,12 +92,3 @@ def reask_reason(prompt: str) -> str:
     _, _, rest = prompt.rpartition(UNUSED)
     reason, found, _ = rest.partition(AGAIN)
     return reason if found else ""
-
-
-def _at(path: str, names: Mapping[str, object]) -> object:
-    """The value at a dotted path, None where a step is missing."""
-    value: object = names
-    for step in path.split("."):
-        fields = value.fields if isinstance(value, FieldedText) else value
-        value = fields.get(step) if isinstance(fields, Mapping) else None
-    return value

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.engine.findings import Answer, Finding, verdict_of, with_findings
+from loopkit.engine.identity import OF_CHECK
 from loopkit.language.datatypes import fault_texts
+from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line
 from loopkit.text.json_text import NoJson, canonical, json_in
 from loopkit.validators.answer import answer_with, storable
@@ -20,8 +22,15 @@ from loopkit.validators.judges.known_findings import (
     read_open_findings,
     unresolved_findings,
 )
+from loopkit.validators.judges.report_checks import failed_checks
 from loopkit.validators.judges.report_findings import read_faults
 from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_numbers import (
+    Miscount,
+    refuse_counts,
+    refuse_totals,
+    unmet_criteria,
+)
 from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, key_of, meaning, part
 
 SAYS_NOTHING = "The reviewer rejects it without a reason."
@@ -53,17 +62,23 @@ def read_report(
         return Misread(storable(str(doubt)))
     try:
         _refuse_faults(faults)
-        listed = findings_of(validator, read_faults(report, verdict, form), form)
+        named = read_faults(report, verdict, form)
+        found = [fault for fault in named if fault.severity != NO_FINDING]
+        listed = findings_of(validator, found, form)
         score = _score(report, form)
         findings = [*listed, *read_open_findings(validator, report, verdict, listed, form)]
-        _refuse_counts(report, (listed, findings), form)
+        refuse_totals(report, (listed, findings), form)
+        refuse_counts(report, named, form)
+        failed = findings_of(validator, list(failed_checks(report, form)), form, OF_CHECK)
         if verdict is not None:
-            word = excerpt(part(report, form.verdict))
-            form.refuse_contradiction(verdict, word, [one.severity for one in findings])
+            _refuse_contradiction(report, verdict, findings, failed, form)
+        if (verdict or verdict_of(findings)) == "pass":
+            findings += findings_of(validator, unmet_criteria(report, form), form)
     except Doubt as doubt:
-        kept = _last_resort(validator, report, text, listed, form) if verdict == "fail" else None
+        is_kept = verdict == "fail" and not (isinstance(doubt, Miscount) and form.is_mapped)
+        kept = _last_resort(validator, report, text, listed, form) if is_kept else None
         return Misread(storable(str(doubt)), kept)
-    return answer_with(validator, findings).replace(score=score)
+    return answer_with(validator, [*findings, *failed]).replace(score=score)
 
 
 def _refuse_faults(faults: Sequence[tuple[str, str]]) -> None:
@@ -94,19 +109,24 @@ def _score(report: Report, form: ReportForm) -> float | None:
     return float(said)
 
 
-def _refuse_counts(report: Report, counted: Sequence[Sequence[Finding]], form: ReportForm) -> None:
-    """A report may count what it lists, or all that is open."""
-    counts = ((form.parts.error_count, True), (form.parts.warning_count, False))
-    for path, rejects in counts:
-        numbers = [sum(f.blocking == rejects for f in findings) for findings in counted]
-        said = part(report, path)
-        if said is not MISSING and (isinstance(said, bool) or said not in numbers):
-            raise Doubt(f"{quote(path)} is {excerpt(said)}, but there are {numbers[-1]} of them.")
+def _refuse_contradiction(
+    report: Report,
+    verdict: VerdictWord,
+    findings: Sequence[Finding],
+    failed: Sequence[Finding],
+    form: ReportForm,
+) -> None:
+    """A check that failed explains any verdict but contradicts none: it counts by itself."""
+    severities = [one.severity for one in findings]
+    if failed and verdict == "fail":
+        severities += [one.severity for one in failed]
+    if severities or not failed:
+        form.refuse_contradiction(verdict, excerpt(part(report, form.verdict)), severities)
 
 
 def _last_resort(
     validator: str, report: Report, text: str, listed: Sequence[Finding] | None, form: ReportForm
-) -> Answer:
+) -> Answer | None:
     """A rejection that could not be used as it was.
 
     What was open and is not called resolved stays so. What the report lists counts where nothing
@@ -117,18 +137,20 @@ def _last_resort(
     if form.known and listed is not None and any(finding.blocking for finding in found):
         return answer_with(validator, found)
     own = _in_own_words(validator, report, text, form)
-    return with_findings(own, [*own.findings, *known])
+    return own and with_findings(own, [*own.findings, *known])
 
 
-def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -> Answer:
+def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -> Answer | None:
     """A fail that names nothing that has to be corrected, as one finding.
 
-    Of a report of another shape what its `map` names and the checks that failed; else what stands
-    around it. Where that is nothing the author gets one sentence, and the reason, which a person
-    sees, has the whole answer.
+    Of a report of another shape the messages of what it lists, else what stands around it; where
+    that is nothing it has no finding. In our own form the author gets one sentence then, and the
+    reason, which a person sees, has the whole answer.
     """
     around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
     said = _join(form.rejection_texts(report)) or " ".join(around.replace("```", "").split())
+    if not said and form.is_mapped:
+        return None
     message = storable(said or SAYS_NOTHING)[:OWN_WORDS_CHARS]
     fault = Fault(message, message, severity=form.levels.ungraded, identified=False)
     reason = "" if said else storable(f"it rejects and names nothing: {one_line(text, 500)}")
@@ -191,7 +213,8 @@ def _strays(
         holder = part(report, above) if above else report
         if re.search(written, outside, re.IGNORECASE) or _count(holder, key) > 1:
             yield key
-    if form.has_verdict_once and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
+    # A finding of another shape may have a verdict of its own.
+    if not form.is_mapped and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
         yield "verdict"
 
 

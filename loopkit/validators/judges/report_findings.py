@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 from loopkit.language import ReportMap
-from loopkit.language.machine import NO_FINDING
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import MAX_LINE
 from loopkit.validators.judges.form import Doubt, VerdictWord, quote
 from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, meaning, part
+from loopkit.validators.judges.report_parts import (
+    MISSING,
+    Report,
+    as_text,
+    excerpt,
+    meaning,
+    part,
+)
+
+ITEM_CHARS = 8_000
+"""Of an item's other fields in JSON, as many as its finding keeps."""
+TEXT_CHARS = 2_000
+"""Of one of them that is a text, as many as stay."""
 
 
 def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[Fault]:
-    """What the report lists, without the items whose severity means that they are no findings.
+    """What the report lists, also the items whose severity means that they are no findings.
 
     `verdict` is what the report says itself; it stands in for a severity that may be missing.
     Raises Doubt at whatever is not in its form.
     """
     listed = enumerate(_listed(report, verdict, form), 1)
-    faults = [_fault(item, f" of finding {number}", verdict, form) for number, item in listed]
-    return [fault for fault in faults if fault.severity != NO_FINDING]
+    return [_fault(item, f" of finding {number}", verdict, form) for number, item in listed]
 
 
 def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[object]:
     listed = part(report, form.parts.findings)
+    if isinstance(listed, str) and form.takes_texts:
+        listed = [listed] if listed.strip() else None
     if verdict is not None and (listed is MISSING or listed is None):
         return []
     if not isinstance(listed, list):
@@ -50,9 +64,26 @@ def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm)
         severity=_severity(item, at, verdict, form),
         code=_code(item, at, form),
         key=_key(item, at, form),
+        origins=_origins(item, at, form),
         location=_text(item, form.parts.location, at, form),
         line=_line(item, at, form),
+        word=as_text(part(item, form.severity)) or "",
+        fields=dict(_others(item, form)) if form.is_mapped else {},
     )
+
+
+def _others(item: Report, form: ReportForm) -> Iterator[tuple[str, object]]:
+    """The fields of an item besides its message, as many as there is room for."""
+    room = ITEM_CHARS
+    for name, value in item.items():
+        if name == form.parts.message:
+            continue
+        if isinstance(value, str) and len(value) > TEXT_CHARS:
+            value = f"{value[: TEXT_CHARS - 1]}…"
+        text = json.dumps(value, ensure_ascii=False)
+        if len(name) + len(text) <= room:
+            room -= len(name) + len(text)
+            yield storable(name), json.loads(storable(text))
 
 
 def _wanted(form: ReportForm) -> str:
@@ -82,6 +113,19 @@ def _key(item: Report, at: str, form: ReportForm) -> str:
     if not key and form.parts.key is not None:
         raise Doubt(f"{quote(form.parts.key)}{at} is missing. It tells the finding from others.")
     return key
+
+
+def _origins(item: Report, at: str, form: ReportForm) -> tuple[str, ...]:
+    """The states that injected it, each once; none where the report says nothing of that."""
+    said = MISSING if form.origin is None else part(item, form.origin)
+    if form.origin is None or said is MISSING or said in (None, ""):
+        return ()
+    words, place = form.origin_words, f"{quote(form.origin)}{at}"
+    named = [
+        meaning(one, {word: word for word in words}, place)
+        for one in (said if isinstance(said, list) else [said])
+    ]
+    return tuple(dict.fromkeys(state for word in named for state in words[word]))
 
 
 def _text(item: Report, path: str, at: str, form: ReportForm) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from loopkit.language import ReportMap, Score
 from loopkit.language.datatypes import DataType, conform
 from loopkit.language.machine import NO_FINDING
-from loopkit.validators.judges.form import AnswerForm, VerdictWord, fold, quote, words_for
-from loopkit.validators.judges.report_parts import Report, as_text, key_of, part
+from loopkit.validators.judges.form import AnswerForm, VerdictWord, quote, words_for
+from loopkit.validators.judges.report_parts import Report, as_text, part
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
@@ -34,13 +34,17 @@ class ReportForm(AnswerForm):
     """What a report of another form has to fit, if its agent declares that."""
     score: Score | None = None
     """What a report has to give as a number, if it scores."""
+    origins: Sequence[str] = ()
+    """The states that the machine declares as origins of defects."""
+    of_author: Sequence[str] = ()
+    """Those of them that can have injected what is found in the artifact, the earliest first."""
     known: Sequence[Finding] = ()
     """The findings of before of which a report in our form says whether each is still open."""
 
     items: ClassVar[str] = "findings"
     """What stands in the list of findings."""
-    has_verdict_once: ClassVar[bool] = False
-    """Whether no part of a report may have a verdict of its own, as a finding of a `map` may."""
+    is_mapped: ClassVar[bool] = True
+    """Whether a report has another shape than ours."""
 
     @property
     def verdict(self) -> str:
@@ -89,6 +93,17 @@ class ReportForm(AnswerForm):
         return self.parts.key
 
     @property
+    def origin(self) -> str | None:
+        """Where it stands who injected a defect, if that can be said."""
+        if not self.origins:
+            return None
+        return self.parts.origin or ("origin" if self.parts.origins else None)
+
+    @property
+    def origin_words(self) -> Mapping[str, Sequence[str]]:
+        return self.parts.origins or {name: (name,) for name in self.origins}
+
+    @property
     def takes_texts(self) -> bool:
         """Whether a finding may be a text instead of an object."""
         return self.parts.key is None
@@ -129,35 +144,9 @@ class ReportForm(AnswerForm):
         return f"{none}. Name what has to be corrected, or give another verdict."
 
     def rejection_texts(self, report: Report) -> Iterator[str]:
-        """What a rejection says that could not be used: the checks that failed, and the message of
-        everything that is listed."""
-        yield from self._failed_checks(report)
+        """What a rejection says that could not be used: the message of everything it lists."""
         listed = part(report, self.parts.findings)
         for item in listed if isinstance(listed, list) else ():
             message = item if isinstance(item, str) else as_text(part(item, self.parts.message))
             if message and message.strip():
                 yield message.strip()
-
-    def _failed_checks(self, value: object) -> Iterator[str]:
-        """What is false in a report, by its name; and each item beside the findings that fails."""
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if inner is False and key != key_of(self.verdict):
-                    yield f"{key}: false"
-                elif key != key_of(self.parts.findings):
-                    yield from self._failed_checks(inner)
-        elif isinstance(value, list):
-            for item in value:
-                if isinstance(item, dict) and (failed := self._failed_item(item)):
-                    yield failed
-                else:
-                    yield from self._failed_checks(item)
-
-    def _failed_item(self, item: Mapping[str, object]) -> str:
-        """The texts of an item that has a word which means `fail`; empty where it has none."""
-        meant = {fold(word) for word, meaning in self.verdicts.items() if meaning == "fail"}
-        fails = meant | {"fail"}
-        texts = [text.strip() for text in item.values() if isinstance(text, str) and text.strip()]
-        if not any(fold(text) in fails for text in texts):
-            return ""
-        return ", ".join(text for text in texts if fold(text) not in fails)

@@ -14,7 +14,8 @@ from loopkit.language import (
     ValidateState,
     rules_of,
 )
-from loopkit.machine.graph import ERROR_EVENTS, TOTAL, Edge, Graph, artifact_of
+from loopkit.machine.edges import ERROR_EVENTS, TOTAL, Edge
+from loopkit.machine.graph import Graph, artifact_of
 from loopkit.text import one_line
 
 MAX_CHARS = 200
@@ -31,6 +32,8 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
     artifact = artifact_of(machine, name)
     written = f" →{TIE}{artifact}" if artifact not in (None, name) else ""
     yield _shown(state.about) + written
+    if state.needed is not None:
+        yield _shown("needs " + ", ".join(state.needed))
     match state:
         case ValidateState():
             named = (item if isinstance(item, str) else _rule(item) for item in state.by)
@@ -56,16 +59,22 @@ def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
 
 def _rule(rule: Rule) -> str:
     """An inline rule by its kind and the one value that it is about."""
-    severity = f" ({rule.severity})" if rule.severity else ""
-    return one_line(f"{rule.kind} {rule.about}", 60) + severity
+    marks = ", ".join([*filter(None, [rule.severity]), *rule.origin])
+    return one_line(f"{rule.kind} {rule.about}", 60) + (f" ({marks})" if marks else "")
 
 
 def edge_texts(graph: Graph, edge: Edge) -> tuple[str, ...]:
-    """The number of a transition, its guard, and what bounds it where it leads back."""
-    alternatives = graph.on(edge.source, "done")
-    number = alternatives.index(edge) + 1
-    guard = edge.guard or ("otherwise" if number > 1 else "")
-    return (_shown(f"{number} · {guard}" if guard else str(number)), *_revising(graph, edge))
+    """The number of a transition, what it asks for, and what bounds it where it leads back."""
+    number = _number(graph, edge)
+    asked = [edge.guard or "", f"origin {edge.origin}" if edge.origin else ""]
+    condition = ", ".join(filter(None, asked)) or ("otherwise" if number > 1 else "")
+    told = f"{number} · {condition}" if condition else str(number)
+    return (_shown(told), *_revising(graph, edge))
+
+
+def _number(graph: Graph, edge: Edge) -> int:
+    """Of a transition in its state, as it is written; edges to several origins share one."""
+    return list(dict.fromkeys(e.path for e in graph.on(edge.source, "done"))).index(edge.path) + 1
 
 
 def error_texts(graph: Graph, edges: Sequence[Edge]) -> tuple[str, ...]:
@@ -77,7 +86,8 @@ def error_texts(graph: Graph, edges: Sequence[Edge]) -> tuple[str, ...]:
 
 def _revising(graph: Graph, edge: Edge) -> Iterator[str]:
     if edge.back:
-        yield ", ".join(["revise", *(_budget(graph, edge, counter) for counter in edge.counters)])
+        revise = "revise from best" if edge.from_best else "revise"
+        yield ", ".join([revise, *(_budget(graph, edge, counter) for counter in edge.counters)])
     if edge.resets:
         yield "resets " + ", ".join(_counter(graph, counter) for counter in edge.resets)
 
@@ -98,7 +108,8 @@ def _counter(graph: Graph, counter: str) -> str:
         return counter.replace(":", " ")
     if edge.event != "done":
         return f"{edge.source} on {edge.event} error"
-    return f"{edge.source} {graph.on(edge.source, 'done').index(edge) + 1}"
+    origin = f" to {edge.origin}" if edge.origin else ""
+    return f"{edge.source} {_number(graph, edge)}{origin}"
 
 
 def limit_texts(limits: Limits) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 
 Mark = Literal["covered", "missed", "impossible"]
 OF_STATES: Mapping[Mark | None, str] = {"missed": "not covered", "impossible": "no run comes here"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from loopkit.engine.state import RunState
 from loopkit.language import ChildrenState
-from loopkit.machine.graph import ERROR_EVENTS, Edge, Graph
+from loopkit.machine.edges import ERROR_EVENTS, Edge
+from loopkit.machine.graph import Graph
 from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
 from loopkit.views.diagram.marks import Mark, Marks
 
@@ -112,7 +113,7 @@ def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
     state = graph.states[node.name]
     if not isinstance(state, ChildrenState):
         return node
-    written = state.child.model_dump_json()
+    written = state.machine.identity
     if written in drawn:
         return replace(node, texts=(*node.texts, f"drawn in {drawn[written]}"))
     drawn[written] = node.name

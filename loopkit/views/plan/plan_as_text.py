@@ -126,7 +126,7 @@ def _steps(extreme: Extreme) -> Iterator[str]:
 
 def _event(step: Taken) -> str:
     if step.event == "done":
-        return ""
+        return ": kept" if step.is_spared else ""
     return f": {step.event}" + (" error" if step.event != "limit" else " reached")
 
 

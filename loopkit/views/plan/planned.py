@@ -22,7 +22,7 @@ from loopkit.language import (
     ModelAgent,
 )
 from loopkit.language.template import TemplateError
-from loopkit.machine.given import Given, child_counts, definition_key, given_to_child
+from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, Bounds, Price, explore
 from loopkit.views.plan.sizes import Sizes
@@ -135,7 +135,7 @@ class _Planning:
         typically = Typically(
             program,
             Sizes(program, inputs, self._answer_tokens, is_limited=is_limited),
-            {name: child.plan.typical[:1] for name, child in children.items()},
+            {name: next(iter(child.plan.typical), None) for name, child in children.items()},
         )
         bounds = explore(
             analysis,

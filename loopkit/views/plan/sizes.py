@@ -9,12 +9,14 @@ from typing import Any
 
 from loopkit.agents.model.answer_caps import longest_answer
 from loopkit.engine.findings import Finding
+from loopkit.engine.findings_for import plain_finding
 from loopkit.language import JudgeRule, ModelAgent
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import RulesAsked
-from loopkit.machine.graph import Edge
+from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 from loopkit.machine.readable import readable
+from loopkit.machine.scope import FOUND
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.forms import form_of
 from loopkit.validators.judges.prompt import judge_prompt
@@ -76,7 +78,7 @@ class Sizes:
         names: dict[str, object] = {
             **{name: self._words(written.get(name, self.findings)) for name in template.names},
             **dict.fromkeys(_NUMBERS, 1),
-            **{name: [_finding(self._words(self.findings))] for name in _FINDINGS},
+            **{name: [self._finding()] for name in FOUND},
             "input": self._inputs(),
         }
         try:
@@ -104,7 +106,9 @@ class Sizes:
         machine, levels = self._program.machine, rules.levels
         found = Finding(id="0" * 8, message=self._words(self.findings), severity=levels.worst)
         known = (found,) if again else ()
-        form = form_of(rule, machine.agents[rule.judge], levels, machine.patterns, known)
+        form = form_of(
+            rule, machine.agents[rule.judge], levels, machine.patterns, known, machine.origins
+        )
         schema = tokens_of(json.dumps(form.schema)) if form.schema else 0
         judged = rules.state.validate_
         artifact = JudgedArtifact(judged, self._words(self._written.get(judged, self._answer)))
@@ -113,6 +117,10 @@ class Sizes:
             return schema + tokens_of(asked)
         except TemplateError:
             return schema + self.prompt(state, rule.prompt or "")
+
+    def _finding(self) -> dict[str, object]:
+        found = Finding(id="", message=self._words(self.findings), severity="")
+        return plain_finding(found, self._program.report_items)
 
     def _inputs(self) -> object:
         return readable(dict(self._input), self._program.input_type)
@@ -123,14 +131,3 @@ class Sizes:
 
 
 _NUMBERS = ("revision", "max_revisions", "attempt")
-_FINDINGS = ("findings", "warnings", "resolved", "regressed")
-
-
-def _finding(message: str) -> dict[str, object]:
-    return {
-        **dict.fromkeys(("id", "severity", "code", "validator", "rule", "key", "location"), ""),
-        "message": message,
-        "line": None,
-        "status": "new",
-        "reviewers": [],
-    }

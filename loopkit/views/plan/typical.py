@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice
 
 from loopkit.agents.model.pricing import usual_cost
 from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
-from loopkit.machine.graph import Edge, artifact_of
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import AgentCalls, Visit, Way
 from loopkit.views.plan.sizes import Sizes, tokens_of
@@ -44,9 +45,12 @@ class Typically:
     """Costs of calls with prompts and answers of the assumed sizes."""
 
     def __init__(
-        self, program: Program, sizes: Sizes, children: Mapping[str, Sequence[Typical]]
+        self, program: Program, sizes: Sizes, children: Mapping[str, Typical | None]
     ) -> None:
-        """`children` are what a run of another machine costs, by the states that start one."""
+        """`children` are what a run of another machine costs, by the states that start one.
+
+        It is none where no such run succeeds.
+        """
         self._program = program
         self._sizes = sizes
         self._children = children
@@ -78,22 +82,28 @@ class Typically:
         return known[min(revised, len(known) - 1)]
 
     def _call_of_child(self, state: str, work: AgentCalls) -> float | None:
-        for typical in self._children[state]:
-            if typical.usd is not None and typical.calls:
-                return work.runs * typical.usd / typical.calls
-        return None
+        typical = self._children[state]
+        if typical is None or typical.usd is None or not typical.calls:
+            return None
+        return work.runs * typical.usd / typical.calls
 
     def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
         """(state, number, USD) of the calls on a way, in order."""
         walk = _Walk(self._program, self._sizes)
         for visit in way:
             if visit.state in self._children:
-                for typical in self._children[visit.state]:
-                    usd = None if typical.usd is None else typical.usd * visit.children
-                    yield visit.state, typical.calls * visit.children, usd
+                if visit.children:
+                    yield self._children_at(visit)
                 continue
             for usd in walk.costs(visit):
                 yield visit.state, 1, usd
+
+    def _children_at(self, visit: Visit) -> tuple[str, int, float | None]:
+        typical = self._children[visit.state]
+        if typical is None:
+            return visit.state, 0, None
+        usd = None if typical.usd is None else typical.usd * visit.children
+        return visit.state, typical.calls * visit.children, usd
 
 
 @dataclass(slots=True)

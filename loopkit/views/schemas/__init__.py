@@ -10,6 +10,13 @@ from loopkit.scenario import Scenario
 from loopkit.views.schemas.events import event_schema
 from loopkit.views.schemas.exact import told_once
 from loopkit.views.schemas.generate import DRAFT_07, draft_07_of
+from loopkit.views.schemas.records import records_of
+from loopkit.views.stats.statistics import MachineStats, RunStats
+
+STATS = (
+    "What `loopkit stats --format json` prints. A share of nothing is null. Read it openly: "
+    "a later version may add keys, and takes none away."
+)
 
 
 def machine_schema() -> dict[str, Any]:
@@ -22,10 +29,27 @@ def scenario_schema() -> dict[str, Any]:
     return {"$schema": DRAFT_07, **told_once(draft_07_of(Scenario))}
 
 
+def stats_schema() -> dict[str, Any]:
+    """The JSON Schema of what `loopkit stats --format json` prints. Other keys are allowed."""
+    listed = {
+        name: {"type": "array", "items": {"$ref": f"#/definitions/{noun.__name__}"}}
+        for name, noun in (("runs", RunStats), ("machines", MachineStats))
+    }
+    return {
+        "$schema": DRAFT_07,
+        "description": STATS,
+        "type": "object",
+        "properties": listed,
+        "required": list(listed),
+        "definitions": records_of((RunStats, MachineStats)),
+    }
+
+
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "machine": machine_schema,
     "scenario": scenario_schema,
     "event": event_schema,
+    "stats": stats_schema,
 }
 
 __all__ = ["DRAFT_07", "SCHEMAS"]

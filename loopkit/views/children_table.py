@@ -59,12 +59,12 @@ def shown_of(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not row.success][:MOST_SHOWN]
 
 
-def family_lines(
+def child_lines(
     state: RunState, name: str, rows: Sequence[Row], known: Mapping[str, RunState], driven: bool
 ) -> Iterator[str]:
     """The children of a state; of those shown that have not ended, `known` says where they are."""
     children = list(state.children[name].values())
-    total = children[0].started.of if children else len(rows)
+    total = children[0].started.of
     if total > 1 or children[0].started.key:
         yield f"{name}: {', '.join(_counted(rows, total))}"
     shown = shown_of(rows)

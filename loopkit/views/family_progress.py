@@ -8,7 +8,7 @@ from dataclasses import replace
 from loopkit.drive.active import Stored
 from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Usage
 from loopkit.text import plural
-from loopkit.text.run_ids import place_of
+from loopkit.text.run_ids import ancestors_of, place_of
 from loopkit.views.amounts import money
 from loopkit.views.console import Line, lines
 from loopkit.views.progress import AWAITED, Part, Progress, status
@@ -17,7 +17,6 @@ STOPS = ("waiting", "suspended", "finished", "cancelled")
 """Events behind which a child has no work, unless another one follows."""
 ENDS = ("finished", "cancelled")
 """Events of a child that its parent tells with what the child has cost."""
-CALLS_FOR_SOMEBODY = ("waiting", "suspended")
 
 
 class FamilyProgress:
@@ -96,7 +95,7 @@ class FamilyProgress:
 
     def _is_only(self, run: str) -> bool:
         """Whether no run of its family can be at work together with a child."""
-        parent = run.rpartition("/")[0]
+        parent = next(ancestors_of(run), "")
         return self._only.get(parent) == run and (
             parent not in self._places or self._is_only(parent)
         )
@@ -138,4 +137,4 @@ def _calls_for_somebody(stored: Stored) -> bool:
     if isinstance(event, Suspended):
         # Whoever interrupts a family knows it.
         return event.reason not in ("interrupted", "waiting")
-    return event.type in CALLS_FOR_SOMEBODY
+    return event.type == "waiting"

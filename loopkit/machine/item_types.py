@@ -9,29 +9,33 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.states.children import ChildrenState
-from loopkit.language.template import Anything, Shape
-from loopkit.language.template.shapes import item_of, member
+from loopkit.language.template import Anything, Fields, Items, Shape
+from loopkit.language.template.shapes import member
 from loopkit.machine.graph import Graph
 
 
-def shape_at(known: Shape | None, path: str) -> Shape | None:
-    """The shape of what a path leads to; none where it leads nowhere."""
-    for step in parse_path(path):
-        if known is not None:
-            known = item_of(known) if step == ITEMS else member(known, step)
+def items_at(names: Mapping[str, Shape], state: EachState) -> Shape:
+    """The shape of the items of a list; nothing is known of what leads nowhere."""
+    known: Shape = Fields(names)
+    for step in state.item_steps:
+        known = step_into(known, step) or Anything()
     return known
 
 
-def items_at(names: Mapping[str, Shape], each: str) -> Shape:
-    """The shape of the items of the list at a path; nothing is known of what leads nowhere."""
-    first, *_ = parse_path(each)
-    rest = f"{each.removesuffix(ITEMS)}{ITEMS}".removeprefix(first).removeprefix(".")
-    return shape_at(names.get(first), rest) or Anything()
+def step_into(shape: Shape, step: str) -> Shape | None:
+    """The shape of what a step of a path leads to; none where it leads nowhere."""
+    if step != ITEMS:
+        return member(shape, step)
+    if isinstance(shape, Items):
+        return shape.item
+    return Anything() if isinstance(shape, Anything) else None
 
 
 def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
     """How many items a list has at least and at most; the most is none where nothing says it."""
-    ranges = [_counts_in(root, state.each) for root in _roots(graph, state.each)] or [(0, None)]
+    ranges = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)] or [
+        (0, None)
+    ]
     most = None if any(high is None for _, high in ranges) else max(high or 0 for _, high in ranges)
     known = [bound for bound in (most, state.max_items) if bound is not None]
     return max(state.min_items, min(low for low, _ in ranges)), min(known, default=None)
@@ -56,7 +60,7 @@ def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[
 
 def _item_types(graph: Graph, state: EachState) -> list[DataType | None]:
     found = list(_roots(graph, state.each))
-    for step in parse_path(state.each.removesuffix(ITEMS) + ITEMS):
+    for step in state.item_steps:
         inner = (one and (one.items if step == ITEMS else one.field(step)) for one in found)
         found = list(inner)
     return found
@@ -73,11 +77,11 @@ def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
         yield None if data is None else DataType({}, fields={first: data})
 
 
-def _counts_in(known: DataType | None, path: str) -> tuple[int, int | None]:
-    """How many items a path leads to in data of a type: those of each list on it, in each item."""
+def _counts_in(known: DataType | None, steps: tuple[str, ...]) -> tuple[int, int | None]:
+    """How many items steps lead to in data of a type: those of each list on them, in each item."""
     least: int = 1
     most: int | None = 1
-    for step in (*parse_path(path.removesuffix(ITEMS)), ITEMS):
+    for step in steps:
         if step == ITEMS:
             said = known.schema if known is not None else {}
             least *= said.get("minItems", 0)

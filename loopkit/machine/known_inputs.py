@@ -12,7 +12,7 @@ from loopkit.language.guard import select
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import TemplateError, parse
 from loopkit.machine.graph import Graph
-from loopkit.machine.items import item_counts
+from loopkit.machine.item_types import item_counts
 from loopkit.machine.program import flat_facts
 
 Given = Mapping[str, Any]
@@ -42,7 +42,7 @@ def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int,
 
 def definition_key(state: ChildrenState, given: Given) -> str:
     """The same for states that run equal machines with what is known of the input being equal."""
-    written = [state.child.model_dump_json(), given]
+    written = [state.machine.identity, given]
     return json.dumps(written, sort_keys=True, default=str)
 
 

@@ -10,12 +10,11 @@ from loopkit.language import EachState
 from loopkit.language.guard import Guard
 from loopkit.language.guard.tree import conditions, constants, names_in
 from loopkit.language.states.children import BLOCKED, CANCELLED
-from loopkit.machine.items import item_counts
+from loopkit.machine.item_types import item_counts
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Dimension
 from loopkit.proof.outcomes.domains import bounded_inputs
 
-FACTS = ("succeeded", "failed", "total", "deadlocked")
 MOST_LINES = 64
 """With so many numbers the facts may be compared; with more, nothing is known of the facts."""
 NEAR = range(-2, 3)
@@ -27,13 +26,14 @@ def rows_of_items(
 ) -> Dimension:
     """The rows of an `each` state that stand for all others; `known` is the number of its items.
 
+    `guards` name its facts as its own guards do.
     Conditions divide the pairs of numbers, of the items that succeeded and of those that failed,
     along lines: either number or their sum is a certain one, or both are the same. A part between
     such lines has a corner where two of them cross, or next to it. These are the rows, so each
     part has one, and one of its rows has the most items of a kind, and one the fewest.
     """
     ending, guards = Endings(state), tuple(guards)
-    numbers = _compared(analysis, guards)
+    numbers = _compared(analysis, state, guards)
     if numbers is None:
         return ({"deadlocked": False}, {"deadlocked": True})[: 1 + ending.is_blocked]
     counts = item_counts(analysis.graph, state) if known is None else (known, known)
@@ -96,16 +96,17 @@ def _corners(first: int, second: int) -> Iterator[tuple[int, int]]:
             yield first // 2 + step, first - first // 2 - step
 
 
-def _compared(analysis: Analysis, guards: Iterable[Guard]) -> set[int] | None:
+def _compared(analysis: Analysis, state: EachState, guards: Iterable[Guard]) -> set[int] | None:
     """The numbers with which the facts are compared; none where these are not known, or many."""
     ranges = bounded_inputs(analysis.scope.input)
     found: set[int] = set()
     for condition in (part for guard in guards for part in conditions(guard.tree)):
-        names = {name for name in names_in(condition) if name.rpartition(".")[2] not in FACTS}
-        if len(names) < len(names_in(condition)):
-            if not names <= ranges.keys():
+        names = names_in(condition)
+        others = names - state.facts.keys()
+        if others != names:
+            if not others <= ranges.keys():
                 return None
-            found.update(*(ranges[name] for name in names))
+            found.update(*(ranges[name] for name in others))
             literals = (n for n in constants(condition) if isinstance(n, int | float))
             found |= {end(number) for number in literals for end in ENDS}
     return found if len(found) <= MOST_LINES else None

@@ -1,0 +1,59 @@
+"""`unknown-name`, `may-be-missing`, `no-effect`: what `needs` names, and where that is no use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from loopkit.checks.subject import Subject
+from loopkit.checks.template_uses import Use
+from loopkit.checks.templates import explained
+from loopkit.document.problems import Problem
+from loopkit.language import State
+from loopkit.language.template import check, parse
+from loopkit.machine.keeping import keeping_states
+from loopkit.machine.sources import names_needed, names_told
+
+ARTIFACTS = "`needs` names artifacts or fields of them"
+
+
+def check_needs(subject: Subject) -> Iterator[Problem]:
+    """What a state needs is there on every path to it, and it may be kept for that."""
+    keeping = keeping_states(subject.graph)
+    for name, state in subject.machine.states.items():
+        yield from _missing(subject, name, state)
+        if name not in keeping and _says_nothing_new(subject, name, state):
+            yield subject.no_effect(("states", name, "needs"), _why_not(subject, name, state))
+
+
+def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
+    """The names that may be missing when the state works."""
+    if not state.needed:
+        # To look at every artifact for each state would take the square of the states.
+        return
+    entering = subject.entering[name]
+    artifacts = {one: entering[one] for one in subject.graph.artifacts if one in entering}
+    for index, needed in enumerate(state.needed):
+        path, text = ("states", name, "needs", index), f"{{{{ {needed} }}}}"
+        for fault in check(parse(text), artifacts):
+            # What a template can do where something is missing, `needs` can't.
+            bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
+            error = explained(subject, Use(path, text, artifacts, name), bare)
+            remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
+            yield subject.source.problem(path, error.code, error.message, help=remedy)
+
+
+def _says_nothing_new(subject: Subject, name: str, state: State) -> bool:
+    """Whether a state's texts name all that it needs; for `stalled` the rest would count."""
+    if state.needed is None:
+        return False
+    return names_needed(subject.graph, name) <= names_told(subject.graph, name)
+
+
+def _why_not(subject: Subject, name: str, state: State) -> str:
+    """Why a state is never kept."""
+    if not state.may_be_kept:
+        return "who else writes to a file is not known, so this state always works"
+    if not subject.machine.may_be_kept(name):
+        return "a program may depend on more than it is told, so this state always works"
+    return "no way leads here again but by a revision, so there is nothing to keep"

@@ -1,0 +1,210 @@
+"""`loopkit stats`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Protocol
+
+import click
+
+from loopkit.app import App
+from loopkit.cli import exit_codes
+from loopkit.cli.examples import examples
+from loopkit.cli.files import write
+from loopkit.cli.stored_runs import run_argument, with_app
+from loopkit.cli.wrapping import echo_wrapped
+from loopkit.drive.archive import read_record
+from loopkit.journal import History, RunUnreadable, UnknownRun
+from loopkit.journal.folder import DATABASE, state_folder
+from loopkit.text import plural
+from loopkit.views.stats import csv_rows
+from loopkit.views.stats.of_machine import Totals
+from loopkit.views.stats.of_run import children_of, stats_of
+from loopkit.views.stats.plot import Point, plot, point_of
+from loopkit.views.stats.statistics import RunStats
+from loopkit.views.stats.tables import defect_table, machine_text
+
+PAGE = 50
+"""Runs that are read at once."""
+LINES = 200
+"""Lines that are printed at once."""
+Read = RunStats | RunUnreadable
+
+
+@click.command(
+    epilog=examples("loopkit stats --machine plan", "loopkit stats plan-1f09ab --format json")
+)
+@run_argument(nargs=-1)
+@click.option("--machine", help="Count only runs of this machine.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to print the figures.",
+)
+@click.option("--defects", is_flag=True, help="Print a row for each defect.")
+@click.option(
+    "--plot",
+    "drawing",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.svg",
+    help="Also draw yield and cost over time.",
+)
+def command(
+    run: tuple[str, ...], machine: str | None, form: str, defects: bool, drawing: Path | None
+) -> int:
+    """Show the defects of runs, and what it took to correct them.
+
+    With RUN, of these runs and those that they have begun; otherwise of all.
+    """
+    printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
+    totals, points, faults = Totals(), list[Point](), list[RunUnreadable]()
+
+    async def read(app: App) -> None:
+        async for found in _named(app, run, machine) if run else _all(app, machine):
+            if isinstance(found, RunUnreadable):
+                faults.append(found)
+                continue
+            totals.add(found)
+            printer.add(found)
+            if drawing is not None:
+                points.append(point_of(found))
+
+    if run or (state_folder() / DATABASE).exists():
+        with_app(read)
+    printer.end(totals)
+    if drawing is not None:
+        names = [one.machine for one in totals.machines]
+        title = names[0] if len(names) == 1 else plural(len(names), "machine")
+        write(drawing, plot(points, title).encode())
+    for fault in faults:
+        exit_codes.say(f"error: {fault}")
+    return exit_codes.ERROR if faults else exit_codes.OK
+
+
+async def _all(app: App, machine: str | None) -> AsyncIterator[Read]:
+    """The figures of all runs, or of those of a machine, the newest first."""
+    before: int | None = None
+    while found := await app.journal.histories(machine, before=before, limit=PAGE):
+        for history in found:
+            yield _read(history)
+        before = found[-1].place
+
+
+async def _named(app: App, runs: tuple[str, ...], machine: str | None) -> AsyncIterator[Read]:
+    """The figures of runs and of those that they have begun, each once."""
+    for run in runs:
+        if not await app.journal.has(run):
+            raise UnknownRun(run)
+    waiting, seen = list(reversed(runs)), set[str]()
+    while waiting:
+        run = waiting.pop()
+        if run in seen:
+            continue
+        seen.add(run)
+        for row in await app.journal.runs(run=run):
+            found: Read
+            try:
+                history = await app.events(run)
+                waiting += reversed(children_of(history))
+                found = stats_of(row, history)
+            except RunUnreadable as fault:
+                found = fault
+            if machine in (None, row.machine):
+                yield found
+
+
+def _read(history: History) -> Read:
+    row = history.row
+    try:
+        if row.damage is not None:
+            raise row.damage
+        return stats_of(row, [read_record(row.run, record) for record in history.records])
+    except RunUnreadable as fault:
+        return fault
+
+
+class Printer(Protocol):
+    """Prints runs as they are read, and their sums."""
+
+    def add(self, run: RunStats) -> None: ...
+
+    def end(self, totals: Totals) -> None: ...
+
+
+class Tables:
+    """A table for each machine; behind them one of the defects, where it is asked for."""
+
+    def __init__(self, *, of_defects: bool) -> None:
+        self._of_defects = of_defects
+        self._runs: list[RunStats] = []
+
+    def add(self, run: RunStats) -> None:
+        if self._of_defects and run.defects:
+            self._runs.append(run)
+
+    def end(self, totals: Totals) -> None:
+        machines = totals.machines
+        if not machines:
+            exit_codes.say("no runs")
+        for number, machine in enumerate(machines):
+            echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
+        if table := list(defect_table(self._runs)):
+            echo_wrapped(["", *table])
+
+
+class Lines:
+    """Lines for programs, of which many are written at once."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        self._lines.append(line)
+        if len(self._lines) >= LINES:
+            self.flush()
+
+    def flush(self) -> None:
+        click.echo("".join(self._lines), nl=False)
+        self._lines = []
+
+
+class Json:
+    """One JSON object, a run a line."""
+
+    def __init__(self, *, of_defects: bool) -> None:
+        self._lines = Lines()
+        self._separator = '{"runs": ['
+
+    def add(self, run: RunStats) -> None:
+        self._lines.write(f"{self._separator}\n{json.dumps(run.plain(), ensure_ascii=False)}")
+        self._separator = ","
+
+    def end(self, totals: Totals) -> None:
+        machines = [machine.plain() for machine in totals.machines]
+        begun = '{"runs": [' if not machines else "\n"
+        self._lines.write(f'{begun}], "machines": {json.dumps(machines, ensure_ascii=False)}}}\n')
+        self._lines.flush()
+
+
+class Csv:
+    """A header, and a row for each run or defect."""
+
+    def __init__(self, *, of_defects: bool) -> None:
+        self._of_defects = of_defects
+        self._lines = Lines()
+        self._lines.write(csv_rows.header(of_defects=of_defects))
+
+    def add(self, run: RunStats) -> None:
+        for line in csv_rows.rows(run, of_defects=self._of_defects):
+            self._lines.write(line)
+
+    def end(self, totals: Totals) -> None:
+        self._lines.flush()
+
+
+PRINTERS: dict[str, Callable[..., Printer]] = {"table": Tables, "json": Json, "csv": Csv}

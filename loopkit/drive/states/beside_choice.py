@@ -1,0 +1,52 @@
+"""What an answer says beside its choice: whose a finding is, and a greater total of revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.engine.events import Considered, HumanAnswer
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.reclassification import NotReclassified, considered, heed
+from loopkit.engine.revisions import cap_of
+from loopkit.engine.state import RunState
+from loopkit.machine.edges import TOTAL
+from loopkit.repair.refusals import refuse_limits
+
+TOTAL_LIMIT = "total_revisions"
+
+
+class AnswerRefused(Exception):
+    """An answer that the question does not take; the message says why and what it takes."""
+
+
+def heeded(
+    engine: Engine, run: RunState, answer: HumanAnswer
+) -> tuple[Considered | None, RunState]:
+    """What an answer is about, and the run as it is for its choice; raises AnswerRefused."""
+    if answer.limits:
+        _refuse_limits(engine, run, answer.limits)
+    try:
+        about = considered(engine.program.graph.origins, run.last_report, answer.origins)
+    except NotReclassified as error:
+        raise AnswerRefused(str(error)) from error
+    ahead = run.copy()
+    heed(ahead, answer, about)
+    return about, ahead
+
+
+def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) -> None:
+    """Refuse all but a greater total of revisions under which the run can't get stuck."""
+    program, total = engine.program, limits.get(TOTAL_LIMIT)
+    if others := sorted(limits.keys() - {TOTAL_LIMIT}):
+        told = ", ".join(f"`limits.{name}`" for name in others)
+        raise AnswerRefused(f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {told}")
+    if TOTAL not in program.graph.caps:
+        raise AnswerRefused(f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised")
+    now = cap_of(program, run, TOTAL)
+    if not isinstance(total, int) or total <= now:
+        raise AnswerRefused(f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it")
+    try:
+        refuse_limits(program.machine, run, limits)
+    except NotRunnable as error:
+        raise AnswerRefused(str(error)) from error

@@ -1,0 +1,118 @@
+"""The way back to an earlier version: which one, what it takes back, and the state behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from loopkit.engine.events import Artifact, Best, Worked
+from loopkit.engine.findings import Finding
+from loopkit.engine.rounds import Round, attempt_at, best_of
+from loopkit.engine.state import RunState
+from loopkit.machine.edges import Edge
+from loopkit.machine.plans import StatePlan
+
+
+def way_back(
+    plan: StatePlan, edge: Edge, before: RunState, run: RunState, work: Worked
+) -> Best | None:
+    """The version from which the work goes on; none where no earlier one is better.
+
+    `before` is the run without the work, and `run` with it. What a person has just edited stays
+    as it is.
+    """
+    is_answer = work.answer is not None
+    now = before.artifacts if is_answer else run.artifacts
+    best = _best_round(plan, edge, run)
+    if best is None or best.judged.fault or _is_current(now, best):
+        return None
+    edited = work.artifact.name if is_answer and work.artifact is not None else None
+    then = best.snapshot
+    return Best(
+        state=best.report.state,
+        author=best.judged.author,
+        attempt=best.judged.attempt,
+        made_from=best.report.made_from,
+        artifacts=tuple([n for n in then if run.artifacts.get(n) != then[n] and n != edited]),
+        withdrawn=tuple(_withdrawn(run, best)),
+    )
+
+
+def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
+    """The best round of the state whose report is the last, or the one that a person was shown.
+
+    What a state once found valid was sent back for reasons that its own reports don't name. So
+    where it leads back itself, only the rounds since then count; and of an edge to an origin those
+    that found something for it.
+    """
+    if plan.restores:
+        shown = run.best_round()
+        return shown if shown is not None and _leads(edge, shown) else None
+    report = run.last_report
+    rounds = run.rounds_at.get(report.state) if report is not None else None
+    if rounds is None:
+        return None
+    since = rounds.since_valid if plan.judged is not None else rounds
+    return best_of(entry for entry in since if _leads(edge, entry))
+
+
+def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
+    """Whether a version is the current one, with all that it was made from."""
+    attempts = {(part.author, part.attempt) for part in now.values()}
+    return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
+
+
+def _leads(edge: Edge, entry: Round) -> bool:
+    return edge.origin is None or entry.report.origin == edge.origin
+
+
+def gone_back(run: RunState, event: Best) -> RunState:
+    """The run behind the way back; the one before it stays as it is."""
+    after = run.copy()
+    go_back(after, event)
+    return after
+
+
+def go_back(run: RunState, event: Best) -> None:
+    """Make a version the current one again, with everything that was known of it then.
+
+    Attempts, counters and what guards read go on; so do the rounds, where they tell whether
+    revising has stalled.
+    """
+    best = run.rounds_at[event.state].of_attempt(
+        attempt_at(event.author, event.attempt, event.made_from)
+    )
+    others = {n: artifact for n, artifact in run.artifacts.items() if n not in event.artifacts}
+    restore(run, best.snapshot)
+    run.artifacts = {**run.artifacts, **others}
+    run.rounds_at = {name: known.back_to(best) for name, known in run.rounds_at.items()}
+    run.reports = {**run.reports, **best.reports}
+    run.last_report = best.report
+
+
+def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
+    """Make earlier versions the current ones.
+
+    Folders have to follow before the next work, and no session goes on that knows a later version.
+    """
+    for name, artifact in then.items():
+        if (now := run.artifacts.get(name)) != artifact:
+            _forget_sessions(run, {artifact.author, now.author if now else artifact.author})
+    run.artifacts = {**run.artifacts, **then}
+    folders = {name: artifact for name, artifact in then.items() if artifact.tree}
+    run.unrestored = {**run.unrestored, **folders}
+
+
+def _forget_sessions(run: RunState, authors: set[str]) -> None:
+    told = run.conversations.items()
+    run.conversations = {with_whom: said for with_whom, said in told if with_whom[0] not in authors}
+
+
+def _withdrawn(run: RunState, best: Round) -> Iterator[Finding]:
+    """What is open, and is not in the version either."""
+    known = run.rounds_at.values()
+    left = {found.id for rounds in known for found in rounds.back_to(best).open}
+    for rounds in known:
+        for finding in rounds.open:
+            if finding.id not in left:
+                left.add(finding.id)
+                yield finding.replace(status="withdrawn")

@@ -1,0 +1,159 @@
+"""Feedback: what a decision tells the states that have to work again, each what concerns it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from loopkit.engine.default_feedback import default_feedback
+from loopkit.engine.events import Deferral, Feedback, Worked
+from loopkit.engine.findings import Report
+from loopkit.engine.findings_for import concerning, plain_findings, waiting_findings
+from loopkit.engine.revisions import revision_of
+from loopkit.engine.state import RunState
+from loopkit.engine.template_values import chosen_agent, plain_answer, render
+from loopkit.machine.edges import Edge
+from loopkit.machine.program import Program
+
+OF_REPORT = ("warnings", "resolved", "regressed")
+"""The lists of findings that templates know besides those that block."""
+
+
+def feedback_for(
+    program: Program, run: RunState, work: Worked, edge: Edge, attempt: int
+) -> tuple[tuple[Feedback, ...], tuple[Deferral, ...]]:
+    """What the states behind an edge are told now, and what is kept for later ones.
+
+    `attempt` is what guards of the source read under that name. Raises TemplateError.
+    """
+    if edge.judges_again(program.machine.states):
+        return (), ()
+    if not edge.back:
+        return (tuple(_deferred(program, run, edge.target)) if run.deferred else ()), ()
+    spent = {**run.counters, **dict.fromkeys(edge.resets, 0)}
+    spent |= {counter: spent.get(counter, 0) + 1 for counter in edge.counters}
+    revision = revision_of(program, run, edge, spent)
+    answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
+    to, report = addressee(program, run, edge), run.last_report
+    names = {**answer, "attempt": attempt}
+    about = report and _about(program, report, to)
+    text = _filled(program, run, edge, about, revision, names)
+    if not text.strip():
+        text = _default(program, run, work, about, to, revision)
+    own = Feedback(to=to, text=text.strip("\n"), revision=revision[0], max_revisions=revision[1])
+    waited: Iterable[Feedback] = ()
+    if run.deferred:
+        told = [finding.id for finding in about.blocking] if about else []
+        waited = _deferred(program, run, edge.target, told)
+    return (own, *waited), tuple(_deferrals(program, report, edge, revision, answer))
+
+
+def addressee(program: Program, run: RunState, edge: Edge) -> str:
+    """Who gets the feedback of an edge: its target, or the author of what was judged."""
+    if program.machine.states[edge.target].reads_feedback:
+        return edge.target
+    if (judged := program.machine.states[edge.source].judges) is not None:
+        return run.artifacts[judged].author
+    return run.last_report.author if run.last_report else edge.target
+
+
+def _filled(
+    program: Program,
+    run: RunState,
+    edge: Edge,
+    about: Report | None,
+    revision: tuple[int, int],
+    names: Mapping[str, Any],
+) -> str:
+    """The template of an edge with what a report has for the state that is told."""
+    of_report: dict[str, object] = {}
+    if program.graph.origins and about is not None:
+        most, items = program.machine.limits.feedback_items, program.report_items
+        of_report = {
+            "findings": plain_findings(about.blocking[:most], items),
+            **{name: plain_findings(getattr(about, name), items) for name in OF_REPORT},
+        }
+    extra = {**of_report, **names, "revision": revision[0], "max_revisions": revision[1]}
+    return render(program, run, program.feedback_of(edge), **extra)
+
+
+def _default(
+    program: Program,
+    run: RunState,
+    work: Worked,
+    report: Report | None,
+    to: str,
+    revision: tuple[int, int],
+) -> str:
+    asked = chosen_agent(program, run, to) if report else None
+    if report and (told := default_feedback(program, report, to, revision, asked)):
+        return told
+    if work.answer is not None:
+        return f"The reviewer chose `{work.answer.choice}` without a comment."
+    return work.error or "Please revise."
+
+
+def _about(program: Program, report: Report, state: str) -> Report:
+    """A report with nothing in it but what a state has to mend, or has mended."""
+    if not program.graph.origins:
+        return report
+    findings, resolved = (
+        concerning(program, found, state) for found in (report.findings, report.resolved)
+    )
+    return report.replace(findings=findings, resolved=resolved)
+
+
+# -- what was found for later states -------------------------------------------------------
+
+
+def _deferrals(
+    program: Program,
+    report: Report | None,
+    edge: Edge,
+    revision: tuple[int, int],
+    answer: Mapping[str, Any],
+) -> Iterator[Deferral]:
+    """What a report has for the origins that work after the one that an edge leads back to."""
+    origins = program.graph.origins
+    if not origins or report is None or edge.event != "done":
+        return
+    named = origins.in_order(name for found in report.blocking for name in found.origins)
+    wording = _edges_to_origins(program, report.state, edge)
+    for to in origins.ahead_of(edge.target, named):
+        yield Deferral(
+            to=to,
+            by=report.state,
+            findings=tuple(found.id for found in report.blocking if to in found.origins),
+            edge=wording.get(to),
+            revision=revision[0],
+            max_revisions=revision[1],
+            answer=dict(answer),
+        )
+
+
+def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, str]:
+    """For each origin the edge that words its feedback: one of the transition that is taken, else
+    one of the state that judged."""
+    written_with = [e for e in program.graph.on(taken.source, "done") if e.path == taken.path]
+    edges = (*program.graph.on(judge, "done"), *written_with)
+    return {edge.origin: edge.id for edge in edges if edge.origin}
+
+
+def _deferred(
+    program: Program, run: RunState, state: str, told: Iterable[str] = ()
+) -> Iterator[Feedback]:
+    """The feedback with what waited for a state, is still open and is not `told` anyway."""
+    for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), told):
+        report = run.reports[deferral.by].replace(findings=open_findings, resolved=())
+        revision = (deferral.revision, deferral.max_revisions)
+        edge = program.graph.by_id.get(deferral.edge or "")
+        text = ""
+        if edge is not None:
+            names = {**deferral.answer, "attempt": report.attempt}
+            text = _filled(program, run, edge, report, revision, names)
+        if not text.strip():
+            asked = chosen_agent(program, run, state)
+            text = default_feedback(program, report, state, revision, asked)
+        yield Feedback(
+            to=state, text=text.strip("\n"), revision=revision[0], max_revisions=revision[1]
+        )

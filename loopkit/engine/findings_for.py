@@ -1,0 +1,69 @@
+"""Findings for a state: those of the last report that it has to mend, and those that waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+
+from loopkit.engine.events import Deferral
+from loopkit.engine.findings import Finding
+from loopkit.engine.state import RunState
+from loopkit.machine.program import Program
+from loopkit.machine.report_items import ReportItems
+
+PLAIN_FINDING = (
+    *("id", "message", "severity", "code", "validator", "rule"),
+    *("key", "location", "line", "status", "defaulted"),
+)
+_PLAIN = attrgetter(*PLAIN_FINDING)
+
+
+def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
+    """A finding as templates see it; with `items` where reports of other shapes are read."""
+    plain: dict[str, object] = dict(zip(PLAIN_FINDING, _PLAIN(finding), strict=True))
+    plain["reviewers"], plain["origins"] = list(finding.named_by), list(finding.origins)
+    if items is not None:
+        plain["item"] = items.read(finding.item)
+    return plain
+
+
+def plain_findings(
+    findings: Iterable[Finding], items: ReportItems | None = None
+) -> list[dict[str, object]]:
+    return [plain_finding(finding, items) for finding in findings]
+
+
+def concerning(program: Program, findings: Iterable[Finding], state: str) -> tuple[Finding, ...]:
+    """Those that a state has to mend; all of them where nothing says whose they are."""
+    if state not in program.graph.origins:
+        return tuple(findings)
+    return tuple(found for found in findings if state in found.origins)
+
+
+def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:
+    """What is open and blocking for a state, what waited for it included."""
+    found = concerning(program, run.last_report.blocking, state) if run.last_report else ()
+    deferrals = (*run.delivered.get(state, ()), *run.deferred.get(state, ()))
+    waited = waiting_findings(run, deferrals, (finding.id for finding in found))
+    return (*found, *(finding for _, findings in waited for finding in findings))
+
+
+def waiting_findings(
+    run: RunState, deferrals: Sequence[Deferral], told: Iterable[str] = ()
+) -> Iterator[tuple[Deferral, tuple[Finding, ...]]]:
+    """What waits for a state and is still open, each finding once, where it was found last.
+
+    `told` are the ids of what the state is told anyway.
+    """
+    seen = {*told}
+    waiting: list[tuple[Deferral, tuple[Finding, ...]]] = []
+    for deferral in reversed(deferrals):
+        wanted = {*deferral.findings} - seen
+        known = run.rounds_at[deferral.by].open
+        found = tuple(
+            f for f in known if f.id in wanted and f.blocking and deferral.to in f.origins
+        )
+        seen |= wanted
+        if found:
+            waiting.append((deferral, found))
+    return reversed(waiting)

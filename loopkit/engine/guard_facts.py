@@ -1,0 +1,77 @@
+"""The facts that guards read where a run stands."""
+
+from __future__ import annotations
+
+from loopkit.engine.events import Worked
+from loopkit.engine.revisions import cap_of, has_room
+from loopkit.engine.state import RunState
+from loopkit.language.datatypes import facts_of
+from loopkit.language.facts import CAME_FROM
+from loopkit.machine.edges import Edge
+from loopkit.machine.plans import StatePlan
+from loopkit.machine.program import Program, flat_facts
+
+Facts = dict[str, object]
+
+
+def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
+    """Everything that the guards of the active state read, under dotted names."""
+    plan = program.plans[run.state]
+    facts = work.facts.copy() if work else {}
+    if plan.elsewhere:
+        facts = _facts_elsewhere(program, run, plan.elsewhere, facts) | facts
+    # An answer that is only looked at counts as given, as it will when its edge is taken.
+    facts["attempt"] = attempt_at(run, plan) + (work is None)
+    if plan.asks_before:
+        facts[CAME_FROM] = came_from(program, run)
+    if plan.revises:
+        _add_revisions(program, run, plan.revises, facts)
+    return facts
+
+
+def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own: Facts) -> Facts:
+    """The facts of states, reports and inputs that guards of the active state read."""
+    known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
+    if "reports" in read:
+        reports = {name: {"verdict": verdict} for name, verdict in run.verdicts.items()}
+        known |= flat_facts(reports, "reports.")
+    if "input" in read:
+        known |= facts_of(run.input, program.input_type, "input.")
+    if run.state in read:
+        known |= {f"{run.state}.{name}": value for name, value in own.items()}
+    return known
+
+
+def _add_revisions(program: Program, run: RunState, edges: tuple[Edge, ...], facts: Facts) -> None:
+    is_routed = any(edge.origin for edge in edges)
+    origin = earliest_origin(program, run, run.state) if is_routed else None
+    facts["cap_reached"] = True not in [
+        has_room(program, run, edge)
+        for edge in edges
+        if origin is None or edge.origin in (None, origin)
+    ]
+    if len(edges) == 1:
+        counter = edges[0].counters[0]
+        facts["revisions"] = run.counters.get(counter, 0)
+        facts["max_revisions"] = cap_of(program, run, counter)
+
+
+def came_from(program: Program, run: RunState) -> str | None:
+    """The state from which a run came to the active one; none of the first."""
+    edge = program.graph.by_id.get(run.entered_by or "")
+    return edge.source if edge else None
+
+
+def attempt_at(run: RunState, plan: StatePlan) -> int:
+    """The attempt that a state judges; of any other state, how often it has worked."""
+    if plan.judged is None:
+        return run.attempts.get(run.state, 0)
+    artifact = run.artifacts.get(plan.judged)
+    return artifact.attempt if artifact else 0
+
+
+def earliest_origin(program: Program, run: RunState, state: str) -> str | None:
+    """The earliest origin of what a state has found, or what was found last before it."""
+    judges = program.plans[state].judged is not None
+    report = run.reports.get(state) if judges else run.last_report
+    return report.origin if report else None

@@ -1,0 +1,135 @@
+"""Reclassification: a person says which states have to mend what was found last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from loopkit.document.problems import did_you_mean
+from loopkit.engine.events import Considered, Deferral, HumanAnswer
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.ledger.attribution import earliest
+from loopkit.engine.state import RunState
+from loopkit.machine.origins import Origins
+
+SHORTEST = 4
+"""Characters of an id by which a person may name a finding, and more where several begin so."""
+By = Mapping[str, Sequence[str]]
+"""By id of a finding: the states that have to mend it."""
+
+
+class NotReclassified(Exception):
+    """What a person names is no finding of the last report, or no state that can have made it."""
+
+
+def short_ids(findings: Iterable[Finding]) -> dict[str, str]:
+    """The beginning of each finding's id that no other one of them has."""
+    ids = sorted({finding.id for finding in findings})
+    length = SHORTEST
+    while len({each[:length] for each in ids}) < len(ids):
+        length += 1
+    return {each: each[:length] for each in ids}
+
+
+def named_origins(origins: Origins, report: Report | None, named: By) -> dict[str, tuple[str, ...]]:
+    """What a person says, by whole ids and in the order of the origins; raises NotReclassified.
+
+    A finding goes to no state that works later than the author of what was judged.
+    """
+    if not origins:
+        raise NotReclassified("the machine declares no `origins`")
+    if report is None or not report.findings:
+        raise NotReclassified("nothing is found that could go to another state")
+    given: dict[str, tuple[str, ...]] = {}
+    for name, states in named.items():
+        found = _found(report, name)
+        _refuse_unknown(states, origins.of_author(report.author), report)
+        given[found] = origins.in_order((*given.get(found, ()), *states))
+    return given
+
+
+def _found(report: Report, name: str) -> str:
+    """The id of the finding that a person means; by its code or key where only one has it."""
+    short = short_ids(report.findings)
+    matching = {
+        finding.id
+        for finding in report.findings
+        if name in (finding.code, finding.key) or _is_id(finding.id, name)
+    } - {""}
+    if len(matching) == 1 and name:
+        return matching.pop()
+    if len(matching) > 1 and name:
+        several = ", ".join(f"`{short[each]}`" for each in sorted(matching))
+        raise NotReclassified(f"`{name}` names several findings: {several}")
+    words = [w for f in report.findings for w in (short[f.id], f.code, f.key) if w]
+    help_ = did_you_mean(name, dict.fromkeys(words))
+    raise NotReclassified(f"the last report has no finding `{name}`; {help_}")
+
+
+def _is_id(whole: str, name: str) -> bool:
+    return len(name) >= SHORTEST and whole.startswith(name.lower())
+
+
+def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Report) -> None:
+    for state in states:
+        if state not in possible:
+            raise NotReclassified(
+                f"nothing in `{report.artifact}` by `{report.author}` can come from `{state}`; "
+                f"{did_you_mean(state, possible)}"
+            )
+
+
+def heed(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
+    """Change a run by what an answer says beside its choice."""
+    if answer.limits:
+        run.limits = {**run.limits, **answer.limits}
+    report = run.last_report
+    if report is None or about is None or not about.origins:
+        return
+    findings = tuple(_reclassified(report.findings, about.origins))
+    report = report.replace(findings=findings, origin=about.origin)
+    run.last_report, run.reports = report, {**run.reports, report.state: report}
+    run.deferred = {
+        to: kept
+        for to, waiting in run.deferred.items()
+        if (kept := tuple(_still_for(to, waiting, about.origins)))
+    }
+
+
+def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
+    for finding in findings:
+        if finding.id in by:
+            finding = finding.replace(origins=tuple(by[finding.id]), defaulted=False)
+        yield finding
+
+
+def _still_for(to: str, waiting: Iterable[Deferral], by: By) -> Iterator[Deferral]:
+    """What still waits for a state, where some of it has gone to others."""
+    gone = {finding for finding, states in by.items() if to not in states}
+    for deferral in waiting:
+        findings = tuple(each for each in deferral.findings if each not in gone)
+        if findings:
+            yield deferral.replace(findings=findings)
+
+
+def considered(origins: Origins, report: Report | None, named: By) -> Considered | None:
+    """What a person decides about: the last report, with what they say of its findings.
+
+    Raises NotReclassified.
+    """
+    by = named_origins(origins, report, named) if named else {}
+    if report is None:
+        return None
+    findings = list(_reclassified(report.findings, by))
+    counts: dict[str, int] = {}
+    for finding in findings:
+        counts[finding.severity] = counts.get(finding.severity, 0) + 1
+    return Considered(
+        state=report.state,
+        artifact=report.artifact,
+        attempt=report.attempt,
+        verdict=report.verdict,
+        findings=counts,
+        blocking=sum(finding.blocking for finding in findings),
+        origins=by,
+        origin=earliest(findings, origins),
+    )

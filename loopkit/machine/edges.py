@@ -1,0 +1,213 @@
+"""Edges: every way out of a state that a machine declares, with its number and its counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from loopkit.language import (
+    Bound,
+    ErrorEdge,
+    ErrorTargets,
+    Machine,
+    State,
+    Transition,
+    WorkingState,
+)
+
+EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
+ERROR_EVENTS: tuple[Literal["transient", "content", "fatal"], ...] = (
+    "transient",
+    "content",
+    "fatal",
+)
+TOTAL = "total"
+DocPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One way out of a state."""
+
+    id: str
+    """`validate[2]` for the third transition, `validate[2].design` for its edge to one of several
+    origins, `draft.on_error.fatal`, `draft.limit`."""
+    source: str
+    target: str
+    event: EdgeEvent
+    path: DocPath
+    """Where it stands in the document."""
+    guard: str | None = None
+    back: bool = False
+    counters: tuple[str, ...] = ()
+    """What a back edge needs room in and spends; the first one is its own count."""
+    feedback: str | None = None
+    resets: tuple[str, ...] = ()
+    """The counters that it sets to zero before it counts."""
+    from_best: bool = False
+    """Whether the best version becomes the current one again."""
+    emit: str | None = None
+    origin: str | None = None
+    """It is there only where this is the earliest origin of what was found."""
+
+    def judges_again(self, states: Mapping[str, State]) -> bool:
+        """Whether a person has the same work judged once more, so that nobody is told anything."""
+        target = states.get(self.target)
+        is_asked = self.back and self.feedback is None and states[self.source].waits
+        return is_asked and target is not None and target.judges is not None
+
+    @property
+    def forward(self) -> bool:
+        """Whether it counts for the order of states: not back, and not taken at a limit."""
+        return not self.back and self.event != "limit"
+
+
+class Revision(NamedTuple):
+    """One way back as it is written; a transition to several origins is one for each."""
+
+    id: str
+    source: str
+    to: str
+    event: EdgeEvent
+    path: DocPath
+    written: Transition | ErrorEdge
+    origin: str | None = None
+
+    def counters(self, machine: Machine) -> tuple[str, ...]:
+        """What it needs room in and spends; the first one is its own count."""
+        budget = self.written.budget_of(self.to)
+        own = (self.id,) if budget is None or self.written.max is not None else ()
+        shared = (budget_key(budget),) if budget is not None else ()
+        total = (TOTAL,) if machine.limits.total_revisions is not None else ()
+        return (*shared, *own, *total)
+
+
+def edges_of(machine: Machine) -> Iterator[Edge]:
+    """Every edge, state by state, in the order in which they are tried."""
+    for name, state in machine.states_of(WorkingState).items():
+        if state.next is not None:
+            yield Edge(f"{name}[0]", name, state.next, "done", ("states", name, "next"))
+        for index, transition in enumerate(state.transitions or ()):
+            yield from _transition(machine, name, index, transition)
+        for event, written in _error_targets(state):
+            yield _error_edge(machine, name, event, error_path(state, name, event), written)
+        if machine.limits.then and state.works_outside:
+            yield Edge(f"{name}.limit", name, machine.limits.then, "limit", ("limits", "then"))
+
+
+def caps_of(machine: Machine) -> dict[str, Bound]:
+    """The cap of every counter: a number, or the input that holds it."""
+    limits = machine.limits
+    caps: dict[str, Bound] = {budget_key(name): bound for name, bound in limits.budgets.items()}
+    for revision in _revisions(machine):
+        if revision.id in revision.counters(machine):
+            most = revision.written.max
+            caps[revision.id] = limits.revisions if most is None else most
+    if limits.total_revisions is not None:
+        caps[TOTAL] = limits.total_revisions
+    return caps
+
+
+def budget_key(name: str) -> str:
+    """The counter of a shared budget."""
+    return f"budget:{name}"
+
+
+def error_path(state: WorkingState, name: str, event: str) -> DocPath:
+    """Where an error edge stands in the document."""
+    base: DocPath = ("states", name, "on_error")
+    return (*base, event) if isinstance(state.on_error, ErrorTargets) else base
+
+
+def _transition(machine: Machine, name: str, index: int, written: Transition) -> Iterator[Edge]:
+    if written.target is not None:
+        yield Edge(
+            f"{name}[{index}]",
+            name,
+            written.target,
+            "done",
+            ("states", name, "transitions", index),
+            guard=written.guard,
+            emit=written.emit,
+        )
+    for revision in _ways_back(machine, name, index, written):
+        yield Edge(
+            revision.id,
+            name,
+            revision.to,
+            "done",
+            revision.path,
+            guard=written.guard,
+            back=True,
+            counters=revision.counters(machine),
+            feedback=written.feedback,
+            resets=_reset_by(machine, revision.id, written.resets),
+            from_best=written.from_ == "best",
+            emit=written.emit,
+            origin=revision.origin,
+        )
+
+
+def _ways_back(machine: Machine, name: str, index: int, written: Transition) -> Iterator[Revision]:
+    edge_id = f"{name}[{index}]"
+    path: DocPath = ("states", name, "transitions", index)
+    for origin in written.origins:
+        yield Revision(f"{edge_id}.{origin}", name, origin, "done", path, written, origin)
+    if isinstance(written.revise, str):
+        # Of what was judged each defect goes to its origin; a person can always send back.
+        is_routed = bool(machine.origins) and machine.states[name].judges is not None
+        to = written.revise
+        yield Revision(edge_id, name, to, "done", path, written, to if is_routed else None)
+
+
+def _error_edge(
+    machine: Machine, name: str, event: EdgeEvent, path: DocPath, written: str | ErrorEdge
+) -> Edge:
+    edge_id = f"{name}.on_error.{event}"
+    if isinstance(written, str):
+        return Edge(edge_id, name, written, event, path)
+    counters = Revision(edge_id, name, written.revise, event, path, written).counters(machine)
+    return Edge(
+        edge_id, name, written.revise, event, path,
+        back=True, counters=counters, feedback=written.feedback,
+    )  # fmt: skip
+
+
+def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[str, ...]:
+    """The counters of the other edges that lead back to some states."""
+    if not states:
+        return ()
+    counters = (
+        counter
+        for other in _revisions(machine)
+        if other.id != edge_id and other.to in states
+        for counter in other.counters(machine)
+        if counter != TOTAL
+    )
+    return tuple(dict.fromkeys(counters))
+
+
+def _revisions(machine: Machine) -> Iterator[Revision]:
+    """Every way back that the machine declares."""
+    for name, state in machine.states_of(WorkingState).items():
+        for index, transition in enumerate(state.transitions or ()):
+            yield from _ways_back(machine, name, index, transition)
+        for event, written in _error_targets(state):
+            if isinstance(written, ErrorEdge):
+                path = error_path(state, name, event)
+                edge_id = f"{name}.on_error.{event}"
+                yield Revision(edge_id, name, written.revise, event, path, written)
+
+
+def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, str | ErrorEdge]]:
+    match state.on_error:
+        case None:
+            return
+        case ErrorTargets() as targets:
+            for event in ERROR_EVENTS:
+                if (written := getattr(targets, event)) is not None:
+                    yield event, written
+        case written:
+            for event in ERROR_EVENTS:
+                yield event, written

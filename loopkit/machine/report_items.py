@@ -1,0 +1,63 @@
+"""Items of reports: what they say besides the parts of a finding, as far as it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from loopkit.language import JudgeRule, Machine, Rule
+from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.template import Record
+from loopkit.machine.graph import Graph
+from loopkit.machine.readable import readable
+
+
+@dataclass(frozen=True, slots=True)
+class ReportItems:
+    """The fields that an item of some report of a machine may have."""
+
+    fields: Mapping[str, DataType | None] = field(default_factory=dict)
+    """Those that are declared; of several types nothing is known."""
+    is_open: bool = False
+    """Whether there may be others."""
+
+    def read(self, item: Mapping[str, object]) -> Record:
+        """An item for templates: what is declared somewhere and left out here reads as none."""
+        known = {name: readable(value, self.fields.get(name)) for name, value in item.items()}
+        return Record(known, self.fields.keys() - known.keys())
+
+
+def report_items(graph: Graph) -> ReportItems | None:
+    """What items of all reports that a `map` reads may say; none where there is no `map`."""
+    mapped = [rule for name in graph.judges for rule in graph.rules_at(name) if rule.report_map]
+    return _joined(graph.machine, mapped) if mapped else None
+
+
+def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
+    fields: dict[str, DataType | None] = {}
+    is_open = False
+    for rule in rules:
+        item = _item_of(machine, rule)
+        is_open = is_open or item is None or item.others is not None
+        for name, datatype in _fields(item, rule):
+            is_other = name in fields and fields[name] != datatype
+            fields[name] = None if is_other else datatype
+    return ReportItems(fields, is_open)
+
+
+def _item_of(machine: Machine, rule: Rule) -> DataType | None:
+    """The type of an item of a report; none where it may hold anything."""
+    agent = machine.agents.get(rule.judge) if isinstance(rule, JudgeRule) else None
+    if agent is None or agent.schema_ is None or rule.report_map is None:
+        return None
+    listed = parse_fields(agent.schema_).at(rule.report_map.findings.split("."))
+    item = listed.items if listed is not None else None
+    is_known = item is not None and (item.fields is not None or item.scalar is not None)
+    return item if is_known else None
+
+
+def _fields(item: DataType | None, rule: Rule) -> Iterator[tuple[str, DataType]]:
+    message = rule.report_map.message if rule.report_map is not None else ""
+    for name, datatype in (item.fields or {}).items() if item is not None else ():
+        if name != message:
+            yield name, datatype

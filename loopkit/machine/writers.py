@@ -1,0 +1,24 @@
+"""Writers: the states of a machine that may write files which other runs see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.language import ChildrenState, EachState, Machine
+
+
+def writers(machine: Machine) -> Iterator[str]:
+    """Those whose programs may write, or that write a file themselves, also in machines inside."""
+    return (name for name in machine.states if _writes(machine, name))
+
+
+def _writes(machine: Machine, name: str) -> bool:
+    state = machine.states[name]
+    if isinstance(state, EachState) and state.isolate != "none":
+        return False
+    if isinstance(state, ChildrenState):
+        return any(writers(state.child))
+    output = state.output_at(name)
+    is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))
+    is_writer = is_program or (output is not None and output.is_left)
+    return is_writer and machine.works_in_sight(name)

@@ -1,0 +1,31 @@
+"""The last work of a state that may be kept: its facts, under the names that others give them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+
+from loopkit.language.guard import Guard
+from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
+from loopkit.machine.graph import Graph
+from loopkit.machine.scope import own_names
+
+
+def facts_of_last_work(graph: Graph, name: str, read: Collection[str]) -> list[str]:
+    """The facts of a state among the names that its own guards read."""
+    named = sorted(map(_named_elsewhere(graph, name), read))
+    return [fact for fact in named if fact.startswith(f"{name}.")]
+
+
+def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:
+    """A guard of a state, about what its last work left instead of what this one does."""
+    elsewhere = _named_elsewhere(graph, name)
+    tree = rebuilt(
+        guard.tree, lambda node: at_place_of(node, ast.Name(elsewhere(node.id), ast.Load()))
+    )
+    return Guard(guard.text, tree, names_in(tree))
+
+
+def _named_elsewhere(graph: Graph, name: str) -> Callable[[str], str]:
+    own = own_names(graph, name)
+    return lambda fact: f"{name}.{fact}" if fact in own else fact

@@ -1,0 +1,49 @@
+"""Keeping on a way: which states need not work again, and what has to differ for those that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.program import Program
+from loopkit.testing.suggesting.ways import Step, Way
+
+
+def stays(program: Program, way: Way, index: int) -> bool:
+    """Whether a step keeps what its state made, since nothing that it needs was written anew."""
+    before = _last_work(program, way.steps, index)
+    if before is None:
+        return False
+    name = way.steps[index].source
+    read = {artifact_of(program.machine, name), *(path[0] for path in _needed(program, name))}
+    since = way.steps[before + 1 : index]
+    return not any(artifact_of(program.machine, step.source) in read for step in since)
+
+
+def renewed(program: Program, way: Way, index: int) -> Iterator[str]:
+    """What has to be another than before in what a step writes, so that states ahead work."""
+    artifact = artifact_of(program.machine, way.steps[index].source)
+    for later, step in enumerate(way.steps[index + 1 :], index + 1):
+        before = _last_work(program, way.steps, later)
+        if before is None or before > index:
+            continue
+        for head, field in _needed(program, step.source):
+            if head == artifact:
+                what = f"`{field}` is" if field else "it is"
+                yield f"{what} not as in the attempt before, so that `{step.source}` works again"
+
+
+def _needed(program: Program, name: str) -> Iterator[tuple[str, str]]:
+    """What the work of a state depends on: names, each with the field that is meant."""
+    needed = program.machine.states[name].needed
+    for path in sorted(program.names_behind[name]) if needed is None else needed:
+        head, _, field = path.partition(".")
+        yield head, field
+
+
+def _last_work(program: Program, steps: tuple[Step, ...], index: int) -> int | None:
+    """The step before one that may keep what was made there; none of one that has to work."""
+    name, edge = steps[index].source, steps[index - 1].move.edge if index else None
+    if name not in program.keeping or edge is None or edge.back:
+        return None
+    return next((at for at in range(index - 1, -1, -1) if steps[at].source == name), None)

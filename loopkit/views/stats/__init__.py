@@ -1,0 +1,1 @@
+"""Statistics of runs, and of all runs of a machine, as tables and rows."""

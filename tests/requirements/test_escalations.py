@@ -1,0 +1,212 @@
+"""Where a run needs a person: what they see, what they may decide, and when they are asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopkit.engine.events import Decided, Worked
+from loopkit.engine.macrostep import Engine
+from loopkit.language.load import load
+from loopkit.machine.program import Program
+from loopkit.views.review import review
+from tests.support import Desk, Played, QuickClock, scenario
+from tests.test_came_from import PHASES
+
+POLICIES = """
+loopkit: 1
+input:
+  mode: {type: autonomous|supervised|threshold, default: threshold}
+  most_rounds: {type: int, default: 2, minimum: 1, maximum: 5}
+agents:
+  writer: {model: openai/gpt-5-mini, schema: {text: str, files: int, critical: bool, sure: num}}
+limits: {revisions: 5}
+guards:
+  unsure: draft.sure < 0.5 or draft.critical or draft.files > 10 or attempt > 2
+states:
+  draft:
+    agent: writer
+    prompt: "Write. {{ feedback }}"
+    on_error: {content: failed}
+    transitions: [{target: check}]
+  check:
+    validate: draft
+    by: [{not_matches: POOR, message: It is poor.}]
+    transitions:
+      - {guard: not valid, revise: draft}
+      - {guard: not valid, target: failed}
+      - {guard: input.mode == "autonomous", target: done}
+      - {guard: input.mode == "supervised", target: approval}
+      - {guard: unsure, target: approval}
+      - {target: done}
+  approval:
+    human: Is it good?
+    choices: [approve, reject]
+    form: {justification: str}
+    timeout: 1h
+    otherwise: reject
+    show: [draft, report]
+    transitions: [{guard: choice == "approve", target: done}, {target: failed}]
+  done: {final: success, result: draft}
+  failed: {final: failure, result: draft}
+"""
+GOOD = {"text": "Fine", "files": 1, "critical": False, "sure": 0.9}
+
+
+def escalated(desk: Desk, *designs: str) -> Played:
+    agents = {"designer": list(designs), "coder": ["ok"]}
+    return desk.play(PHASES, scenario(agents=agents))
+
+
+def shown(desk: Desk, run: Played) -> str:
+    machine = load(desk.folder / "machine.yaml").machine
+    return review(Engine(Program(machine, "")), run.state)
+
+
+def test_an_escalation_shows_report_work_history_counters_and_why_it_came(desk: Desk) -> None:
+    """S2.16"""
+    run = escalated(desk, "POOR", "POOR again")
+    text = shown(desk, run)
+    assert run.state.last_report is not None
+    found = run.state.last_report.findings[0]
+    for part in (
+        "spec, attempt 2 by design",
+        "POOR again",
+        "Verdict of review: fail, 1 blocking finding",
+        f"high: It is poor. [line 1] (origin assumed: design) (since attempt 1) ({found.id[:4]})",
+        "  1: fail, 1 blocking finding",
+        "Came here from review: the one revision of `design` is used up",
+        "Revisions: review → design 1 of 1, total 1 of 3",
+    ):
+        assert part in text, text
+
+
+def test_a_used_up_total_is_named_as_the_reason(desk: Desk) -> None:
+    """S2.16"""
+    tight = PHASES.replace("total_revisions: 3", "total_revisions: 1").replace("max: 1}", "max: 2}")
+    run = desk.play(tight, scenario(agents={"designer": ["POOR", "POOR 2"], "coder": []}))
+    assert "Came here from review: the one revision of the run is used up" in shown(desk, run)
+
+
+def test_a_stalled_review_is_named_as_the_reason(desk: Desk) -> None:
+    """S2.16"""
+    stalling = PHASES.replace(
+        "{revise: design, max: 1}",
+        "{guard: stalled, target: escalated}\n      - {revise: design, max: 1}",
+    )
+    run = desk.play(stalling, scenario(agents={"designer": ["POOR", "POOR"], "coder": []}))
+    assert "because `stalled`: the last revisions made no progress" in shown(desk, run)
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome"), [("approve", "done"), ("stop", "failed"), ("send_back", "done")]
+)
+def test_a_person_overrides_rejects_or_sends_back(desk: Desk, choice: str, outcome: str) -> None:
+    """S2.17"""
+    answer = {"choice": choice, "form": {"why": "It is good enough."}}
+    agents = {"designer": ["POOR", "POOR 2", "S"], "coder": ["ok"]}
+    run = desk.play(PHASES, scenario(agents=agents, answers={"escalated": [answer]}))
+    assert run.outcome == outcome
+
+
+def test_an_override_is_recorded_with_gate_decision_who_why_when_and_counts(desk: Desk) -> None:
+    """S2.18"""
+    answer = {"choice": "approve", "form": {"why": "It is good enough."}}
+    agents = {"designer": ["POOR", "POOR 2"], "coder": ["ok"]}
+    run = desk.play(PHASES, scenario(agents=agents, answers={"escalated": [answer]}))
+    stored = next(s for s in run.stored if isinstance(s.event, Worked) and s.event.answer)
+    event = stored.event
+    assert isinstance(event, Worked)
+    assert event.answer is not None
+    assert event.considered is not None
+    assert (event.state, event.answer.choice, event.answer.by) == ("escalated", "approve", "script")
+    assert event.answer.form == {"why": "It is good enough."}
+    assert stored.at > 0
+    assert (event.considered.state, event.considered.verdict) == ("review", "fail")
+    assert (event.considered.findings, event.considered.blocking) == ({"high": 1}, 1)
+
+
+def test_who_leaves_a_question_open_has_decided_nothing(durable: Desk) -> None:
+    """S2.17, S2.19"""
+    run = escalated(durable, "POOR", "POOR again")
+    assert (run.state.status, run.state.state) == ("waiting", "escalated")
+    again = durable.resume(run.state.run)
+    assert (again.state.status, again.state.question) == ("waiting", run.state.question)
+
+
+def test_nobody_who_approves_in_time_counts_as_not_approved(desk: Desk) -> None:
+    """S2.19"""
+    desk.clock = QuickClock()
+    agents = {"writer": [{"data": GOOD}]}
+    script = scenario(agents=agents, answers={"approval": [{"after": "2h"}]})
+    text = POLICIES.replace("form: {justification: str}", "form: {justification: optional str}")
+    assert desk.play(text, script, {"mode": "supervised"}).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("mode", "changes", "asked"),
+    [
+        ("autonomous", {"critical": True, "sure": 0.1, "files": 99}, False),
+        ("supervised", {}, True),
+        ("threshold", {}, False),
+        ("threshold", {"sure": 0.2}, True),
+        ("threshold", {"critical": True}, True),
+        ("threshold", {"files": 11}, True),
+    ],
+)
+def test_a_policy_says_when_a_person_is_asked(
+    desk: Desk, mode: str, changes: dict[str, object], asked: bool
+) -> None:
+    """S2.20"""
+    text = POLICIES.replace("form: {justification: str}", "form: {justification: optional str}")
+    script = scenario(agents={"writer": [{"data": {**GOOD, **changes}}]})
+    run = desk.play(text, script, {"mode": mode})
+    assert ("approval" in run.route) is asked
+
+
+def test_a_policy_may_ask_after_so_many_rounds(desk: Desk) -> None:
+    """S2.20"""
+    text = POLICIES.replace("form: {justification: str}", "form: {justification: optional str}")
+    poor = {"data": {**GOOD, "text": "POOR"}}
+    for rounds, asked in ((1, False), (2, True)):
+        run = desk.play(text, scenario(agents={"writer": [*[poor] * rounds, {"data": GOOD}]}))
+        assert ("approval" in run.route) is asked
+
+
+JUDGED = """
+loopkit: 1
+origins: [draft]
+agents:
+  writer: {model: openai/gpt-5-mini}
+  critic: {model: openai/gpt-5}
+states:
+  draft: {agent: writer, prompt: "Write. {{ feedback }}", next: review}
+  review:
+    validate: draft
+    by: [{judge: critic, rubric: [It is good.]}]
+    on_error: stuck
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: stuck}]
+  stuck:
+    human: The review did not come to an end.
+    choices: [judge_again, stop]
+    transitions:
+      - {guard: choice == "judge_again", revise: review, max: 2}
+      - {target: failed}
+  done: {final: success, result: draft}
+  failed: {final: failure, result: draft}
+"""
+
+
+def test_a_person_has_the_same_work_judged_again_after_a_judge_that_could_not_run(
+    desk: Desk,
+) -> None:
+    """S2.17"""
+    passed = {"data": {"verdict": "pass", "findings": []}}
+    failing = {"fault": "bad_request"}
+    script = scenario(
+        agents={"writer": ["A"], "critic": [failing, passed]}, answers={"stuck": ["judge_again"]}
+    )
+    run = desk.play(JUDGED, script)
+    assert run.route == ["draft", "review", "stuck", "review", "done"]
+    assert len(run.prompts("writer")) == 1
+    assert [feedback for event in run.of(Decided) for feedback in event.feedback] == []
+    assert run.state.artifacts["draft"].attempt == 1

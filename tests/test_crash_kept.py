@@ -1,0 +1,97 @@
+"""kill -9 at any instant of a run in which one model's artifact is kept and another's made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tests.crash.points import HOST, SAME
+from tests.providers.openai_mock import OpenAIMock
+from tests.support import ROOT
+from tests.warm import ran
+
+MODEL = (
+    "{model: openai/gpt-4o-mini, base_url: URL/v1, api_key_env: CRASH_KEY, "
+    "params: {max_tokens: 500}, retry: {attempts: 4, backoff: 10ms}}"
+)
+MACHINE = f"""
+loopkit: 1
+limits: {{revisions: 3, cost_usd: 1}}
+agents:
+  planner: {MODEL}
+  designer: {MODEL}
+  coder: {MODEL}
+states:
+  plan:
+    agent: planner
+    prompt: "Plan, word alpha. {{{{ feedback }}}}"
+    output: {{name: plan, fields: {{words: {{all: 'word \\w+'}}}}}}
+    on_error: {{content: failed}}
+    next: design
+  design:
+    agent: designer
+    prompt: "Design {{{{ plan.words }}}}"
+    needs: plan.words
+    on_error: {{content: failed}}
+    next: code
+  code:
+    agent: coder
+    prompt: "Code {{{{ design }}}} by {{{{ plan }}}}"
+    needs: [plan, design]
+    next: review
+  review:
+    validate: code
+    by: [{{matches: again, message: It is the first round.}}]
+    transitions:
+      - {{guard: valid, target: done}}
+      - {{revise: plan, feedback: "Plan again."}}
+      - {{target: failed}}
+  done: {{final: success, result: [design, code]}}
+  failed: {{final: failure}}
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    folder = tmp_path_factory.mktemp("crash_kept")
+    server = OpenAIMock("--response-style", "echo")
+    try:
+        machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
+        url = server.base_url.removesuffix("/v1")
+        machine.write_text(MACHINE.replace("URL", url), encoding="utf-8")
+        scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
+        host = ran(
+            [*HOST, str(machine), str(scenario), str(folder / "work"), url], timeout=600,
+            cwd=ROOT, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True,
+        )  # fmt: skip
+        assert host.returncode == 0, host.stderr
+        return [json.loads(line) for line in host.stdout.splitlines()]
+    finally:
+        server.stop()
+
+
+def test_the_unharmed_run_designs_once_in_two_rounds(told: Any) -> None:
+    unharmed = told[0]
+    assert (unharmed["outcome"], unharmed["counters"]) == ("done", {"review[1]": 1})
+    assert unharmed["attempts"] == {"plan": 2, "design": 1, "code": 2, "review": 2}
+    # The first answer is an error.
+    assert (unharmed["replies"], unharmed["failed"], unharmed["calls"]) == (5, 1, 6)
+
+
+def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+    assert len(told) == 1 + 2 * told[0]["appends"] + told[0]["calls"]
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+
+
+def test_after_resume_the_same_was_kept_and_nothing_is_paid_twice(told: Any) -> None:
+    begun = [point for point in told[1:] if point["outcome"] is not None]
+    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
+    for point in begun:
+        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+        assert point["replies"] == told[0]["replies"], point
+        committed = point["replies"] + point["failed"]
+        assert committed <= point["calls"] <= committed + point["in_doubt"], point

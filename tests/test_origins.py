@@ -1,0 +1,326 @@
+"""Defects go back to the state that injected them, each with its own findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopkit.checks import check
+from loopkit.engine.events import ChildStarted, Decided
+from loopkit.language.load import load
+from loopkit.machine.graph import Graph
+from loopkit.proof.outcomes import Analysis
+from loopkit.proof.outcomes.panel import Panel
+from tests.support import Desk, Played, scenario
+
+PHASES = """
+loopkit: 1
+severities: [high, low]
+blocking: high
+origins: [planning, design, code]
+limits: {total_revisions: 6}
+agents:
+  planner: {model: some/planner}
+  designer: {model: some/designer}
+  coder: {model: some/coder}
+feedback:
+  defects: |
+    Round {{ revision }} of {{ max_revisions }}:
+    {%- for finding in findings %} {{ finding.message }}{% endfor %}
+states:
+  planning: {agent: planner, prompt: Plan., output: plan, next: check_plan}
+  check_plan:
+    validate: plan
+    by: [{min_chars: 1}]
+    transitions: [{guard: valid, target: design}, {revise: planning}, {target: escalated}]
+  design: {agent: designer, prompt: "Design {{ plan }}.", output: spec, next: review}
+  review:
+    validate: spec
+    by:
+      - {not_matches: NO PLAN, origin: planning, severity: high, message: A unit is missing.}
+      - {not_matches: NO API, severity: high, message: An interface is missing.}
+      - {not_matches: BOTH, origin: [design, planning], severity: high, message: They differ.}
+      - {not_matches: nit, origin: planning, severity: low, message: A name is odd.}
+      - {not_matches: LATE, origin: code, severity: high, message: It can't be tested.}
+    transitions:
+      - {guard: valid, target: code}
+      - {revise: {origin: [planning, design]}, feedback: defects, max: 2}
+      - {target: escalated}
+  code: {agent: coder, prompt: "Code {{ spec }}.", output: source, next: test}
+  test:
+    validate: source
+    by:
+      - {not_matches: BAD CODE, severity: high, message: A test fails.}
+      - {not_matches: BAD DESIGN, origin: design, severity: high, message: The interface is wrong.}
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: origin == "design", revise: design, max: 1}
+      - {revise: code, max: 1}
+      - {target: escalated}
+  escalated:
+    human: What now?
+    show: [plan, spec, source, report]
+    choices: [send_back, plan_again, stop]
+    transitions:
+      - guard: choice == "send_back"
+        revise: {origin: [planning, design, code]}
+        feedback: "{{ comment }}:{% for finding in findings %} {{ finding.message }}{% endfor %}"
+        max: 1
+      - {guard: choice == "plan_again", revise: planning, feedback: "{{ comment }}", max: 1}
+      - {target: failed}
+  done: {final: success, result: [plan, spec, source]}
+  failed: {final: failure, result: [plan, spec, source]}
+"""
+
+
+def played(
+    desk: Desk, planner: list[str], designer: list[str], coder: Any = (), **more: Any
+) -> Played:
+    agents = {"planner": planner, "designer": designer, "coder": list(coder)}
+    return desk.play(PHASES, scenario(agents=agents, **more))
+
+
+def told(run: Played) -> list[tuple[str, str]]:
+    """Who was told what, in order."""
+    return [(f.to, f.text) for event in run.of(Decided) for f in event.feedback]
+
+
+def test_a_defect_goes_back_to_the_state_that_its_rule_names(desk: Desk) -> None:
+    run = played(desk, ["P1", "P2"], ["NO PLAN", "S2"], ["ok"])
+    assert run.route[:8] == [
+        *("planning", "check_plan", "design", "review"),
+        *("planning", "check_plan", "design", "review"),
+    ]
+    assert told(run) == [("planning", "Round 1 of 2: A unit is missing.")]
+    assert run.state.reports["review"].findings == ()
+
+
+def test_a_defect_of_which_nobody_says_whose_it_is_falls_to_the_author_and_is_marked(
+    desk: Desk,
+) -> None:
+    run = played(desk, ["P"], ["NO API", "S2"], ["ok"])
+    assert run.route[3:6] == ["review", "design", "review"]
+    first = next(iter(run.state.rounds_at["review"])).report.findings[0]
+    assert (first.origins, first.defaulted) == (("design",), True)
+
+
+def test_one_that_is_said_to_come_from_a_later_state_falls_to_the_author(desk: Desk) -> None:
+    run = played(desk, ["P"], ["LATE", "S2"], ["ok"])
+    assert run.route[3:6] == ["review", "design", "review"]
+    first = next(iter(run.state.rounds_at["review"])).report.findings[0]
+    assert (first.origins, first.defaulted) == (("design",), False)
+
+
+def test_the_earliest_origin_works_first_and_later_ones_are_told_when_they_work_again(
+    desk: Desk,
+) -> None:
+    run = played(desk, ["P1", "P2"], ["NO PLAN NO API", "S2"], ["ok"])
+    assert told(run) == [
+        ("planning", "Round 1 of 2: A unit is missing."),
+        ("design", "Round 1 of 2: An interface is missing."),
+    ]
+    assert "An interface is missing." in run.prompts("designer")[1]
+    assert "A unit is missing." not in run.prompts("designer")[1]
+    assert run.outcome == "done"
+
+
+def test_a_defect_of_several_origins_goes_to_each_of_them_once(desk: Desk) -> None:
+    run = played(desk, ["P1", "P2"], ["BOTH", "S2"], ["ok"])
+    assert told(run) == [
+        ("planning", "Round 1 of 2: They differ."),
+        ("design", "Round 1 of 2: They differ."),
+    ]
+
+
+def test_a_minor_defect_of_the_plan_does_not_send_a_severe_one_of_the_design_there(
+    desk: Desk,
+) -> None:
+    run = played(desk, ["P"], ["nit NO API", "S2"], ["ok"])
+    assert run.route[3:6] == ["review", "design", "review"]
+
+
+def test_each_origin_has_a_budget_of_its_own_and_no_later_one_is_tried(desk: Desk) -> None:
+    designs = ["NO PLAN", "NO PLAN 2", "NO PLAN 3 NO API"]
+    run = played(desk, ["P1", "P2", "P3"], designs, answers={"escalated": ["stop"]})
+    assert run.route.count("planning") == 3
+    assert run.route[-3:] == ["review", "escalated", "failed"]
+    assert run.state.counters == {"review[1].planning": 2, "total": 2}
+
+
+def test_a_revise_edge_of_a_validate_state_needs_its_state_to_be_the_earliest_origin(
+    desk: Desk,
+) -> None:
+    run = played(desk, ["P"], ["S1", "S2"], ["BAD CODE BAD DESIGN", "BAD CODE", "ok"])
+    assert run.route[4:] == [
+        *("code", "test", "design", "review", "code", "test"),
+        *("code", "test", "done"),
+    ]
+
+
+def test_a_person_sends_back_to_the_origin_of_what_was_found(desk: Desk) -> None:
+    designs = ["NO PLAN", "NO PLAN 2", "NO PLAN 3 NO API", "S4"]
+    answers = {"escalated": [{"choice": "send_back", "comment": "Once more"}]}
+    run = played(desk, ["P1", "P2", "P3", "P4"], designs, ["ok"], answers=answers)
+    assert told(run)[-2:] == [
+        ("planning", "Once more: A unit is missing."),
+        ("design", "Once more: An interface is missing."),
+    ]
+    assert run.outcome == "done"
+
+
+def test_a_person_can_always_send_back_plainly(desk: Desk) -> None:
+    designs = ["NO API", "NO API 2", "NO API 3", "S4"]
+    answers = {"escalated": [{"choice": "plan_again", "comment": "Think"}]}
+    run = played(desk, ["P1", "P2"], designs, ["ok"], answers=answers)
+    assert told(run)[-2:] == [
+        ("planning", "Think"),
+        ("design", "Round 1 of 1: An interface is missing."),
+    ]
+
+
+def test_nothing_can_be_sent_back_where_nobody_found_anything(desk: Desk) -> None:
+    always_asked = PHASES.replace(
+        "{guard: valid, target: done}", "{guard: valid, target: escalated}"
+    )
+    text = always_asked.replace(
+        "{target: failed}\n  done",
+        '{guard: choice == "stop", target: done}\n      - {target: failed}\n  done',
+    )
+    agents = {"planner": ["P"], "designer": ["S"], "coder": ["ok"]}
+    run = desk.play(text, scenario(agents=agents))
+    assert run.state.question is not None
+    assert {choice.name: choice.closed for choice in run.state.question.choices} == {
+        "send_back": "nothing is found that could be sent back",
+        "plan_again": "",
+        "stop": "",
+    }
+
+
+def test_without_origins_a_finding_belongs_to_nobody_in_particular(desk: Desk) -> None:
+    text = """
+        loopkit: 1
+        agents: {writer: {model: some/model}}
+        states:
+          draft: {agent: writer, prompt: Write., next: check}
+          check:
+            validate: draft
+            by: [{min_chars: 3}]
+            transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+          done: {final: success}
+          failed: {final: failure}
+    """
+    run = desk.play(text, scenario(agents={"writer": ["A", "A story"]}))
+    report = next(iter(run.state.rounds_at["check"])).report
+    assert (report.origin, report.findings[0].origins) == (None, ())
+    assert "origin" not in run.of(Decided)[1].facts
+
+
+# -- what is known before a run ----------------------------------------------------------------
+
+
+def untaken(desk: Desk, text: str) -> list[str]:
+    problems = check(load(desk.write("machine.yaml", text)))
+    return [p.message for p in problems if p.code == "dead-transition"]
+
+
+def test_an_edge_to_an_origin_that_no_rule_names_is_never_taken(desk: Desk) -> None:
+    text = PHASES.replace("{revise: code, max: 1}", "{revise: planning, max: 1}")
+    assert untaken(desk, PHASES) == []
+    assert untaken(desk, text) == [
+        "this transition is never taken: nothing that is found here can have the origin `planning`"
+    ]
+
+
+def test_a_rule_that_blocks_for_an_earlier_origin_keeps_later_ones_from_being_the_earliest(
+    desk: Desk,
+) -> None:
+    analysis = Analysis.of_machine(load(desk.write("machine.yaml", PHASES)).machine)
+    panel = Panel(analysis, "review")
+    fail = {"verdict": "fail", "origin": "design"}
+    assert panel.is_possible(fail)
+    # Only two rules find something that begins with the design.
+    assert panel.is_possible(fail | {"error_count": 2})
+    assert not panel.is_possible({"verdict": "pass", "origin": "design"})
+    assert not panel.is_possible({"verdict": "fail", "origin": "code"})
+
+
+def test_a_budget_may_be_given_for_each_origin(desk: Desk) -> None:
+    text = PHASES.replace("limits: {", "limits: {budgets: {planned: 1, designed: 3}, ").replace(
+        "feedback: defects, max: 2}",
+        "feedback: defects, budget: {planning: planned, design: designed}}",
+    )
+    graph = Graph(load(desk.write("machine.yaml", text)).machine)
+    assert [edge.counters for edge in graph.revise_edges["review"]] == [
+        ("budget:planned", "total"),
+        ("budget:designed", "total"),
+    ]
+
+
+# -- items of a list ---------------------------------------------------------------------------
+
+PARTS = """
+loopkit: 1
+input: {parts: [{id: str}]}
+origins: [planning, parts, text]
+agents: {writer: {model: some/writer}}
+states:
+  planning: {agent: writer, prompt: Plan., output: plan, next: check_plan}
+  check_plan:
+    validate: plan
+    by: [{min_chars: 1}]
+    transitions: [{guard: valid, target: parts}, {revise: planning}, {target: failed}]
+  parts:
+    each: input.parts
+    as: part
+    key: part.id
+    max_items: 5
+    machine: part.yaml
+    input: {id: "{{ part.id }}"}
+    next: text
+  text: {agent: writer, prompt: "Join {{ parts | length }}.", next: review}
+  review:
+    validate: text
+    by: [{judge: reader, rubric: [It is right.]}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: {origin: [planning, parts, text]}}
+      - {target: failed}
+  done: {final: success, result: text}
+  failed: {final: failure, result: text}
+"""
+PART = """
+loopkit: 1
+input: {id: str}
+agents: {builder: {model: some/builder}}
+states:
+  build: {agent: builder, prompt: "Build {{ input.id }}.", next: check}
+  check:
+    validate: build
+    by: [{min_chars: 1}]
+    transitions: [{guard: valid, target: built}, {revise: build}, {target: failed}]
+  built: {final: success, result: build}
+  failed: {final: failure}
+"""
+
+
+def test_items_that_a_later_state_sends_back_hear_what_waited_and_others_stay(desk: Desk) -> None:
+    desk.write("part.yaml", PART)
+    text = PARTS.replace("agents: {writer", "agents: {reader: {model: some/reader}, writer")
+    found = [
+        {"message": "A unit is missing.", "severity": "error", "origin": "planning"},
+        {"message": "It is blue.", "severity": "error", "origin": "parts", "location": "b.build"},
+    ]
+    script = scenario(
+        agents={
+            "writer": {"planning": ["P1", "P2"], "text": ["T1", "T2"]},
+            "reader": [
+                {"data": {"verdict": "fail", "findings": found}},
+                {"data": {"verdict": "pass", "findings": []}},
+            ],
+        },
+        children={"parts": {"*": {"agents": {"builder": ["one", "two"]}}}},
+    )
+    run = desk.play(text, script, {"parts": [{"id": "a"}, {"id": "b"}]})
+    assert run.outcome == "done"
+    begun = [(e.key, e.feedback.text if e.feedback else "") for e in run.of(ChildStarted)]
+    assert [key for key, _ in begun] == ["a", "b", "b"]
+    assert "It is blue." in begun[-1][1]

@@ -1,0 +1,154 @@
+"""The machine of phases: each defect goes back to the phase that injected it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from loopkit.engine.events import Decided, Entered, Event, Intended, Kept, Worked
+from loopkit.engine.telemetry import Figures
+from loopkit.language.load import load
+from loopkit.proof.bounds import explore
+from loopkit.proof.outcomes import Analysis
+from tests.support import ROOT, Desk, Played
+
+MACHINE = ROOT / "machines/phase_feedback.yaml"
+CASES = YAML(typ="safe").load(MACHINE.with_suffix(".scenario.yaml"))
+
+
+def played(desk: Desk, name: str, cost_usd: float = 0.0) -> Played:
+    """A case of the scenario as a run, in which each call costs so much."""
+    case = CASES["cases"][name]
+    priced = {
+        agent: [{**_call(call), "cost_usd": cost_usd} for call in case["agents"].get(agent, ())]
+        for agent in load(MACHINE).machine.agents
+    }
+    parts = {"scenario": 1, "agents": priced, "answers": case.get("answers", {})}
+    return desk.play(MACHINE, json.dumps(parts), CASES["input"])
+
+
+def _call(written: Any) -> dict[str, Any]:
+    return written if isinstance(written, dict) else {"reply": written}
+
+
+def figures(run: Played) -> Figures:
+    counted = Figures()
+    for event in run.events:
+        counted.take(event)
+    return counted
+
+
+EXAMPLE = "a missing requirement goes back to planning, and the design is made anew"
+
+
+def test_s2_39_the_example_of_a_missing_login_event_by_event(desk: Desk) -> None:
+    """S2.5, S2.7, S2.39, S2.41."""
+    run = played(desk, EXAMPLE, cost_usd=0.01)
+    assert [_told(event) for event in run.events if isinstance(event, (Worked, Decided))] == [
+        *("planning: plan 1", "to check_plan", "check_plan: pass", "to design"),
+        *("design: design_spec 1", "to design_review"),
+        "design_review: fail, planning",
+        "back to planning by design_review[2].planning, spends 1 of 3",
+        *("planning: plan 2", "to check_plan", "check_plan: pass", "to design"),
+        *("design: design_spec 2", "to design_review", "design_review: pass", "to code"),
+        *("code: source 1", "to code_review", "code_review: pass", "to test"),
+        *("test: pass", "to postmortem", "postmortem: lessons 1", "to done"),
+    ]
+    [defect] = figures(run).defects
+    assert (defect.injected, defect.detected) == (("planning",), "design_review")
+    assert (defect.severity, defect.code, defect.status) == ("critical", "Security", "resolved")
+    assert defect.attempts == {"planning": 1, "design": 1}
+    assert defect.cost_usd == pytest.approx(0.02)
+
+
+def _told(event: Event) -> str:
+    match event:
+        case Worked(report=None, artifact=artifact) if artifact is not None:
+            return f"{event.state}: {artifact.name} {artifact.attempt}"
+        case Worked(report=report) if report is not None:
+            origin = f", {report.origin}" if report.origin else ""
+            return f"{event.state}: {report.verdict}{origin}"
+        case Decided(feedback=feedback) if event.spends:
+            told = feedback[0]
+            spent = f"spends {told.revision} of {told.max_revisions}"
+            return f"back to {event.target} by {event.edge}, {spent}"
+        case Decided():
+            return f"to {event.target}"
+        case _:
+            return ""
+
+
+def test_s2_10_a_design_is_kept_whose_units_and_interfaces_have_not_changed(desk: Desk) -> None:
+    """S2.10."""
+    run = played(desk, "a design stays as it is where nothing that it needs has changed")
+    assert [event.state for event in run.of(Kept)] == ["design", "code"]
+    assert [event.state for event in run.of(Entered)].count("design") == 2
+    assert len(run.prompts("designer")) == 1
+
+
+@pytest.mark.parametrize("name", CASES["cases"])
+def test_s2_12_no_path_goes_back_more_than_three_times_a_pair_or_ten_in_all(
+    name: str, desk: Desk
+) -> None:
+    """S2.12, S2.14."""
+    counters = played(desk, name).state.counters
+    assert counters.get("total", 0) <= 10
+    assert all(
+        spent <= (2 if counter.startswith(("test", "escalated")) else 3)
+        for counter, spent in counters.items()
+        if counter != "total"
+    )
+
+
+def test_s2_16_at_the_limit_of_all_a_person_has_everything_on_the_table(desk: Desk) -> None:
+    """S2.16, S2.18."""
+    run = played(desk, "ten revisions in all, and then a person is asked")
+    assert run.state.counters["total"] == 10
+    assert run.state.status == "waiting"
+    assert run.state.question is not None
+    closed = {choice.name: choice.closed for choice in run.state.question.choices}
+    assert {name for name, why in closed.items() if not why} == {"approve", "reject"}
+    assert "--set limits.total_revisions=11" in closed["replan"]
+    assert {"plan", "design_spec", "source"} <= run.state.artifacts.keys()
+
+
+def test_s2_33_a_plan_that_breaks_its_form_never_reaches_the_designer(desk: Desk) -> None:
+    """S2.33."""
+    run = played(desk, "a plan in a circle is sent back three times, and twice by a person")
+    assert run.prompts("designer") == []
+
+
+def test_s2_37_tests_that_fail_go_back_to_the_coder_with_what_failed(desk: Desk) -> None:
+    """S2.37."""
+    run = played(desk, "a program that can't be built goes back to the coder, at most twice")
+    assert "main is missing." in run.prompts("coder")[1]
+    assert run.state.counters["test[2].code"] == 2
+    assert run.state.reports["test"].verdict == "fail"
+
+
+def test_s2_40_figures_of_each_phase_follow_from_its_reviews(desk: Desk) -> None:
+    """S2.40."""
+    phases = {phase.state: phase for phase in figures(played(desk, EXAMPLE, 0.01)).phases}
+    assert phases["design_review"].found == 1
+    assert phases["test"].found == 0
+
+
+def test_s2_44_whoever_only_judges_is_a_cheaper_model(desk: Desk) -> None:
+    """S2.44; the cache of calls is put off."""
+    models = {(event.role, event.model) for event in played(desk, "nothing is found").of(Intended)}
+    assert ("judge", "openai/gpt-5-mini") in models
+    assert {model for role, model in models if role == "judge"} == {"openai/gpt-5-mini"}
+    assert ("author", "anthropic/claude-sonnet-4-5") in models
+
+
+def test_what_check_asks_of_it_is_settled_without_a_look_at_every_configuration() -> None:
+    bounds = explore(Analysis.of_machine(load(MACHINE).machine), measures=())
+    assert (bounds.configurations, bounds.stuck, bounds.untaken, bounds.unfilled) == (
+        None,
+        (),
+        (),
+        {},
+    )

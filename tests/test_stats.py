@@ -1,0 +1,580 @@
+"""Statistics of runs: their figures, counted by hand, and how the command line prints them."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from jsonschema import Draft7Validator
+
+from loopkit.agents.function import Messages
+from loopkit.app import App
+from loopkit.cli import invoke
+from loopkit.language.load import load
+from loopkit.views.schemas import SCHEMAS
+from loopkit.views.stats.plot import Point, plot, spans_of
+from tests.support import PASS, Desk, fails, scenario, warns
+from tests.warm import Process, ran_loopkit
+
+TWO_PHASES = """
+loopkit: 1
+agents: {writer: {model: openai/x}, critic: {model: openai/y}}
+validators: {complete: {judge: critic}, sound: {judge: critic}}
+states:
+  planning: {agent: writer, prompt: Plan it., output: plan, next: plan_review}
+  plan_review:
+    validate: plan
+    by: [complete]
+    transitions: [{guard: valid, target: design}, {revise: planning}, {target: given_up}]
+  design: {agent: writer, prompt: "Design {{ plan }}", output: drawing, next: design_review}
+  design_review:
+    validate: drawing
+    by: [sound]
+    transitions: [{guard: valid, target: done}, {revise: planning}, {target: asked}]
+  asked:
+    human: Is that good enough?
+    choices: [accept, again, reject]
+    transitions:
+      - {guard: choice == "accept", target: done}
+      - {guard: choice == "again", revise: design, feedback: "{{ comment }}"}
+      - {target: given_up}
+  done: {final: success, result: drawing}
+  given_up: {final: failure}
+"""
+KEYED = """
+loopkit: 1
+agents: {writer: {model: openai/x}, critic: {model: openai/y}}
+limits: {revisions: 3}
+states:
+  draft: {agent: writer, prompt: Write., next: check}
+  check:
+    validate: draft
+    by:
+      - judge: critic
+        prompt: 'Judge this: {{ artifact }} Answer {"verdict": …, "issues": […]}.'
+        map: {findings: issues, key: test}
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+  done: {final: success, result: draft}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk whose runs are in the journal of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+    return Desk(tmp_path, in_memory=False)
+
+
+def work(text: str, usd: float | None = 0.0) -> dict[str, Any]:
+    return {"reply": text, "cost_usd": usd}
+
+
+def issues(*named: tuple[str, str], usd: float = 0.0) -> dict[str, Any]:
+    """A judge's report in a form of its own, of tests and messages."""
+    found = [{"test": test, "message": message, "severity": "error"} for test, message in named]
+    verdict = "fail" if found else "pass"
+    return {"data": {"verdict": verdict, "issues": found}, "cost_usd": usd}
+
+
+def told(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> str:
+    """What `stats` prints."""
+    capsys.readouterr()
+    assert invoke(["stats", *options]) == code
+    return capsys.readouterr().out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> Any:
+    found = json.loads(told(capsys, *options, "--format", "json", code=code))
+    Draft7Validator(SCHEMAS["stats"]()).validate(found)
+    return found
+
+
+def cells(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def one(found: Any) -> dict[str, Any]:
+    """The figures of the only run."""
+    [run] = found["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def figures(run: Mapping[str, Any], *names: str) -> list[Any]:
+    return [run[name] for name in names]
+
+
+# -- three runs, counted by hand ----------------------------------------------------------------
+
+
+def test_a_planning_fault_found_in_the_design_costs_the_plan_and_the_design_again(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Plan 0.01, design 0.02, found; plan 0.03, design 0.04 again. Each of five judgements 0.1.
+    desk.play(
+        TWO_PHASES,
+        scenario(
+            agents={
+                "writer": [
+                    work("a" * 300, 0.01), work("b" * 400, 0.02),
+                    work("c" * 500, 0.03), work("d" * 1500, 0.04),
+                ],
+                "critic": {
+                    "complete": [PASS | {"cost_usd": 0.1}] * 2,
+                    "sound": [fails("No authentication.") | {"cost_usd": 0.1},
+                              PASS | {"cost_usd": 0.1}],
+                },
+            }
+        ),
+    )  # fmt: skip
+    run = one(as_json(capsys))
+    assert figures(run, "outcome", "success", "status", "played", "calls") == [
+        "done", True, "finished", True, 8,
+    ]  # fmt: skip
+    assert run["cost_usd"] == pytest.approx(0.5)
+    assert figures(run, "works", "corrections", "correction_rate") == [4, 2, 0.5]
+    assert figures(run, "blocking", "resolved", "caught", "process_yield") == [1, 1, 1, 1.0]
+    assert run["density"] == 1 / 2.0
+    [defect] = run["defects"]
+    assert figures(defect, "injected", "detected", "missed") == [["design"], "design_review", []]
+    assert defect["attempts"] == {"planning": 1, "design": 1}
+    assert defect["cost_usd"] == 0.07
+    assert figures(defect, "status", "reports", "message") == ["resolved", 1, "No authentication."]
+    phases = {phase["state"]: phase for phase in run["phases"]}
+    assert figures(phases["design"], "works", "corrections", "characters") == [2, 1, 1500]
+    assert figures(phases["design"], "injected", "density") == [1, 1 / 1.5]
+    assert figures(phases["design_review"], "found", "missed", "phase_yield") == [1, 0, 1.0]
+    assert figures(phases["plan_review"], "found", "missed", "phase_yield") == [0, 0, None]
+
+
+def test_two_defects_share_the_works_in_which_both_are_corrected(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Works: 0.01, then 0.02 for a and b, then 0.05 for a alone, whose words change each time.
+    desk.play(
+        KEYED,
+        scenario(
+            agents={
+                "writer": [work("x" * 100, 0.01), work("y" * 100, 0.02), work("z" * 100, 0.05)],
+                "critic": [
+                    issues(("a", "A is wrong"), ("b", "B is wrong")),
+                    issues(("A", "Still wrong: a")),
+                    issues(),
+                ],
+            }
+        ),
+    )
+    run = one(as_json(capsys))
+    assert figures(run, "works", "corrections", "correction_rate") == [3, 2, 2 / 3]
+    assert figures(run, "blocking", "resolved", "density") == [2, 2, 20.0]
+    first, second = run["defects"]
+    assert figures(first, "key", "message", "reports") == ["A", "Still wrong: a", 2]
+    assert figures(first, "attempts", "cost_usd", "status") == [{"draft": 2}, 0.06, "resolved"]
+    assert figures(second, "key", "attempts", "cost_usd") == ["b", {"draft": 1}, 0.01]
+
+
+def test_a_clean_run_has_no_defect_and_no_share_of_one(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.play(KEYED, scenario(agents={"writer": [work("x", 0.5)], "critic": [issues(usd=0.25)]}))
+    found = as_json(capsys)
+    run, [machine] = one(found), found["machines"]
+    assert figures(run, "works", "corrections", "correction_rate") == [1, 0, 0.0]
+    assert figures(run, "blocking", "process_yield", "density", "defects") == [0, None, 0.0, []]
+    assert machine["clean"] == {
+        "runs": 1, "cost_usd": 0.75, "seconds": run["seconds"], "unpriced": 0,
+    }  # fmt: skip
+    assert machine["corrected"] == {"runs": 0, "cost_usd": None, "seconds": None, "unpriced": 0}
+    assert figures(machine, "clean_share", "process_yield") == [1.0, None]
+
+
+# -- attribution and division -------------------------------------------------------------------
+
+
+def test_what_a_review_let_through_counts_against_its_yield(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two reviews of one draft: the first finds one defect and passes over the other.
+    desk.play(
+        """
+loopkit: 1
+agents: {writer: {model: openai/x}, critic: {model: openai/y}}
+states:
+  draft: {agent: writer, prompt: Write., next: review}
+  review:
+    validate: draft
+    by: [{judge: critic}]
+    transitions: [{guard: valid, target: test}, {revise: draft}, {target: failed}]
+  test:
+    validate: draft
+    by: [{min_chars: 3}]
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+  done: {final: success, result: draft}
+  failed: {final: failure}
+""",
+        scenario(
+            agents={"writer": ["x", "xy", "xyz"], "critic": [fails("Wrong."), PASS, PASS]},
+        ),
+    )
+    run = one(as_json(capsys))
+    assert figures(run, "blocking", "caught", "process_yield") == [2, 1, 0.5]
+    assert [defect["missed"] for defect in run["defects"]] == [[], ["review"]]
+    phases = {phase["state"]: phase for phase in run["phases"]}
+    assert figures(phases["review"], "found", "missed", "phase_yield") == [1, 1, 0.5]
+    assert figures(phases["test"], "found", "missed", "phase_yield") == [1, 0, 1.0]
+
+
+def test_a_work_that_is_not_sent_back_costs_no_defect_anything(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.play(
+        """
+loopkit: 1
+agents: {writer: {model: openai/x}, critic: {model: openai/y}}
+states:
+  draft: {agent: writer, prompt: Write., next: review}
+  review: {validate: draft, by: [{judge: critic}], transitions: [{target: polish}]}
+  polish: {agent: writer, prompt: "Polish {{ draft }}", output: text, next: last}
+  last:
+    validate: text
+    by: [{min_chars: 1}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success, result: text}
+  failed: {final: failure}
+""",
+        scenario(agents={"writer": [work("x", 1.0), work("y", 2.0)], "critic": [fails("Wrong.")]}),
+    )
+    [defect] = one(as_json(capsys))["defects"]
+    assert figures(defect, "attempts", "cost_usd", "status") == [{}, 0.0, "open"]
+
+
+def test_what_comes_back_is_one_defect_that_recurs(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, other = issues(("a", "A")), issues(("b", "B"))
+    writer = [work("1", 1.0), work("2", 1.0), work("3", 1.0), work("4", 1.0)]
+    desk.play(KEYED, scenario(agents={"writer": writer, "critic": [found, other, found, found]}))
+    run = one(as_json(capsys))
+    assert figures(run, "outcome", "blocking", "resolved") == ["failed", 2, 1]
+    first, second = run["defects"]
+    assert figures(first, "status", "reports", "attempts") == ["recurring", 3, {"draft": 2}]
+    assert first["cost_usd"] == 2.0
+    assert figures(second, "status", "cost_usd") == ["resolved", 1.0]
+
+
+def test_an_unknown_cost_makes_the_share_of_a_defect_unknown_and_not_free(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = [work("1", 1.0), work("2", None)]
+    desk.play(KEYED, scenario(agents={"writer": writer, "critic": [issues(("a", "A")), issues()]}))
+    found = as_json(capsys)
+    run, [machine] = one(found), found["machines"]
+    assert run["cost_usd"] is None
+    assert run["defects"][0]["cost_usd"] is None
+    assert figures(machine["corrected"], "runs", "cost_usd", "unpriced") == [1, None, 1]
+    assert "mean of 0 runs, 1 of unknown cost left out" in told(capsys)
+
+
+def test_a_finding_that_blocks_nothing_is_listed_and_not_counted(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    critic = {"complete": [warns("A nit.")], "sound": [PASS]}
+    desk.play(TWO_PHASES, scenario(agents={"writer": ["p", "d"], "critic": critic}))
+    run = one(as_json(capsys))
+    assert figures(run, "blocking", "process_yield") == [0, None]
+    assert [figures(d, "blocking", "severity", "message") for d in run["defects"]] == [
+        [False, "warning", "A nit."]
+    ]
+
+
+def test_a_judge_that_calls_a_finding_open_by_its_id_names_the_same_defect(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S2.39: the defect is known by the id of the ledger, whatever its words."""
+    own_form = KEYED[: KEYED.index("        prompt:")] + KEYED[KEYED.index("    transitions:") :]
+    path = desk.write("machine.yaml", own_form)
+
+    def critic(prompt: str, _: Messages) -> str:
+        ids = re.findall(r'"id": "([0-9a-f]{12})"', prompt)
+        if not ids:
+            found = [{"message": "No authentication", "severity": "error"}]
+            return json.dumps({"verdict": "fail", "findings": found})
+        is_mended = "third" in prompt
+        known = {ids[0]: "resolved" if is_mended else "open"}
+        return json.dumps({"verdict": "pass" if is_mended else "fail", "known": known,
+                           "findings": []})  # fmt: skip
+
+    texts = iter(["first", "second", "third", "fourth"])
+
+    async def play() -> None:
+        functions = {"critic": critic, "writer": lambda *_: next(texts)}
+        async with App.open(desk.state_folder, functions=functions) as app:
+            await app.drive(await app.start(load(path), {}))
+
+    asyncio.run(play())
+    run = one(as_json(capsys))
+    [defect] = run["defects"]
+    assert figures(run, "outcome", "played") == ["done", False]
+    assert figures(defect, "reports", "attempts", "status") == [2, {"draft": 2}, "resolved"]
+
+
+def test_a_decision_to_go_on_with_open_findings_is_recorded_as_an_override(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S2.18: gate, decision, reviewer, justification, time and the counts of issues."""
+    critic = {"complete": [PASS], "sound": [fails("One.", "Two.")]}
+    text = TWO_PHASES.replace("{revise: planning}, {target: asked}", "{target: asked}")
+    played = desk.play(text, scenario(agents={"writer": ["p", "d"], "critic": critic}))
+    desk.answer(played.state.run, "accept", comment="It ships today; “later”.")
+    run = one(as_json(capsys))
+    [override] = run["overrides"]
+    given = figures(override, "state", "choice", "by", "comment", "target", "open")
+    assert given == ["asked", "accept", "person", "It ships today; “later”.", "done", {"error": 2}]
+    assert override["at"] >= run["started"]
+
+
+@pytest.mark.parametrize("choice", ["reject", "again"])
+def test_who_rejects_or_sends_back_overrides_nothing(
+    desk: Desk, capsys: pytest.CaptureFixture[str], choice: str
+) -> None:
+    critic = {"complete": [PASS], "sound": [fails("One."), PASS]}
+    text = TWO_PHASES.replace("{revise: planning}, {target: asked}", "{target: asked}")
+    writer = [work("p"), work("d"), work("e", 0.5)]
+    played = desk.play(text, scenario(agents={"writer": writer, "critic": critic}))
+    desk.answer(played.state.run, choice, comment="Look again.")
+    run = one(as_json(capsys))
+    assert run["overrides"] == []
+    [defect] = run["defects"]
+    wanted = [{"design": 1}, 0.5, "resolved"] if choice == "again" else [{}, 0.0, "open"]
+    assert figures(defect, "attempts", "cost_usd", "status") == wanted
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+def test_an_empty_journal_has_no_figures_and_is_not_made(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert as_json(capsys) == {"runs": [], "machines": []}
+    assert len(cells(told(capsys, "--format", "csv"))) == 1
+    assert told(capsys) == ""
+    assert not (desk.folder / ".loopkit/journal.db").exists()
+
+
+def test_runs_are_grouped_by_machine_and_filtered_by_its_name(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        path = desk.write(f"{name}.yaml", KEYED)
+        desk.play(path, scenario(agents={"writer": ["x"], "critic": [issues()]}))
+    desk.play(
+        desk.folder / "one.yaml",
+        scenario(agents={"writer": ["x", "y"], "critic": [issues(("a", "A")), issues()]}),
+    )
+    found = as_json(capsys)
+    counted = [figures(m, "machine", "runs", "clean_share", "blocking") for m in found["machines"]]
+    assert counted == [["one", 2, 0.5, 1], ["two", 1, 1.0, 0]]
+    assert [m["machine"] for m in as_json(capsys, "--machine", "two")["machines"]] == ["two"]
+    assert as_json(capsys, "--machine", "three")["runs"] == []
+    table = told(capsys)
+    assert "one: 2 runs, 2 finished\n" in table
+    assert re.search(r"clean +50\.0% +1 of 2 finished runs", table)
+    assert re.search(r"check +0 +0 +– +0 +– +1 +0 +100\.0%", table)
+
+
+def test_a_run_is_counted_once_however_often_it_is_named(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = desk.play(KEYED, scenario(agents={"writer": ["x"], "critic": [issues()]}))
+    run = played.state.run
+    assert len(as_json(capsys, run, run, run[:-2])["runs"]) == 1
+
+
+def test_an_unknown_run_is_a_usage_error_before_anything_is_printed(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = desk.play(KEYED, scenario(agents={"writer": ["x"], "critic": [issues()]}))
+    assert told(capsys, played.state.run, "nothing", "--format", "json", code=2) == ""
+
+
+def test_a_damaged_run_among_others_is_reported_and_left_out(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [
+        desk.play(KEYED, scenario(agents={"writer": ["x"], "critic": [issues()]})).state.run
+        for _ in range(3)
+    ]
+    with closing(sqlite3.connect(desk.folder / ".loopkit/journal.db")) as db, db:
+        gone = "DELETE FROM records WHERE seq = 3 AND run_id = (SELECT id FROM runs WHERE run = ?)"
+        db.execute(gone, [runs[0]])
+        broken = "UPDATE records SET data = '{' WHERE type = 'worked' AND run_id = "
+        db.execute(f"{broken} (SELECT id FROM runs WHERE run = ?)", [runs[1]])
+    done = ran_loopkit("stats", "--format", "json")
+    assert done.returncode == 4
+    assert [run["run"] for run in json.loads(done.stdout)["runs"]] == runs[2:]
+    faults = done.stderr.splitlines()
+    assert [fault.partition(":")[0] for fault in faults] == ["error", "error"]
+    assert f"run '{runs[0]}' is damaged: record 3 is missing" in done.stderr
+    assert f"run '{runs[1]}' is damaged: record" in done.stderr
+    named = ran_loopkit("stats", *runs, "--format", "json")
+    assert (named.returncode, json.loads(named.stdout)) == (4, json.loads(done.stdout))
+
+
+def test_more_runs_than_are_read_at_once_are_all_counted_newest_first(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = desk.write("many.jsonl", "{}\n" * 120)
+    desk.write("m.yaml", "loopkit: 1\nstates:\n  a: {render: x, next: b}\n  b: {final: success}\n")
+    assert invoke(["run", "m.yaml", "--batch", str(path), "-o", "out"]) == 0
+    found = as_json(capsys)
+    assert len({run["run"] for run in found["runs"]}) == 120
+    started = [run["started"] for run in found["runs"]]
+    assert started == sorted(started, reverse=True)
+    assert found["machines"][0]["runs"] == 120
+
+
+def test_csv_keeps_quotes_commas_lines_and_letters_of_every_language(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = 'Say "no", ; and\nthen 無, ß 🜁\x1b[31m'
+    critic = [issues(('a,"b"', words)), issues()]
+    desk.play(KEYED, scenario(agents={"writer": ["x", "y"], "critic": critic}))
+    head, row = cells(told(capsys, "--format", "csv", "--defects"))
+    defect = dict(zip(head, row, strict=True))
+    assert defect["message"] == words.replace("\x1b[31m", "")
+    assert figures(defect, "key", "attempts", "blocking") == ['a,"b"', "draft=1", "true"]
+    head, row = cells(told(capsys, "--format", "csv"))
+    run = dict(zip(head, row, strict=True))
+    assert figures(run, "works", "corrections", "correction_rate") == ["2", "1", "0.5"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", run["started"])
+
+
+def test_a_run_that_is_still_going_is_counted_with_what_it_has_done(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    author = "if test -e begun; then touch again; sleep 60; fi; touch begun; echo x"
+    text = KEYED.replace("{model: openai/x}", json.dumps({"command": ["sh", "-c", author]}))
+    critic = json.dumps({"command": ["echo", json.dumps(issues(("a", "A"))["data"])]})
+    desk.write("m.yaml", text.replace("{model: openai/y}", critic))
+    running = Process(["-m", "loopkit", "run", "m.yaml", "--output", "quiet"], cwd=desk.folder)
+    try:
+        waited_for(desk.folder / "again")
+        found = as_json(capsys)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    run, [machine] = one(found), found["machines"]
+    assert figures(run, "status", "outcome", "works") == ["running", None, 1]
+    assert [d["status"] for d in run["defects"]] == ["open"]
+    assert figures(machine, "runs", "finished", "clean_share") == [1, 0, None]
+
+
+def test_children_have_figures_of_their_own(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.write("part.yaml", KEYED)
+    machine = """
+loopkit: 1
+states:
+  parts: {each: input.parts, as: part, key: part, max_items: 5, machine: part.yaml, next: done}
+  done: {final: success}
+input: {parts: [str]}
+"""
+    child = {"agents": {"writer": [work("x", 0.5)], "critic": [issues()]}}
+    played = desk.play(
+        machine,
+        scenario(children={"parts": {"*": child}}),
+        {"parts": ["a", "b"]},
+    )
+    found = as_json(capsys, played.state.run)
+    assert [run["machine"] for run in found["runs"]] == ["machine", "part", "part"]
+    assert [run["cost_usd"] for run in found["runs"]] == [1.0, 0.5, 0.5]
+    assert as_json(capsys)["machines"] == found["machines"]
+
+
+def waited_for(path: Path, seconds: float = 20.0) -> None:
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} did not come"
+        time.sleep(0.02)
+
+
+# -- the plot -----------------------------------------------------------------------------------
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(capsys: pytest.CaptureFixture[str], *options: str) -> ET.Element:
+    told(capsys, *options, "--plot", "p.svg")
+    return ET.parse("p.svg").getroot()
+
+
+def texts(svg: ET.Element) -> list[str]:
+    return [found.text or "" for found in svg.iter(f"{SVG}text")]
+
+
+def test_a_plot_of_no_run_and_of_one_says_so(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no runs" in texts(drawn(capsys))
+    desk.play(KEYED, scenario(agents={"writer": [work("x", 0.3)], "critic": [issues()]}))
+    svg = drawn(capsys)
+    assert texts(svg)[0] == "machine: 1 run"
+    # Clean, no yield without a defect, and what it cost.
+    assert len([c for c in svg.iter(f"{SVG}circle") if c.get("r") == "2.5"]) == 2
+    assert "$0.5" in texts(svg)
+
+
+def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path) -> None:
+    def point(at: float, usd: float | None, *, is_clean: bool) -> Point:
+        return Point(at, is_clean, 2, 2 if is_clean else 1, usd)
+
+    points = [point(n * 100.0, 0.01 * n, is_clean=n % 2 == 0) for n in range(1000)]
+    spans = spans_of(points)
+    assert [span.runs for span in spans] == [25] * 40
+    first, last = spans[0], spans[-1]
+    assert (first.clean_share, first.process_yield) == (13 / 25, 38 / 50)
+    assert first.mean_usd == pytest.approx(0.12)
+    assert last.mean_usd == pytest.approx(9.87)
+    # Runs far apart: what lies between has no point. What is unknown is not free.
+    few = spans_of([point(0.0, None, is_clean=True), point(10.0, 1.0, is_clean=True)] * 20)
+    assert [(span.runs, span.mean_usd) for span in few] == [(20, None), (20, 1.0)]
+    for some in (points, points[:2], points[:1], []):
+        ET.fromstring(plot(some, 'a <b> & "c"'))
+
+
+def test_a_plot_that_cannot_be_written_is_a_usage_error(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(capsys, "--plot", "no/such/folder/p.svg", code=2)
+
+
+# -- ways back and states that are kept ---------------------------------------------------------
+
+
+def test_what_went_away_with_a_version_that_was_given_up_is_withdrawn(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = KEYED.replace("{revise: draft}", "{revise: draft, from: best}")
+    writer = [work("1", 0.01), work("2", 0.02), work("3", 0.04)]
+    worse = issues(("a", "A"), ("b", "B"))
+    critic = [issues(("a", "A")), worse, issues()]
+    desk.play(machine, scenario(agents={"writer": writer, "critic": critic}))
+    run = one(as_json(capsys))
+    first, second = run["defects"]
+    assert figures(first, "key", "status", "attempts") == ["a", "resolved", {"draft": 2}]
+    assert first["cost_usd"] == 0.06
+    assert figures(second, "key", "status", "attempts") == ["b", "withdrawn", {}]
+    assert figures(run, "blocking", "resolved") == [2, 1]
