@@ -11,7 +11,7 @@ from tests.crash.points import SAME, killed_at_every_point
 
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
 touch call_$n
-if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; fi
+if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; exit 1; fi
 case $(cat .prompt) in
 *'Revision 2'*) [ -e src/seen ] || cat src/plan > src/seen; echo good > src/plan;;
 *'Revision 1'*) echo worse > src/plan; touch src/more;;

@@ -14,7 +14,7 @@ from tests.test_crash_panels import begun
 
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
 touch call_$n
-if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; fi
+if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; exit 1; fi
 case $(cat .prompt) in
 Plan*Divide*) echo Third plan;;
 Plan*unit*) echo Second plan;;

@@ -311,7 +311,7 @@ def kept(desk: Desk) -> int:
 
 AGENT = "cat > .prompt; until mkdir .call_$((n += 1)) 2>/dev/null; do :; done; touch call_$n; \
 echo 'work '$n >> src/log; \
-if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; fi; \
+if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; exit 1; fi; \
 case $(cat .prompt) in *'Revision 1'*) echo good > src/plan;; *) echo bad > src/plan;; esac"
 CRASHING = f"""
 loopkit: 1

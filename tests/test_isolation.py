@@ -264,7 +264,7 @@ def names_of(work: Desk) -> list[str]:
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
 touch call_$n
 [ $n = 1 ] && sed -i '1s/^/ours /' ../../../../src/both
-if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; fi
+if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; exit 1; fi
 sed -i '9s/$/ theirs/' src/both
 case $(cat .prompt) in *'Revision 1'*) echo good > src/plan;; *) echo bad > src/plan;; esac"""
 
