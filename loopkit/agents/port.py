@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from loopkit.agents.model.answer_caps import AnswerCaps
-from loopkit.engine.events import HumanAnswer, LeftFolder, Role, Usage
+from loopkit.engine.events import HumanAnswer, LeftFolder, Role, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Mutable, Value
@@ -19,11 +19,26 @@ CUT_OFF = "the answer was cut off at"
 """How the message begins of an answer that ended at the cap which it got because of a limit."""
 
 
+class Tool(Value, frozen=True):
+    """A function that a model may call."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    """JSON Schema of its arguments, which are a mapping."""
+
+
 class Message(Value, frozen=True):
     """One message of a conversation."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: Sequence[ToolCall] = ()
+    """Of an assistant: the tools that it called with this message."""
+    kept: Mapping[str, Any] = {}
+    """Of an assistant: what its provider wants back as it was, such as signed thoughts."""
+    tool_call_id: str = ""
+    """Of a tool: the call that it answers."""
 
 
 class Request(Mutable):
@@ -45,6 +60,10 @@ class Request(Mutable):
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the data that the answer has to be."""
+    tools: Sequence[Tool] = ()
+    """What the agent may call."""
+    may_call_tools: bool = True
+    """False where an answer is asked for, and nothing else; the tools are sent all the same."""
     model: str = ""
     """The rung of the ladder that is asked."""
     fallback: int = 0
@@ -86,6 +105,14 @@ class Reply(Value, frozen=True):
     cut_off: bool = False
     played: bool = False
     """A scenario says it, which was written before the run."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The tools that it calls, in order; it goes on once it has what they gave."""
+    kept: Mapping[str, Any] = {}
+    """What its provider wants back as it is, where the conversation goes on."""
+    has_no_tools: bool = False
+    """Whoever answered can't call tools, and was not offered any."""
+    found_clean: str | None = None
+    """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None

@@ -32,6 +32,7 @@ from loopkit.engine.events.payloads import (
     LeftFolder,
     Ran,
     RefusedCall,
+    ToolCall,
     Usage,
 )
 from loopkit.engine.events.runs import (
@@ -164,6 +165,7 @@ __all__ = [
     "Settled",
     "Started",
     "Suspended",
+    "ToolCall",
     "UnknownEvent",
     "Usage",
     "Waiting",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event, Policy, Role
-from loopkit.engine.events.payloads import LeftFolder, Usage
+from loopkit.engine.events.payloads import LeftFolder, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 
 
@@ -21,16 +21,18 @@ class Intended(Event, frozen=True, kw_only=True):
     visit: int
     """How often the state had been entered."""
     role: Role
-    """Whether an author, a judge or a command is asked."""
+    """Whether an author, a judge, a command or a tool is asked."""
     agent: str
-    """The agent's name, or the state's for a command."""
+    """The agent's name, or the state's for a command; of a tool `AGENT.TOOL`."""
     place: str
     """Where the agent is asked: the state's name, or the validator's for a judge."""
     opinion: str = ""
     """Which of a judge's opinions this is: `sample 2 of 3`, `second opinion`; empty where it is
     asked for one."""
     prompt: str
-    """The message that is sent last."""
+    """The message that is sent last; what a tool is called with."""
+    goes_on: bool = False
+    """It has no message of its own: what its tools gave is sent, and the author goes on."""
     model: str = ""
     """The model that is asked; empty for a program."""
     fallback: int = 0
@@ -74,6 +76,14 @@ class Replied(Event, frozen=True, kw_only=True):
     """The answer ends at the limit of its length."""
     played: bool = False
     """A scenario gave it, which can't know the ids of findings before the run."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The tools that it calls, in order; what they give is the reply to a call named after each."""
+    kept: dict[str, Any] = {}
+    """What its provider wants back as it is while the author goes on."""
+    has_no_tools: bool = False
+    """Whoever answered can't call tools, and was not offered any."""
+    found_clean: str | None = None
+    """Of a tool that validates: the digest of a draft in which nothing blocks, else empty."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None

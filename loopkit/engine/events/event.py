@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from loopkit.engine.records import Record
 
 EVENT_VERSION = 1
-Role = Literal["author", "judge", "run"]
+Role = Literal["author", "judge", "run", "tool"]
 Policy = Literal["retry", "ask", "fail"]
 Outcome = Literal["done", "transient", "content", "fatal", "limit"]
 

@@ -53,6 +53,16 @@ class Usage(Record, frozen=True, kw_only=True):
         )
 
 
+class ToolCall(Record, frozen=True, kw_only=True):
+    """A call of a tool, as a model wrote it."""
+
+    id: str
+    """What the provider calls it; its answer has to name the same."""
+    name: str
+    arguments: str
+    """JSON, if the model did not get it wrong."""
+
+
 class LeftFolder(Record, frozen=True, kw_only=True):
     """A folder as an attempt left it."""
 

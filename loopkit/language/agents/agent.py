@@ -121,6 +121,11 @@ class AgentBase(Noun):
         return sum(one.retry.attempts for one in self.in_turn)
 
     @property
+    def most_rounds(self) -> int:
+        """Calls that one answer takes beside its first, because the agent calls tools."""
+        return 0
+
+    @property
     def call_usd(self) -> float | None:
         """USD that one call costs at most, where the machine says so."""
         return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.language.agents.agent import AgentBase, Retry
-from loopkit.language.noun import Duration, Noun, Text, Written, _one_or_more
+from loopkit.language.agents.tools import Tool, ValidatorTool
+from loopkit.language.noun import Duration, Id, Noun, Text, Written, _one_or_more, fault
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -101,6 +102,31 @@ class ModelAgent(AgentBase):
         BeforeValidator(_one_or_more, json_schema_input_type=str | list[str | Fallback]),
     ] = ()
     """Who is asked, one after the other, where the model can't be had."""
+    tools: dict[Id, Tool] = {}
+    """What it may call while it writes."""
+    require_tool: Id | None = None
+    """The tool whose last call must have found the answer clean."""
+    max_tool_calls: int = Field(8, ge=1, le=1000)
+    """Calls of tools in one attempt, refused ones included; then an answer is asked for."""
+    reask: int = Field(2, ge=0, le=10)
+    """How often it is asked again where its answer is not what `require_tool` asks for."""
+    tool_use: Literal["native", "runner"] | None = None
+    """Whether the model calls its tools, or loopkit calls the required one for it.
+
+    Default is native, but where the model is known to have no tools."""
+
+    @model_validator(mode="after")
+    def _required_tool_validates(self) -> Self:
+        if self.require_tool is None:
+            return self
+        if not isinstance(self.tools.get(self.require_tool), ValidatorTool):
+            raise fault(
+                "unknown-tool",
+                f"`{self.require_tool}` is no tool of the agent that validates",
+                ("require_tool",),
+                help="name one of its `tools:` that has `by:`",
+            )
+        return self
 
     kind = "model"
     knows_only_what_it_is_told = True
@@ -121,6 +147,10 @@ class ModelAgent(AgentBase):
     @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self, *(self.replaced(fallback) for fallback in self.fallbacks))
+
+    @property
+    def most_rounds(self) -> int:
+        return self.max_tool_calls + (self.reask if self.require_tool else 0) if self.tools else 0
 
     @property
     def plain_texts(self) -> Written:
