@@ -396,7 +396,6 @@ UNKNOWN: Mapping[str, tuple[str, str]] = {
     "expect: {artifacts: {plam: {lacks: x}}}": ("unknown-artifact", "did you mean `plan`?"),
     "expect: {outcome: started, reason: fatal}": ("reason-without-suspension", "delete it"),
     "expect: {outcom: started}": ("unknown-field", "did you mean `outcome`?"),
-    "agents: {writer: [{tool_calls: []}]}": ("not-in-this-version", "add the agent"),
     "agents: {writer: [{fault: rate_limitt}]}": ("unknown-value", "did you mean `rate_limit`?"),
     "answers: {approval: [{comment: x}]}": ("no-answer", "add `choice"),
 }

@@ -48,7 +48,7 @@ class FunctionAgentPort:
             message = f"agent `{self._name}` raised {type(error).__name__}: {error}"
             raise AgentError("transient" if is_transient else "fatal", message) from error
         text = said if isinstance(said, str) else self._as_json(said)
-        return Reply(text, cost_usd=self._price)
+        return Reply(text, cost_usd=self._price, has_no_tools=True)
 
     async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
         # It may wait for a server, and other runs go on meanwhile.

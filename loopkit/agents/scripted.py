@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
-from loopkit.engine.events import HumanAnswer, LeftFolder, Usage, Waiting
+from loopkit.engine.events import HumanAnswer, LeftFolder, ToolCall, Usage, Waiting
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -85,11 +85,13 @@ class ScriptedAgent:
         sleep: Sleep = asyncio.sleep,
         *,
         is_model: bool = True,
+        has_no_tools: bool = False,
     ) -> None:
         self._name = name
         self._part = part
         self._sleep = sleep
         self._is_model = is_model
+        self._has_no_tools = has_no_tools
 
     async def ready(self) -> None:
         return None
@@ -128,7 +130,17 @@ class ScriptedAgent:
         tokens = played.usage.tokens
         said = said.replace(session=session, tokens=tokens, cost_usd=played.cost_usd)
         left = None if played.folder is None else LeftFolder(**as_left(played.folder))
-        return said.replace(played=not played.recorded, workspace=played.workspace, folder=left)
+        called = tuple(
+            ToolCall(id=f"call_{number}", name=one.name, arguments=one.text)
+            for number, one in enumerate(played.tool_calls, 1)
+        )
+        return said.replace(
+            played=not played.recorded,
+            workspace=played.workspace,
+            folder=left,
+            tool_calls=called,
+            has_no_tools=self._has_no_tools,
+        )
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)

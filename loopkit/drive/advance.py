@@ -37,7 +37,7 @@ from loopkit.engine.keeping import is_kept
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.engine.state import RunState
 from loopkit.journal import JournalError
-from loopkit.language import FinalState, Machine, State
+from loopkit.language import Agent, FinalState, Machine, State, Tool
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
@@ -297,9 +297,16 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
 
 def _policy(machine: Machine, call: Intended) -> Policy:
     """What the definition says, else what fits the kind of what was called."""
-    called = machine.states[call.state] if call.role == "run" else machine.agents[call.agent]
+    called = _called(machine, call)
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
+
+
+def _called(machine: Machine, call: Intended) -> State | Agent | Tool:
+    if call.role == "run":
+        return machine.states[call.state]
+    agent, _, tool = call.agent.partition(".")
+    return machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
 
 
 async def interrupt(active: ActiveRun) -> None:

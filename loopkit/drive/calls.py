@@ -6,7 +6,8 @@ that may have been made is in doubt, and its policy decides.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,15 @@ from loopkit.drive.deadline import within
 from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.room import find_room, out_of_time, room_for_longer
-from loopkit.drive.sizes import KEPT_CHARS, LONGEST_NAME, MOST_BYTES, fits, is_answer, shortened
+from loopkit.drive.sizes import (
+    KEPT_CHARS,
+    LONGEST_ANSWER,
+    LONGEST_NAME,
+    MOST_BYTES,
+    fits,
+    is_answer,
+    shortened,
+)
 from loopkit.drive.turns import Callee, take_turn
 from loopkit.engine.events import (
     Failed,
@@ -27,11 +36,11 @@ from loopkit.engine.events import (
     RefusedCall,
     Replied,
     Role,
+    ToolCall,
     Usage,
 )
 from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, Task
-from loopkit.text import or_empty
 from loopkit.validators.answer import storable
 
 
@@ -72,6 +81,8 @@ class CallSeries(Value, frozen=True):
     """Waits for what a call needs and is not part of it."""
     opinion: str = ""
     """Which of a judge's opinions this is, where it is asked for several."""
+    goes_on: bool = False
+    """Whether what tools gave is sent, and not the prompt."""
 
 
 def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
@@ -227,7 +238,8 @@ def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usa
         agent=work.agent,
         place=work.place,
         opinion=work.opinion,
-        prompt=request.prompt,
+        prompt="" if work.goes_on else request.prompt,
+        goes_on=work.goes_on,
         model=request.model,
         fallback=request.fallback,
         deadline_s=request.deadline_s,
@@ -284,14 +296,19 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
     if work.files is not None and not left:
         left = await work.files()
     text = _kept(active, reply.text)
-    is_cut = work.role != "run" and not is_answer(text)
+    is_agent = work.role in ("author", "judge")
+    is_cut = is_agent and not is_answer(text)
     usage = _usage(work, reply.tokens, reply.cost_usd, spent_s)
     return Replied(
         key=request.key,
-        text=shortened(text) if is_cut else text if work.role != "run" else _output(text),
+        text=shortened(text) if is_cut else text if is_agent else _output(text),
         said=tuple([_kept(active, message) for message in reply.said]) if reply.said else (),
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
+        tool_calls=tuple([_tool_call(active, called) for called in reply.tool_calls]),
+        kept=_kept_as_it_is(active, reply.kept) if reply.kept else {},
+        has_no_tools=reply.has_no_tools,
+        found_clean=reply.found_clean,
         exit_code=reply.exit_code,
         stderr=_output(_kept(active, reply.stderr)) if reply.stderr else "",
         session=None if reply.session is None else _session(reply.session),
@@ -307,6 +324,22 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
 def _kept(active: ActiveRun, text: str) -> str:
     """A text from outside as it may be stored."""
     return storable(active.redact(text)) if text else ""
+
+
+def _tool_call(active: ActiveRun, called: ToolCall) -> ToolCall:
+    """A call of a tool as it may be stored; arguments that are too long are broken off."""
+    return called.replace(
+        id=storable(called.id[:LONGEST_NAME]),
+        name=storable(called.name[:LONGEST_NAME]),
+        arguments=_kept(active, called.arguments[:LONGEST_ANSWER]),
+    )
+
+
+def _kept_as_it_is(active: ActiveRun, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """What a provider wants back; nothing where that is not what may be stored, or too long."""
+    text = json.dumps(kept)
+    may_be_stored = len(text) <= LONGEST_ANSWER and active.redact(text) == text
+    return dict(kept) if may_be_stored else {}
 
 
 def _storable(active: ActiveRun, text: str) -> Written:
@@ -363,16 +396,10 @@ def _cut_short(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Faile
 
 
 def _usage(work: CallSeries, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
-    calls = 0 if work.role == "run" else 1
-    return Usage(agent_calls=calls, tokens=tokens, cost_usd=cost_usd, time_s=spent_s)
-
-
-def conversation(told: Sequence[Exchange], prompt: str) -> list[Message]:
-    """The turns of a conversation: those so far, and the new prompt."""
-    messages: list[Message] = []
-    for exchange in told:
-        messages.append(Message("user", or_empty(exchange.prompt)))
-        # Some providers refuse a conversation in which somebody says nothing.
-        messages.append(Message("assistant", or_empty(exchange.reply.text)))
-    messages.append(Message("user", or_empty(prompt)))
-    return messages
+    return Usage(
+        agent_calls=int(work.role in ("author", "judge")),
+        tool_calls=int(work.role == "tool"),
+        tokens=tokens,
+        cost_usd=cost_usd,
+        time_s=spent_s,
+    )

@@ -8,6 +8,7 @@ from loopkit.agents.port import AgentError
 from loopkit.engine.findings import ErrorClass
 from loopkit.language import Retry
 
+ONCE = Retry(attempts=1)
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""
 MOST_UNREAD = 2

@@ -29,8 +29,8 @@ def is_answer(text: str) -> bool:
     return len(text) <= LONGEST_ANSWER
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int = KEPT_CHARS) -> str:
     """Both ends of a text, with a line between them that says how much is missing."""
-    half = KEPT_CHARS // 2
+    half = most // 2
     missing = len(text) - 2 * half
     return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"

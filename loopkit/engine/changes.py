@@ -40,7 +40,7 @@ from loopkit.engine.log import Log
 from loopkit.engine.reclassification import heed
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Child, Exchange, Task
+from loopkit.engine.tasks import Child, Exchange, Task, last_turns
 from loopkit.engine.telemetry import Figures
 
 
@@ -109,9 +109,18 @@ def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
     told = state.conversations.get(with_whom) if intent.role == "author" else None
-    before = told[-1] if told is not None and state.is_revision else None
-    exchange = Exchange(intent.prompt, event, before and (before.opening or before))
-    state.tasks[intent.task] = state.tasks[intent.task].after_reply(exchange)
+    task, before = state.tasks[intent.task], None
+    if told is not None and state.is_revision and told[-1].task != intent.task:
+        before = last_turns(told, 1)[0][0]
+    exchange = Exchange(
+        intent.prompt,
+        event,
+        before and (before.opening or before),
+        intent.task,
+        intent.goes_on,
+        task.tool_calls,
+    )
+    state.tasks[intent.task] = task.after_reply(exchange)
     if intent.role == "author":
         state.conversations[with_whom] = Log([exchange]) if told is None else told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
@@ -127,7 +136,7 @@ def _doubt(state: RunState, event: InDoubt) -> None:
     intent = state.open_calls.pop(event.key)
     task = state.tasks[intent.task]
     # A command in doubt has no retry budget to spend: only a process that died brought it here.
-    spent = 0 if intent.role == "run" else 1
+    spent = 1 if intent.asks_agent else 0
     state.tasks[intent.task] = task.replace(tries=task.tries + spent)
     if event.policy == "ask":
         state.doubts[event.key] = intent

@@ -26,7 +26,7 @@ from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.log import Log
 from loopkit.engine.records import Mutable, field
 from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
-from loopkit.engine.tasks import Child, Exchange, Task
+from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
@@ -185,8 +185,11 @@ class RunState(Mutable):
         return rounds.best() if rounds else None
 
     def runs_of(self, state: str) -> int:
-        """How often the command of a `run` state came to an end, with a result or without."""
-        tasks = (t for key, t in self.tasks.items() if t.agent == state and key.endswith(":run"))
+        """How often the command of a `run` state came to an end, with a result or without.
+
+        A tool is `AGENT.TOOL`.
+        """
+        tasks = (t for key, t in self.tasks.items() if t.agent == state and is_of_program(key))
         return sum(task.settled for task in tasks)
 
     def feedback_for(self, state: str) -> str:

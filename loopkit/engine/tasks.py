@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from loopkit.engine.events import ChildEnded, ChildStarted, Failed, Intended, Replied
@@ -15,6 +17,12 @@ class Exchange(Value, frozen=True):
     reply: Replied
     opening: Exchange | None = None
     """Where it was a revision: the newest one before it that said what the task is."""
+    task: str = ""
+    """The piece of work that it belongs to."""
+    goes_on: bool = False
+    """What tools gave was sent, and not the prompt."""
+    tool_calls_before: int = 0
+    """How many tools were called in this piece of work before it."""
 
 
 class Child(Value, frozen=True):
@@ -32,6 +40,25 @@ class GivenUp(Value, frozen=True):
     tries: int
     failed: Failed | None
     """Its last try, where it is known to have failed."""
+
+
+def last_turns(told: Sequence[Exchange], most: int) -> list[list[Exchange]]:
+    """The last turns of a conversation, oldest first: the exchanges of one piece of work each."""
+    turns = (list(turn) for _, turn in groupby(reversed(told), key=lambda each: each.task))
+    return [turn[::-1] for turn in islice(turns, most)][::-1]
+
+
+def tool_task(author: str, number: int) -> str:
+    """The piece of work that a call of a tool is, the how manieth of its author's work."""
+    return f"{author}{_TOOL}{number}"
+
+
+def is_of_program(task: str) -> bool:
+    """Whether a piece of work is no agent's, but that of a command or a tool."""
+    return task.endswith(":run") or _TOOL in task
+
+
+_TOOL = ":tool:"
 
 
 class Task(Record, frozen=True, kw_only=True):
@@ -57,6 +84,8 @@ class Task(Record, frozen=True, kw_only=True):
     """Calls that were answered or failed for certain."""
     retry_at: float | None = None
     exchanges: tuple[Exchange, ...] = ()
+    tool_calls: int = 0
+    """The tools that were called in all of them."""
     renewed: int = 0
     """Exchanges before the last resume, which no longer count against re-asks."""
     failed: Failed | None = None
@@ -83,6 +112,7 @@ class Task(Record, frozen=True, kw_only=True):
             fallback=self.fallback,
             settled=self.settled + 1,
             exchanges=(*self.exchanges, exchange),
+            tool_calls=self.tool_calls + len(exchange.reply.tool_calls),
             renewed=self.renewed,
         )
 

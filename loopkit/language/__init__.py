@@ -4,6 +4,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
+from loopkit.language.agents.tools import CommandTool, Tool, ToolBase, ValidatorTool
 from loopkit.language.machine import Alert, Limits, Machine
 from loopkit.language.noun import Bound, Noun
 from loopkit.language.states import State, state_kind
@@ -51,6 +52,7 @@ __all__ = [
     "CommandError",
     "CommandRule",
     "CommandState",
+    "CommandTool",
     "DataFile",
     "EachState",
     "ErrorEdge",
@@ -87,9 +89,12 @@ __all__ = [
     "Score",
     "SectionRule",
     "State",
+    "Tool",
+    "ToolBase",
     "Transition",
     "ValidateState",
     "Validator",
+    "ValidatorTool",
     "VerdictCounts",
     "VerdictReading",
     "WorkingState",

@@ -16,7 +16,6 @@ from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Span, closest
 from loopkit.language.agents import noun_with
 from loopkit.language.agents.agent import AgentBase
-from loopkit.language.fields import field_names
 from loopkit.language.inclusion import DocPath, digest_of
 
 KEYS = ("name", "description", "tools", "model")
@@ -112,9 +111,9 @@ class _AgentFile:
 
     def fields(self) -> dict[str, Entry]:
         """The fields of the agent that the file has."""
-        known = field_names(self.noun)
+        known = self.noun.front_matter
         body = Entry(self._body, Node(self._body, self.found.body, None, "literal"))
-        given = {key: entry for key, entry in self._given.items() if key in KEYS and key in known}
+        given = {key: entry for key, entry in self._given.items() if key in known}
         return {**given, **({"system": body} if self.found.body else {})}
 
     def faults(self) -> Iterator[Problem]:
@@ -144,7 +143,7 @@ class _AgentFile:
             message = "the file has no front matter, so that all of it is the system prompt"
             remedy = "front matter stands between two lines `---`, of which one is the first line"
             yield self._note("front-matter", message, self._start, remedy)
-        known = field_names(self.noun)
+        known = self.noun.front_matter
         for key, entry in self._given.items():
             if key not in KEYS:
                 near = closest(key, KEYS)

@@ -37,7 +37,7 @@ class Limits(Noun):
     agent_calls: Whole | None = None
     """Calls to agents and judges, failed tries and re-asks included."""
     tool_calls: Whole | None = None
-    """Accepted, and never reached by this version."""
+    """Calls of tools."""
     tokens: Whole | None = None
     """Tokens in and out."""
     cost_usd: Amount | None = None

@@ -16,13 +16,56 @@ from loopkit.language import (
     Output,
     Rule,
     State,
+    Tool,
     ValidateState,
+    ValidatorTool,
     Workspace,
     rules_of,
 )
 from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.noun import Place
 from loopkit.language.severities import Severities
 from loopkit.language.template import Template, parse
+
+ANYTHING: Mapping[str, Any] = {"type": "object"}
+DRAFT = "draft"
+"""The argument of a tool that validates."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRules:
+    """The rules by which something is judged without a model."""
+
+    fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
+    """Those of each validator that need no model, where it has some."""
+    levels: Severities
+    """The levels of findings, and from which on they block there."""
+    are_guarded: bool
+    """Whether some are asked under a guard only."""
+    starting: frozenset[str]
+    """The validators with rules that start programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAsked(FixedRules):
+    """The rules by which a validate state judges."""
+
+    state: ValidateState
+    judges: tuple[tuple[str, int, JudgeRule], ...]
+    """Each judge: its validator, its place among the rules of that, and its rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAsked:
+    """A tool of an agent, in a state."""
+
+    tool: Tool
+    rules: FixedRules | None
+    """What a draft is judged by, where it validates."""
+    schema: Mapping[str, Any]
+    """JSON Schema of its arguments."""
+    templates: Mapping[Place, Template]
+    """By place, what is filled in with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +82,8 @@ class AgentAsked:
     """The JSON Schema of its own answer, which it is sent."""
     templates: tuple[Template, ...]
     """What is filled in with names of the run for each call, but for how a program is resumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RulesAsked:
-    """The rules by which a validate state judges."""
-
-    state: ValidateState
-    fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
-    """Those of each validator that need no model, where it has some."""
-    judges: tuple[tuple[str, int, JudgeRule], ...]
-    """Each judge: its validator, its place among the rules of that, and its rule."""
-    levels: Severities
-    """The levels of findings, and from which on they block there."""
-    are_guarded: bool
-    """Whether some are asked under a guard only."""
-    starting: frozenset[str]
-    """The validators with rules that start programs."""
+    tools: Mapping[str, ToolAsked]
+    """What it may call there."""
 
 
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
@@ -70,24 +98,53 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
         datatype=datatype,
         schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
         templates=tuple(template for template in written if template.names),
+        tools={
+            name: _tool_asked(machine, tool, agent) for name, tool in agent.callable_tools.items()
+        },
+    )
+
+
+def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
+    """What stays the same of a tool of an agent."""
+    rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
+    if isinstance(tool, ValidatorTool):
+        validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
+        rules = FixedRules(*_fixed(validators, machine.levels))
+        draft = parse_fields(agent.schema_).schema if agent.schema_ else {"type": "string"}
+        schema = {"type": "object", "properties": {DRAFT: draft}, "required": [DRAFT]}
+    return ToolAsked(
+        tool=tool,
+        rules=rules,
+        schema=schema,
+        templates={path: parse(text) for path, text in tool.templates},
     )
 
 
 def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
-    asked = validators_of(machine, state).items()
-    fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked}
+    """What stays the same of how a state judges."""
+    asked = validators_of(machine, state)
     return RulesAsked(
+        *_fixed(asked, machine.levels.counted_from(state.block)),
         state=state,
-        fixed=tuple((name, rules) for name, rules in fixed.items() if rules),
         judges=tuple(
             (name, index, rule)
-            for name, rules in asked
+            for name, rules in asked.items()
             for index, rule in enumerate(rules)
             if isinstance(rule, JudgeRule)
         ),
-        levels=machine.levels.counted_from(state.block),
-        are_guarded=any(rule.guard for _, rules in asked for rule in rules),
-        starting=frozenset(n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)),
+    )
+
+
+def _fixed(
+    asked: Mapping[str, tuple[Rule, ...]], levels: Severities
+) -> tuple[tuple[tuple[str, tuple[FixedRule, ...]], ...], Severities, bool, frozenset[str]]:
+    """The parts of `FixedRules`."""
+    fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked.items()}
+    return (
+        tuple((name, rules) for name, rules in fixed.items() if rules),
+        levels,
+        any(rule.guard for rules in asked.values() for rule in rules),
+        frozenset(n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)),
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.language import ModelAgent
 from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.graph import Graph
 
 EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
+NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
 """The codes of what comes instead of an artifact."""
 
 
@@ -37,6 +39,11 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
         yield from (EMPTY, CUT_OFF)
     if may_be_nobody(graph, author):
         yield NO_AGENT
+    models = [agent for agent in agents if isinstance(agent, ModelAgent)]
+    if any(agent.tools for agent in models):
+        yield NO_ANSWER
+    if any(agent.require_tool for agent in models):
+        yield NOT_VALIDATED
     if any(agent.schema_ is not None for agent in agents):
         yield from (NOT_JSON, BREAKS_SCHEMA)
     output = state.output_at(author)

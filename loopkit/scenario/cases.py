@@ -37,7 +37,7 @@ class RunLimits(Noun):
     agent_calls: Annotated[int, Field(ge=0)] | None = None
     """Calls to agents and judges."""
     tool_calls: Annotated[int, Field(ge=0)] | None = None
-    """Accepted, and never reached by this version."""
+    """Calls of tools."""
     tokens: Annotated[int, Field(ge=0)] | None = None
     """Tokens in and out."""
     cost_usd: Cost | None = None

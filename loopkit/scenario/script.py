@@ -31,7 +31,6 @@ Fault = Literal[
 ]
 CRASH = "crash"
 """The fault after which the process goes on as another one would, with the call in doubt."""
-TOOL_KEYS = frozenset({"tools", "tool_calls"})
 
 
 class SpentTokens(Noun):
@@ -82,6 +81,23 @@ class PlayedFolder(Noun):
     """Equal where the contents are; without it a digest of the difference."""
 
 
+class PlayedToolCall(Noun):
+    """A call of a tool."""
+
+    name: str
+    """The tool, which need not exist."""
+    input: Any = {}
+    """What it is called with."""
+    arguments: Text | None = None
+    """The same as a text, which need not be JSON."""
+
+    @property
+    def text(self) -> str:
+        """What it is called with, as a model writes it."""
+        written = json.dumps(self.input, ensure_ascii=False)
+        return written if self.arguments is None else self.arguments
+
+
 class Played(Unwritten):
     """One call: a reply, or a fault."""
 
@@ -115,26 +131,15 @@ class Played(Unwritten):
     """All messages of a judge's transcript, where they are more than the reply."""
     recorded: bool = False
     """A real judge said it: it has to answer for every open finding, as it had to then."""
+    tool_calls: Annotated[tuple[PlayedToolCall, ...], FROM_LIST] = ()
+    """Tools that the agent calls with it; its next call follows once it has what they gave."""
     session: bool = True
     """Whether a program names a session to which it can be taken back."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_tools(cls, value: Any) -> Any:
-        asked = TOOL_KEYS.intersection(value) if isinstance(value, dict) else ()
-        for key in sorted(asked):
-            raise fault(
-                "not-in-this-version",
-                f"`{key}`: agents have no tools to call in this version",
-                (key,),
-                help="add the agent's replies after these calls",
-            )
-        return value
 
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
         given = [k for k in ("reply", "data", "fault") if k in self.model_fields_set]
-        is_other = bool(self.files or self.folder or self.todo) and not given
+        is_other = bool(self.files or self.folder or self.todo or self.tool_calls) and not given
         if len(given) != 1 and not is_other and not self.is_refused:
             raise fault("one-reply", "a call plays one of `reply`, `data`, `fault`")
         return self

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loopkit.engine.events import Event, Suspended, Worked
 from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Task
+from loopkit.engine.tasks import Task, is_of_program
 from loopkit.language.load import DocPath
 from loopkit.scenario import Attempts, Case, ChildParts, InChild, Parts, call_at
 from loopkit.testing.family import FamilyRun
@@ -50,7 +50,7 @@ def _not_begun(place: str, said: InChild[ChildParts]) -> str:
 
 def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
     state, events = run.state, run.plain_events
-    asked = [task for key, task in state.tasks.items() if not key.endswith(":run")]
+    asked = [task for key, task in state.tasks.items() if not is_of_program(key)]
     for agent, role in case.agents.items():
         own = [task for task in asked if task.agent == agent]
         if isinstance(role, Mapping):

@@ -10,7 +10,8 @@ from functools import cached_property
 
 from loopkit.agents.port import Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries, call, conversation, exchanges_of
+from loopkit.drive.calls import CallSeries, call, exchanges_of
+from loopkit.drive.conversation import conversation
 from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import workspace

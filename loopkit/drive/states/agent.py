@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from functools import partial
 
 from loopkit.agents.function import FunctionAgentPort
-from loopkit.agents.port import Request
+from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import faulty, make_artifact
-from loopkit.drive.calls import CallSeries, call, conversation, stored_reply
+from loopkit.drive.calls import CallSeries, call, stored_reply
+from loopkit.drive.conversation import conversation
 from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
+from loopkit.drive.tools.rounds import Answered, Conversation, converse, with_required_call
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.tasks import Exchange
+from loopkit.engine.tasks import Exchange, last_turns
 from loopkit.engine.template_values import (
     chosen_agent,
     last_version,
@@ -25,7 +27,7 @@ from loopkit.engine.template_values import (
     render,
     template_names,
 )
-from loopkit.language import AgentState, KeepTurns
+from loopkit.language import Agent, AgentState, KeepTurns
 from loopkit.language.datatypes import DataType, facts_of
 from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
@@ -48,7 +50,11 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     # Before the call, so that a text that can't be filled in costs nothing.
     source = made_from(active.program, active.state)
     try:
-        artifact = _made(active, name, asked, await _reply(active, name, state, chosen))
+        answered = await _answer(active, name, state, chosen)
+        artifact = _made(active, name, asked, answered.reply)
+        if answered.fault:
+            fault = {"fault": answered.fault, "fault_code": answered.fault_code}
+            artifact = artifact.replace(**fault, data=None, is_data=False)
     except CallFailed as failed:
         if failed.error_class != "content":
             raise
@@ -108,7 +114,7 @@ def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-async def _reply(active: ActiveRun, name: str, state: AgentState, chosen: str) -> Replied:
+async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) -> Answered:
     asked = active.program.agents_asked[name, chosen]
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
@@ -123,17 +129,18 @@ async def _reply(active: ActiveRun, name: str, state: AgentState, chosen: str) -
         role="author",
         callees=callees(active, agent, name),
         quote=port.quote,
-        ask=port.ask,
+        ask=partial(_ask, port, agent) if asked.tools else port.ask,
         ready=port.ready,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
     paid = stored_reply(active, work, partial(_is_usable, active, name, asked))
-    if paid is not None:
-        return paid
+    talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
+    if paid is not None and not (asked.tools and talk.rounds):
+        return Answered(paid)
     if output.is_left:
         work = work.replace(written=await watch_output(active, folder, output, work.task))
     is_fresh = agent.session == "fresh"
-    told = () if is_fresh else told_before(active, name, chosen)
+    told = () if is_fresh else told_before(active, name, chosen, work.task)
     prompt = author_prompt(active, name, state, kept=bool(told))
     request = Request(
         agent=chosen,
@@ -148,18 +155,32 @@ async def _reply(active: ActiveRun, name: str, state: AgentState, chosen: str) -
         session=told[-1].reply.session if told else None,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
-    return await call(active, work, request, hold=True)
+    if asked.tools:
+        return await converse(talk, told, request)
+    return Answered(await call(active, work, request, hold=True))
 
 
-def told_before(active: ActiveRun, name: str, asked: str) -> Sequence[Exchange]:
-    """The turns of a state's kept session with an agent that are sent again, oldest first."""
+async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
+    """The reply, with the call that whoever can't call tools would have made."""
+    reply = await port.ask(request)
+    return with_required_call(agent, reply)
+
+
+def told_before(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
+    """The turns of a state's kept session with an agent that are sent again, oldest first.
+
+    Those of the work in hand are not among them, as far as they are to be used.
+    """
     agent = active.program.machine.agents[asked]
-    told = active.state.conversations.get((name, asked), ())
+    told: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
+    known = active.state.tasks.get(task)
+    if known is not None and known.renewed < len(known.exchanges):
+        told = told[: known.renewed - len(known.exchanges)]
     if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
         # A program that can't be taken back to its session remembers nothing of it.
         return ()
     kept = agent.session
-    return _newest(told, kept.keep) if isinstance(kept, KeepTurns) else told
+    return _newest(active, told, kept.keep) if isinstance(kept, KeepTurns) else told
 
 
 def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
@@ -167,18 +188,23 @@ def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
     agent = active.program.machine.agents[asked]
     if not agent.is_sent_turns:
         return False
-    turns = len(active.state.conversations.get((name, asked), ()))
-    if isinstance(agent.session, KeepTurns) and turns >= agent.session.keep:
+    told = active.state.conversations.get((name, asked), ())
+    if (
+        isinstance(agent.session, KeepTurns)
+        and len(last_turns(told, agent.session.keep)) >= agent.session.keep
+    ):
         # The oldest turn that is sent now will be left out then.
         return False
     return can_come_again(active.program, active.state, name)
 
 
-def _newest(told: Sequence[Exchange], turns: int) -> Sequence[Exchange]:
+def _newest(active: ActiveRun, told: Sequence[Exchange], most: int) -> Sequence[Exchange]:
     """The last turns, after the newest one that says what the task is."""
-    kept = told[-turns:]
-    opening = kept[0].opening if kept else None
-    return kept if opening is None or opening is not kept[-1].opening else [opening, *kept]
+    kept = last_turns(told, most)
+    opening = kept[0][0].opening if kept else None
+    if opening is not None and opening is not kept[-1][0].opening:
+        kept = [list(active.state.tasks[opening.task].exchanges), *kept]
+    return [exchange for turn in kept for exchange in turn]
 
 
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:

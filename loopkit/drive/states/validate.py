@@ -8,6 +8,7 @@ from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
+from loopkit.drive.judging.by_rules import content_fault, setting_for
 from loopkit.drive.judging.commands import give_commands, result_index
 from loopkit.drive.judging.judge import Judge
 from loopkit.drive.judging.sampling import ask_all
@@ -15,16 +16,13 @@ from loopkit.drive.limits import LimitReached
 from loopkit.drive.state_files import workspace
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, Outcome, Ran, Worked
-from loopkit.engine.findings import Answer, Finding, Report, latest_resume
-from loopkit.engine.identity import OF_ARTIFACT, finding_id
+from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.rounds import Earlier
-from loopkit.engine.template_values import AllNames, attempt_of
 from loopkit.language import ValidateState
 from loopkit.language.facts import ORIGIN
 from loopkit.machine.asked import RulesAsked
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.setting import Setting
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
@@ -92,7 +90,7 @@ async def _panel(
         infeasible = Answer(validator=artifact.author, verdict="infeasible", reason=reason)
         return ledger.Panel((infeasible,), ())
     if artifact.fault:
-        return ledger.Panel((_content_fault(artifact, rules.levels.worst),), ())
+        return ledger.Panel((content_fault(artifact, rules.levels.worst),), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     folder = await workspace(active, state.workspace)
     judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, rules_work.ran)
@@ -112,7 +110,7 @@ async def _panel(
     ]
     if not asked:
         return ledger.Panel(tuple(answers), ())
-    judged = await ask_all(asked, subject, _setting(active, folder, rules))
+    judged = await ask_all(asked, subject, setting_for(active, folder, rules))
     return ledger.Panel(tuple(answers), ledger.settled(judged, earlier, state, rules.levels))
 
 
@@ -129,7 +127,7 @@ async def _judge_by_rules(
     """The answers of the validators that need no model, until one blocks where that is enough."""
     answers: list[Answer] = []
     for validator, fixed in rules.fixed:
-        setting = _setting(active, folder, rules)
+        setting = setting_for(active, folder, rules)
         if validator in rules.starting:
             setting.baselines = active.state.baselines.get((name, validator), {})
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
@@ -142,36 +140,6 @@ async def _judge_by_rules(
 
 def _blocks(answers: Iterable[Answer]) -> bool:
     return any(finding.blocking for answer in answers for finding in answer.findings)
-
-
-def _content_fault(artifact: Artifact, severity: str) -> Answer:
-    """The author's content fault as a blocking finding; no rule is run on what is no artifact."""
-    finding = Finding(
-        id=finding_id(OF_ARTIFACT, artifact.fault_code, "", artifact.fault_code),
-        message=f"{artifact.name}: {artifact.fault}",
-        severity=severity,
-        validator=OF_ARTIFACT,
-        rule=artifact.fault_code,
-        code=artifact.fault_code,
-        # A schema is broken in many ways; all other faults are one each.
-        identified=artifact.fault_code != "schema",
-    )
-    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
-
-
-def _setting(active: ActiveRun, folder: Path, rules: RulesAsked) -> Setting:
-    program, run = active.program, active.state
-    is_guarded = rules.are_guarded
-    return Setting(
-        names=AllNames(program, run),
-        facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
-        patterns=program.machine.patterns,
-        severities=rules.levels,
-        origins=program.machine.origins,
-        input=run.input,
-        folder=folder,
-        redact=active.redact,
-    )
 
 
 def _judges(

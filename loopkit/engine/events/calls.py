@@ -45,6 +45,11 @@ class Intended(Event, frozen=True, kw_only=True):
     """What the call may cost at most; charged until it is settled."""
 
     @property
+    def asks_agent(self) -> bool:
+        """Whether an agent is asked, and no command or tool."""
+        return self.role in ("author", "judge")
+
+    @property
     def asked_at(self) -> str:
         """The place, and which of several opinions is asked for there."""
         return f"{self.place}, {self.opinion}" if self.opinion else self.place

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.noun import Duration, Noun, Schema, Written
+
+if TYPE_CHECKING:
+    from loopkit.language.agents.tools import Tool
 
 Session = Literal["keep", "fresh"]
 OnInDoubt = Literal["retry", "ask", "fail"]
@@ -91,6 +94,8 @@ class AgentBase(Noun):
     """The key by which agents of this kind are known."""
     example: ClassVar[Mapping[str, Any]]
     """One for tests and readers."""
+    front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
+    """Its fields that the front matter of its file may have."""
     works_on_files: ClassVar[bool] = False
     """Whether its answer is only a part of what it leaves."""
     knows_only_what_it_is_told: ClassVar[bool] = False
@@ -119,6 +124,16 @@ class AgentBase(Noun):
     def most_tries(self) -> int:
         """Calls that one answer takes at most."""
         return sum(one.retry.attempts for one in self.in_turn)
+
+    @property
+    def callable_tools(self) -> Mapping[str, Tool]:
+        """What it may call while it writes."""
+        return {}
+
+    @property
+    def required_tool(self) -> str | None:
+        """The tool whose last call must have found its answer clean."""
+        return None
 
     @property
     def most_rounds(self) -> int:

@@ -55,6 +55,7 @@ class CommandAgent(AgentBase):
     """USD; what one run of the program costs at most."""
 
     kind = "command"
+    front_matter = frozenset({"description", "tools"})
     works_on_files = True
     is_sent_turns = False
     if_in_doubt = "ask"

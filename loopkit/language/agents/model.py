@@ -129,6 +129,7 @@ class ModelAgent(AgentBase):
         return self
 
     kind = "model"
+    front_matter = frozenset({"description", "model"})
     knows_only_what_it_is_told = True
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
@@ -147,6 +148,14 @@ class ModelAgent(AgentBase):
     @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self, *(self.replaced(fallback) for fallback in self.fallbacks))
+
+    @property
+    def callable_tools(self) -> Mapping[str, Tool]:
+        return self.tools
+
+    @property
+    def required_tool(self) -> str | None:
+        return self.require_tool
 
     @property
     def most_rounds(self) -> int:

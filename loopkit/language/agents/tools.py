@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
 from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import OnInDoubt
-from loopkit.language.datatypes import parse_record
+from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.noun import Argv, Duration, Fields, Id, Ids, Noun, Text, Texts, Written
 
 
@@ -31,9 +31,19 @@ class ToolBase(Noun):
         yield from ()
 
     @property
-    def arguments(self) -> Mapping[str, Any]:
-        """JSON Schema of what it is called with, as far as the tool itself says it."""
-        return parse_record({}).schema
+    def timeout_s(self) -> float | None:
+        """Seconds after which a call of it is ended, where it says so."""
+        return None
+
+    @property
+    def emits(self) -> str | None:
+        """The name of the event that is stored at each call that finds something."""
+        return None
+
+    @property
+    def accepts(self) -> DataType | None:
+        """What it is called with; none where the tool itself does not say it."""
+        return None
 
 
 class ValidatorTool(ToolBase):
@@ -47,6 +57,10 @@ class ValidatorTool(ToolBase):
     kind = "by"
     if_in_doubt = "retry"
     example = {"by": ["length"]}
+
+    @property
+    def emits(self) -> str | None:
+        return self.emit
 
 
 class CommandTool(ToolBase):
@@ -69,14 +83,18 @@ class CommandTool(ToolBase):
     example = {"command": ["grep", "{{ word }}"], "input": {"word": "str"}}
 
     @property
+    def timeout_s(self) -> float:
+        return self.timeout
+
+    @property
     def templates(self) -> Written:
         yield from ((("command", index), text) for index, text in enumerate(self.command))
         if self.stdin is not None:
             yield ("stdin",), self.stdin
 
     @property
-    def arguments(self) -> Mapping[str, Any]:
-        return parse_record(self.input).schema
+    def accepts(self) -> DataType:
+        return parse_record(self.input)
 
 
 TOOL_NOUNS: tuple[type[ToolBase], ...] = (ValidatorTool, CommandTool)

@@ -1,0 +1,44 @@
+"""Conversations: what has been said so far as the messages that a model is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from loopkit.agents.port import Message
+from loopkit.engine.tasks import Exchange, Task, tool_task
+from loopkit.text import or_empty
+
+NO_MORE_CALLS = "Not called: no call is left. Give your answer now."
+"""What stands for the result of a call beyond the last that an attempt may make."""
+
+
+def conversation(
+    told: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
+) -> list[Message]:
+    """The turns so far, and the new prompt; none where what tools gave is sent.
+
+    `tasks` know what the tools gave that were called in these turns.
+    """
+    messages: list[Message] = []
+    for exchange in told:
+        reply = exchange.reply
+        if not exchange.goes_on:
+            messages.append(Message("user", or_empty(exchange.prompt)))
+        if reply.tool_calls and not reply.has_no_tools:
+            messages.append(
+                Message("assistant", reply.text, tool_calls=reply.tool_calls, kept=reply.kept)
+            )
+            messages += _results(exchange, tasks or {})
+        else:
+            # Some providers refuse a conversation in which somebody says nothing.
+            messages.append(Message("assistant", or_empty(reply.text), kept=reply.kept))
+    if prompt is not None:
+        messages.append(Message("user", or_empty(prompt)))
+    return messages
+
+
+def _results(exchange: Exchange, tasks: Mapping[str, Task]) -> Iterator[Message]:
+    for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
+        task = tasks.get(tool_task(exchange.task, number))
+        given = task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS
+        yield Message("tool", given, tool_call_id=call.id)

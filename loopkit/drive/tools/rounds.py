@@ -1,0 +1,263 @@
+"""The conversation of an agent with its tools: rounds of calls and results, until it answers.
+
+Where it stands is read from the run's events alone, so that a resumed run goes on from the last
+reply that is stored: no model is asked for it again, and no tool is called twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.agents.port import Tool as Offered
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.calls import CallSeries, call
+from loopkit.drive.conversation import conversation
+from loopkit.drive.retries import ONCE
+from loopkit.drive.tools import program, validating
+from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
+from loopkit.drive.turns import Callee
+from loopkit.engine.events import Artifact, Emitted, Replied, ToolCall, Usage
+from loopkit.engine.findings_for import plain_findings
+from loopkit.engine.records import Value
+from loopkit.engine.tasks import Exchange, tool_task
+from loopkit.language import Agent, CommandTool, ModelAgent, ValidatorTool
+from loopkit.language.template import TemplateError
+from loopkit.machine.asked import DRAFT, AgentAsked, ToolAsked
+from loopkit.machine.codes import NO_ANSWER, NOT_VALIDATED
+from loopkit.text.markdown import fenced
+
+RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
+    ValidatorTool.kind: validating.run,
+    CommandTool.kind: program.run,
+}
+"""What a tool of each kind does."""
+LONGEST_S = 3600.0
+"""Seconds after which a call of a tool is given up that has no timeout of its own."""
+LONGEST_NAME = 60
+"""Characters of the name of a tool that does not exist."""
+VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
+IS_REQUIRED = " Your answer has to be the draft that it found valid last."
+NEVER_ANSWERED = "it went on calling tools, and gave no answer"
+
+
+class Answered(Value, frozen=True):
+    """The end of a conversation with tools."""
+
+    reply: Replied
+    fault_code: str = ""
+    fault: str = ""
+    """Why the reply is no answer that counts."""
+
+
+class Conversation(Value, frozen=True):
+    """An agent that may call tools, at one piece of work."""
+
+    active: ActiveRun
+    state: str
+    agent: str
+    asked: AgentAsked
+    work: CallSeries
+    made: Callable[[Replied], Artifact]
+    """The artifact that a reply brings."""
+
+    @property
+    def definition(self) -> ModelAgent:
+        agent = self.asked.agent
+        assert isinstance(agent, ModelAgent)
+        return agent
+
+    @property
+    def rounds(self) -> Sequence[Exchange]:
+        """What has been said in this piece of work."""
+        task = self.active.state.tasks.get(self.work.task)
+        return task.exchanges[task.renewed :] if task else ()
+
+    def calls_left(self, rounds: Sequence[Exchange]) -> int:
+        """How many tools may still be called after these rounds."""
+        made = sum(len(one.reply.tool_calls) for one in rounds)
+        return max(0, self.definition.max_tool_calls - made)
+
+
+def offered(asked: AgentAsked) -> list[Offered]:
+    """The tools of an agent, as a model is told of them."""
+    required = asked.agent.required_tool
+    return [
+        Offered(name, _description(tool, is_required=name == required), tool.schema)
+        for name, tool in asked.tools.items()
+    ]
+
+
+def _description(tool: ToolAsked, *, is_required: bool) -> str:
+    said = tool.tool.description
+    if not said and tool.rules is not None:
+        said = VALIDATES
+    return said + IS_REQUIRED if is_required else said
+
+
+async def converse(talk: Conversation, told: Sequence[Exchange], request: Request) -> Answered:
+    """Ask the agent, and make the calls that it asks for, until it answers.
+
+    `told` are the turns of a kept session before this one. Raises CallFailed and LimitReached.
+    """
+    request.tools, prompt = offered(talk.asked), request.prompt
+    while True:
+        rounds = talk.rounds
+        if rounds:
+            await _call_tools(talk, rounds)
+            again = _again(talk, rounds)
+            if isinstance(again, Answered):
+                return again
+            prompt = again
+        goes_on = bool(rounds) and not prompt
+        tasks = talk.active.state.tasks
+        request.prompt = prompt
+        request.messages = conversation((*told, *rounds), None if goes_on else prompt, tasks)
+        request.may_call_tools = talk.calls_left(rounds) > 0
+        request.is_sent_again = request.is_sent_again or request.may_call_tools
+        await call(talk.active, talk.work.replace(goes_on=goes_on), request, hold=True)
+
+
+def _again(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
+    """What the agent is told next: nothing but what its tools gave, or why its answer is none.
+
+    The end where that is its answer.
+    """
+    last, is_over = rounds[-1], talk.calls_left(rounds) == 0
+    reply = last.reply
+    if reply.has_no_tools:
+        return _judged_for_it(talk, last, is_over=is_over)
+    if reply.tool_calls:
+        was_over = talk.calls_left(rounds[:-1]) == 0
+        if not was_over:
+            return ""
+        if not reply.text.strip():
+            return Answered(reply, NO_ANSWER, NEVER_ANSWERED)
+    fault = _not_validated(talk, rounds)
+    if not fault:
+        return Answered(reply)
+    asked_again = sum(not one.goes_on for one in rounds) - 1
+    if is_over or asked_again >= talk.definition.reask:
+        return Answered(reply, NOT_VALIDATED, fault)
+    required = talk.definition.require_tool
+    return (
+        f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
+        "then answer with the draft in which it found nothing."
+    )
+
+
+def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
+    """Why the answer is not the draft that the required tool found clean; empty where it is."""
+    required = talk.definition.require_tool
+    if required is None:
+        return ""
+    artifact = talk.made(rounds[-1].reply)
+    if artifact.infeasible or artifact.fault:
+        # It has no draft, or says itself that there is none.
+        return ""
+    found = [
+        given.found_clean
+        for one in rounds
+        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
+        if called.name == required and (given := _given(talk, number)) is not None
+    ]
+    last = next((digest for digest in reversed(found) if digest is not None), None)
+    if last is None:
+        return f"`{required}` was not called"
+    if not last:
+        return f"`{required}` found errors in the last draft that it was given"
+    if last != validating.digest(artifact):
+        return f"this is not the draft that `{required}` found valid"
+    return ""
+
+
+def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
+    """The same for a model that can't call tools: loopkit has called the required one for it."""
+    given = _given(talk, last.tool_calls_before + 1) if last.reply.tool_calls else None
+    artifact = talk.made(last.reply)
+    if given is None and talk.definition.require_tool and not artifact.infeasible:
+        return Answered(last.reply, NOT_VALIDATED, "no call was left to validate it")
+    if given is None or given.found_clean or artifact.infeasible or artifact.fault:
+        return Answered(last.reply)
+    required = talk.definition.require_tool
+    if is_over:
+        return Answered(last.reply, NOT_VALIDATED, f"`{required}` found errors in the last draft")
+    return (
+        f"`{required}` says of this draft:\n\n{fenced(given.text)}\n\n"
+        "Mend what it found, and answer with the whole draft."
+    )
+
+
+def with_required_call(agent: Agent, reply: Reply) -> Reply:
+    """The reply with the call of the required tool that its model can't make itself."""
+    required = agent.required_tool
+    if not reply.has_no_tools or required is None:
+        return reply
+    arguments = json.dumps({DRAFT: reply.text}, ensure_ascii=False)
+    return reply.replace(tool_calls=(ToolCall(id="", name=required, arguments=arguments),))
+
+
+def _given(talk: Conversation, number: int) -> Replied | None:
+    """What a call gave; none where it was not made, or not yet."""
+    task = talk.active.state.tasks.get(tool_task(talk.work.task, number))
+    return task.exchanges[-1].reply if task and task.exchanges else None
+
+
+async def _call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
+    """Make the calls of the last reply that were not made yet, as far as any are left."""
+    last, left = rounds[-1], talk.calls_left(rounds[:-1])
+    for number, called in enumerate(last.reply.tool_calls[:left], last.tool_calls_before + 1):
+        if _given(talk, number) is None:
+            await _call_tool(talk, number, called)
+
+
+async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
+    active, tool = talk.active, talk.asked.tools.get(called.name)
+    name = f"{talk.agent}.{called.name[:LONGEST_NAME]}"
+    found: list[ToolResult] = []
+
+    async def ask(request: Request) -> Reply:
+        result = await _result(talk, tool, called, name, request.task_index)
+        found.append(result)
+        return Reply(result.text, exit_code=result.exit_code, found_clean=result.found_clean)
+
+    timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
+    work = CallSeries(
+        task=tool_task(talk.work.task, number),
+        agent=name,
+        place=talk.state,
+        role="tool",
+        callees=(Callee(ONCE, timeout_s + 1.0),),
+        quote=lambda _: Usage(tool_calls=1),
+        ask=ask,
+    )
+    request = Request(name, talk.state, "tool", called.arguments)
+    await call(active, work, request, hold=True)
+    emit = tool.tool.emits if tool else None
+    if emit is not None and found and found[-1].findings:
+        attempt = active.state.attempts.get(talk.state, 0) + 1
+        told = tuple(plain_findings(found[-1].findings, active.program.report_items))
+        active.stage(Emitted(name=emit, state=talk.state, attempt=attempt, findings=told))
+
+
+async def _result(
+    talk: Conversation, tool: ToolAsked | None, called: ToolCall, name: str, index: int
+) -> ToolResult:
+    """What a call gave, be it why it could not be made; raises AgentError."""
+    if tool is None:
+        known = ", ".join(map("`{}`".format, talk.asked.tools))
+        return ToolResult(
+            f"Error: there is no tool `{called.name[:LONGEST_NAME]}`; there are {known}"
+        )
+    try:
+        arguments = arguments_of(called.arguments, tool)
+        return await RUNS[tool.tool.kind](
+            ToolCalled(talk.active, talk.state, talk.asked, tool, name, arguments, index)
+        )
+    except BadArguments as error:
+        return ToolResult(f"Error: {error}")
+    except TemplateError as error:
+        raise AgentError(
+            "fatal", f"the arguments of `{name}` can't be filled in: {error}"
+        ) from error

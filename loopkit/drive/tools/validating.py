@@ -1,0 +1,91 @@
+"""The tool `by`: validators look at a draft, as they look at an answer in a validate state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from loopkit.agents.port import AgentError
+from loopkit.drive.artifacts import make_artifact
+from loopkit.drive.judging.by_rules import content_fault, setting_for
+from loopkit.drive.judging.commands import give_commands
+from loopkit.drive.state_files import workspace
+from loopkit.drive.tools.call import ToolCalled, ToolResult
+from loopkit.engine.events import Artifact, Ran, Replied, Usage
+from loopkit.engine.findings import Answer, Finding
+from loopkit.machine.asked import DRAFT, FixedRules
+from loopkit.validators.fixed_rules import judge_deterministic
+from loopkit.validators.judged_artifact import JudgedArtifact
+
+
+async def run(called: ToolCalled) -> ToolResult:
+    """What the validators find in a draft, as JSON; raises AgentError where one can't judge."""
+    draft = called.arguments[DRAFT]
+    text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
+    artifact, rules = _artifact(called, text), called.tool.rules
+    assert rules is not None
+    if artifact.infeasible:
+        return ToolResult(json.dumps({"ok": True, "diagnostics": []}), found_clean=digest(artifact))
+    if artifact.fault:
+        answers = [content_fault(artifact, rules.levels.worst)]
+    else:
+        answers = await _judged(called, artifact, rules)
+    findings = tuple(finding for answer in answers for finding in answer.findings)
+    is_clean = not any(finding.blocking for finding in findings)
+    return ToolResult(
+        _told(findings, called.active.program.machine.limits.feedback_items, is_clean=is_clean),
+        found_clean=digest(artifact) if is_clean else "",
+        findings=findings,
+    )
+
+
+def digest(artifact: Artifact) -> str:
+    """What tells one draft from another: its data, or its text without the blanks around it."""
+    told = json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
+    return hashlib.sha256(told.encode(errors="replace")).hexdigest()
+
+
+def diagnostic(finding: Finding) -> dict[str, Any]:
+    """A finding as a tool tells it: what its reviewer said of it besides comes first."""
+    own = {
+        "code": finding.code,
+        "message": finding.message,
+        "severity": finding.severity,
+        "location": finding.location,
+        "line": finding.line,
+    }
+    return {**finding.item, **{name: value for name, value in own.items() if value}}
+
+
+def _told(findings: tuple[Finding, ...], most: int, *, is_clean: bool) -> str:
+    ordered = sorted(findings, key=lambda finding: not finding.blocking)
+    told: dict[str, Any] = {"ok": is_clean, "diagnostics": list(map(diagnostic, ordered[:most]))}
+    if len(findings) > most:
+        told["left_out"] = len(findings) - most
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _artifact(called: ToolCalled, text: str) -> Artifact:
+    active, asked = called.active, called.asked
+    attempt = active.state.attempts.get(called.state, 0) + 1
+    reply = Replied(key="", text=text, usage=Usage())
+    patterns = active.program.machine.patterns
+    return make_artifact(reply, asked.agent, asked.output, called.state, attempt, patterns)
+
+
+async def _judged(called: ToolCalled, artifact: Artifact, rules: FixedRules) -> list[Answer]:
+    active = called.active
+    subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
+    folder = await workspace(active, called.asked.workspace)
+    ran: list[Ran] = []
+    answers: list[Answer] = []
+    for validator, fixed in rules.fixed:
+        setting = setting_for(active, folder, rules)
+        if validator in rules.starting:
+            give_commands(active, called.name, called.index, setting, ran)
+        answer = await judge_deterministic(validator, fixed, subject, setting)
+        if answer.verdict == "error":
+            raise AgentError(answer.error_class or "fatal", answer.reason)
+        answers.append(answer)
+    return answers
