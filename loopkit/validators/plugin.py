@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,9 +12,9 @@ from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
-    command_environment,
     run_command,
 )
+from loopkit.outside.python_workers import worker_command, worker_environment
 from loopkit.outside.workspace import UnusableWorkspace, prepare
 from loopkit.plugins import Finding
 from loopkit.text import one_line
@@ -27,8 +24,7 @@ from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.seen import seen_by
 from loopkit.validators.setting import Setting
 
-WORKER = ("-P", "-B", "-X", "utf8", "-m", "loopkit.plugins.worker")
-"""Without the working folder among the modules, where an agent may write, and without bytecode."""
+WORKER = worker_command("loopkit.plugins.worker")
 MAX_REASON = 1_000
 MAX_PRINTED = 500
 """How much of what a broken plug-in printed is told."""
@@ -50,9 +46,9 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
     """
     try:
         result = await run_command(
-            [sys.executable, *WORKER],
+            WORKER,
             cwd=None if setting.folder is None else prepare(setting.folder),
-            env=_environment(rule),
+            env=worker_environment(rule.env),
             stdin=json.dumps(_request(rule, subject, setting)),
             timeout_s=rule.timeout,
         )
@@ -63,12 +59,6 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
         raise CannotJudge(_told(rule, reason, setting, error.stderr), "transient") from error
     found = _read_answer(rule, result, setting)
     return [_fault(rule, finding, setting) for finding in found.findings]
-
-
-def _environment(rule: PythonRule) -> dict[str, str]:
-    # The modules of this process, and texts hashed alike, so that sets have one order.
-    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
-    return command_environment(rule.env, {"PYTHONPATH": path, "PYTHONHASHSEED": "0"})
 
 
 def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""A connection to an MCP server, from this side of its worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from loopkit.outside.mcp.dialogue import Dialogue, Ended
+from loopkit.outside.python_workers import worker_command, worker_environment
+
+WORKER = worker_command("loopkit.outside.mcp.worker")
+_NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""What a worker needs to know of the network; a program that it starts is told none of it."""
+_START_S = 10.0
+"""How long a worker may take to start, before its time to connect begins."""
+_SPARE_S = 1.0
+"""How much later than its time a worker may answer."""
+MISSING = "the package `mcp` is not installed; install it with: pip install 'loopkit[mcp]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server that is started, and spoken with over its stdin and stdout."""
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    """The whole of its environment."""
+    folder: Path | None
+    """Where it works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Website:
+    """A server that is reached over streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+Address: TypeAlias = Program | Website
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool as its server describes it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    """JSON Schema of its arguments."""
+    digest: str
+    """`sha256:` of its name, its description and its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """What a call of a tool gave."""
+
+    text: str
+    """At most 200,000 characters; more is left out, and said to be."""
+    is_error: bool
+
+
+class ServerFailed(Exception):
+    """A server did not do what it is there for.
+
+    A transient fault may be gone at the next try, which starts the connection anew.
+    """
+
+    def __init__(self, message: str, *, transient: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.transient = transient
+
+
+class Connection:
+    """One server, connected when it is first used, and again after it was lost.
+
+    One thing is asked at a time; others wait for their turn. A call that is cancelled, or takes
+    too long, ends the connection and the server's program, which may be in any state.
+    """
+
+    def __init__(self, name: str, address: Address, timeout_s: float) -> None:
+        """`timeout_s` is how long it may take to connect, and to say what it offers."""
+        self._name = name
+        self._address = address
+        self._timeout_s = timeout_s
+        self._turn = asyncio.Lock()
+        self._dialogue: Dialogue | None = None
+
+    async def tools(self, names: Sequence[str]) -> dict[str, OfferedTool]:
+        """The tools of these names, as they are now; raises ServerFailed where one is missing."""
+        offered = await self._asked({"list": list(names)}, self._timeout_s)
+        return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
+
+    async def every_tool(self) -> list[OfferedTool]:
+        """All that it offers, in its order."""
+        offered = await self._asked({"list": None}, self._timeout_s)
+        return [OfferedTool(**tool) for tool in offered["tools"]]
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], digest: str, timeout_s: float
+    ) -> ToolText:
+        """What a tool answers, an error that it reports included.
+
+        Raises ServerFailed, also where the tool is no longer the one with this digest.
+        """
+        asked = {"call": tool, "arguments": arguments, "digest": digest}
+        return ToolText(**await self._asked(asked, timeout_s))
+
+    async def close(self) -> None:
+        """End the connection and, where it is a program, the server."""
+        dialogue, self._dialogue = self._dialogue, None
+        if dialogue is not None:
+            await dialogue.end()
+
+    async def _asked(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        async with self._turn:
+            try:
+                if self._dialogue is None:
+                    await self._connect()
+                return await self._answer({**request, "timeout_s": timeout_s}, timeout_s)
+            except ServerFailed as failed:
+                if failed.transient:
+                    await self._abandon()
+                raise
+            except asyncio.CancelledError:
+                await self._abandon()
+                raise
+
+    async def _connect(self) -> None:
+        if find_spec("mcp") is None:
+            raise self._failed(MISSING, transient=False)
+        kind = "program" if isinstance(self._address, Program) else "website"
+        names = () if isinstance(self._address, Program) else _NETWORK
+        allowed = (*names, *map(str.lower, names))
+        try:
+            self._dialogue = await Dialogue.start(WORKER, worker_environment(allowed))
+        except OSError as error:
+            reason = f"its worker was not started: {error.strerror}"
+            raise self._failed(reason, transient=True) from error
+        request = {kind: asdict(self._address), "timeout_s": self._timeout_s}
+        try:
+            await self._answer(request, self._timeout_s, _START_S)
+        except ServerFailed:
+            await self._abandon()
+            raise
+
+    async def _answer(
+        self, request: Mapping[str, Any], timeout_s: float, spare_s: float = _SPARE_S
+    ) -> dict[str, Any]:
+        dialogue = self._dialogue
+        if dialogue is None:
+            raise self._failed("the connection was closed", transient=True)
+        text = json.dumps(request, default=str)
+        try:
+            async with asyncio.timeout(timeout_s + spare_s):
+                answer: dict[str, Any] = json.loads(await dialogue.ask(text))
+        except TimeoutError as error:
+            raise self._failed(f"no answer within {timeout_s:g} s", transient=True) from error
+        except (Ended, ValueError) as error:
+            reason = "its worker ended and gave no answer"
+            raise self._failed(reason, transient=True) from error
+        if (fault := answer.get("fault")) is not None:
+            raise self._failed(fault, transient=answer["transient"])
+        return answer
+
+    async def _abandon(self) -> None:
+        """End what may not listen any more, without waiting for it."""
+        dialogue, self._dialogue = self._dialogue, None
+        if dialogue is not None:
+            await dialogue.end(grace_s=0)
+
+    def _failed(self, reason: str, *, transient: bool) -> ServerFailed:
+        return ServerFailed(f"MCP server `{self._name}`: {reason}", transient=transient)

@@ -1,0 +1,66 @@
+"""One connection to an MCP server, in the process that is made for it:
+`python -m loopkit.outside.mcp.worker`.
+
+On stdin, which is a socket, it is asked in lines of JSON and answers each with one: first where the
+server is, then what it offers or a call of a tool. An answer has what was asked for, or a `fault`
+and whether that is `transient`. The end of the input closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from loopkit.outside.mcp.session import Fault, Session
+
+CLOSING_S = 3.0
+"""How long the server may take to end by itself."""
+
+
+async def answer_requests(sock: socket.socket) -> None:
+    """Answer until nobody asks any more."""
+    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=100_000_000)
+    session = Session()
+    try:
+        while line := await reader.readline():
+            answer = await _answer(session, json.loads(line))
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await session.close()
+
+
+async def _answer(session: Session, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        if "list" in request:
+            return await session.list_tools(request["list"], request["timeout_s"])
+        if "call" in request:
+            return await session.call(**request)
+        return await session.connect(request)
+    except Fault as fault:
+        return {"fault": fault.message, "transient": fault.transient}
+    except Exception as error:  # noqa: BLE001 - a server may make the client raise anything
+        return {"fault": f"{type(error).__name__}: {error}"[:1000], "transient": True}
+
+
+def main() -> None:
+    """Answer requests on stdin, and leave nothing to wait for."""
+    # What the client logs of a server is said in the answers.
+    logging.disable(logging.CRITICAL)
+    with socket.socket(fileno=os.dup(0)) as sock:
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        asyncio.run(answer_requests(sock))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
