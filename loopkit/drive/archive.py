@@ -81,7 +81,7 @@ def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
 def refuse_strange(state: RunState, machine: Machine) -> None:
     """Raise RunDamaged where a run names states or agents that its machine does not have."""
     known = {*machine.states, *machine.agents}
-    named = [*state.visits, *(task.agent for task in state.tasks.values())]
+    named = [*state.visits, *(task.declared_as for task in state.tasks.values())]
     strange = [name for name in named if name not in known]
     if strange:
         raise RunDamaged(state.run, f"it names `{strange[0]}`, which its machine does not have")

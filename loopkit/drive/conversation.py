@@ -10,6 +10,8 @@ from loopkit.text import or_empty
 
 NO_MORE_CALLS = "Not called: no call is left. Give your answer now."
 """What stands for the result of a call beyond the last that an attempt may make."""
+RECEIVED = "Received."
+"""What whoever hands in a report by a tool is told."""
 
 
 def conversation(
@@ -17,7 +19,8 @@ def conversation(
 ) -> list[Message]:
     """The turns so far, and the new prompt; none where what tools gave is sent.
 
-    `tasks` know what the tools gave that were called in these turns.
+    `tasks` know what the tools gave that were called in these turns; without them what was called
+    is told as received.
     """
     messages: list[Message] = []
     for exchange in told:
@@ -28,7 +31,7 @@ def conversation(
             messages.append(
                 Message("assistant", reply.text, tool_calls=reply.tool_calls, kept=reply.kept)
             )
-            messages += _results(exchange, tasks or {})
+            messages += _results(exchange, tasks)
         else:
             # Some providers refuse a conversation in which somebody says nothing.
             messages.append(Message("assistant", or_empty(reply.text), kept=reply.kept))
@@ -37,8 +40,12 @@ def conversation(
     return messages
 
 
-def _results(exchange: Exchange, tasks: Mapping[str, Task]) -> Iterator[Message]:
+def _results(exchange: Exchange, tasks: Mapping[str, Task] | None) -> Iterator[Message]:
     for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
-        task = tasks.get(tool_task(exchange.task, number))
-        given = task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS
+        given = RECEIVED if tasks is None else _given(tasks, tool_task(exchange.task, number))
         yield Message("tool", given, tool_call_id=call.id)
+
+
+def _given(tasks: Mapping[str, Task], name: str) -> str:
+    task = tasks.get(name)
+    return task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS

@@ -91,6 +91,11 @@ class Task(Record, frozen=True, kw_only=True):
     failed: Failed | None = None
     """The last try, where it failed."""
 
+    @property
+    def declared_as(self) -> str:
+        """The agent or the state of the machine whose work it is; of a tool, its agent."""
+        return self.agent.partition(".")[0]
+
     def after_intent(self, event: Intended) -> Task:
         """The task once a call is to be made, by whom it was asked before or by the next one."""
         if event.fallback != self.fallback:

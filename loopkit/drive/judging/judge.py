@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from loopkit.agents.port import Request
+from loopkit.agents.port import Request, Tool
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, exchanges_of
 from loopkit.drive.conversation import conversation
@@ -26,6 +26,7 @@ from loopkit.validators.judges.forms import form_of
 from loopkit.validators.judges.prompt import reask_prompt, with_nonce
 from loopkit.validators.judges.reader import read_answer
 from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.submission import DESCRIPTION, INSTEAD, SUBMIT, as_answered, note
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
@@ -114,6 +115,11 @@ class Judge:
 
     def message(self, prompt: str, misread: Misread | None) -> str:
         """What is sent next: the question, or why the answer to it could not be used."""
+        if self.rule.submit:
+            return f"{self._message(prompt, misread).rstrip()}\n\n{INSTEAD}\n"
+        return self._message(prompt, misread)
+
+    def _message(self, prompt: str, misread: Misread | None) -> str:
         if misread is None:
             return with_nonce(prompt, self.form)
         again = with_nonce(reask_prompt(misread.reason, self.form), self.form)
@@ -132,14 +138,26 @@ class Judge:
             messages=conversation(told, prompt),
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
-            schema=self.form.schema,
+            schema=None if self.rule.submit else self.form.schema,
+            tools=self._tools,
             folder=await workspace(self.active, self.agent.workspace),
         )
         return await call(self.active, self.work, request)
 
+    @property
+    def _tools(self) -> Sequence[Tool]:
+        """What it hands in its report with, where it does not write that as its answer."""
+        schema = self.form.schema or {"type": "object"}
+        return (Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else ()
+
     def read(self, replied: Replied) -> Answer | Misread:
         asked = [exchange.prompt for exchange in exchanges_of(self.active, self.work)]
-        return read_answer(self.validator, replied, self.form, echoes=asked)
+        if not self.rule.submit:
+            return read_answer(self.validator, replied, self.form, echoes=asked)
+        read = read_answer(self.validator, as_answered(replied), self.form, echoes=asked)
+        if isinstance(read, Answer) and (odd := note(replied)):
+            return read.replace(reason="; ".join(filter(None, (read.reason, odd))))
+        return read
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:

@@ -101,7 +101,7 @@ async def converse(talk: Conversation, told: Sequence[Exchange], request: Reques
 
     `told` are the turns of a kept session before this one. Raises CallFailed and LimitReached.
     """
-    request.tools, prompt = offered(talk.asked), request.prompt
+    tools, prompt = offered(talk.asked), request.prompt
     while True:
         rounds = talk.rounds
         if rounds:
@@ -111,12 +111,15 @@ async def converse(talk: Conversation, told: Sequence[Exchange], request: Reques
                 return again
             prompt = again
         goes_on = bool(rounds) and not prompt
-        tasks = talk.active.state.tasks
-        request.prompt = prompt
-        request.messages = conversation((*told, *rounds), None if goes_on else prompt, tasks)
-        request.may_call_tools = talk.calls_left(rounds) > 0
-        request.is_sent_again = request.is_sent_again or request.may_call_tools
-        await call(talk.active, talk.work.replace(goes_on=goes_on), request, hold=True)
+        tasks, may_call = talk.active.state.tasks, talk.calls_left(rounds) > 0
+        asked = request.replace(
+            prompt=prompt,
+            messages=conversation((*told, *rounds), None if goes_on else prompt, tasks),
+            tools=tools,
+            may_call_tools=may_call,
+            is_sent_again=request.is_sent_again or may_call,
+        )
+        await call(talk.active, talk.work.replace(goes_on=goes_on), asked, hold=True)
 
 
 def _again(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:

@@ -98,8 +98,6 @@ class AgentBase(Noun):
     """Its fields that the front matter of its file may have."""
     works_on_files: ClassVar[bool] = False
     """Whether its answer is only a part of what it leaves."""
-    knows_only_what_it_is_told: ClassVar[bool] = False
-    """Whether its answer depends on nothing but what it is sent."""
     is_sent_turns: ClassVar[bool] = True
     """Whether what was said before is sent again with each call."""
     if_in_doubt: ClassVar[OnInDoubt] = "retry"
@@ -124,6 +122,11 @@ class AgentBase(Noun):
     def most_tries(self) -> int:
         """Calls that one answer takes at most."""
         return sum(one.retry.attempts for one in self.in_turn)
+
+    @property
+    def knows_only_what_it_is_told(self) -> bool:
+        """Whether its answer depends on nothing but what it is sent."""
+        return False
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:

@@ -130,7 +130,6 @@ class ModelAgent(AgentBase):
 
     kind = "model"
     front_matter = frozenset({"description", "model"})
-    knows_only_what_it_is_told = True
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
@@ -148,6 +147,10 @@ class ModelAgent(AgentBase):
     @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self, *(self.replaced(fallback) for fallback in self.fallbacks))
+
+    @property
+    def knows_only_what_it_is_told(self) -> bool:
+        return not self.tools
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:

@@ -55,6 +55,8 @@ class JudgeRule(RuleBase):
     """It gives a score too, of this range."""
     reask: int = Field(2, ge=0, le=10)
     """How often it is asked again when its answer can't be read or contradicts itself."""
+    submit: bool = False
+    """It hands in its report by calling a tool, instead of writing it as its answer."""
     nonce: bool = False
     """Its answer has to repeat a code of this one question, so that no other answer is taken for
     it."""
@@ -67,6 +69,17 @@ class JudgeRule(RuleBase):
     """Whether the samples vote, or one that fails is enough."""
     confirm: Literal["fail"] | None = None
     """A fail counts only if it fails again when it is asked once more, anew."""
+
+    @model_validator(mode="after")
+    def _submits_a_report(self) -> JudgeRule:
+        if self.submit and self.verdict is not None:
+            raise fault(
+                "no-effect",
+                "`submit` hands in a report, and this judge answers in text",
+                ("submit",),
+                help="delete it, or the `verdict:`",
+            )
+        return self
 
     @property
     def is_own_form(self) -> bool:
