@@ -189,3 +189,93 @@ async def test_a_huge_graph_takes_moments(needs: Needs) -> None:
     found = await told(nodes(needs))
     assert 1 <= len(found) <= 50
     assert time.process_time() - started < 8
+
+
+FLOW = {
+    "nodes": "nodes[].id",
+    "edges": "edges[]",
+    "needs": "nodes[].takes[]",
+    "gives": "nodes[].makes[]",
+}
+
+
+def flow(*edges: tuple[str, str], **nodes: tuple[str, str]) -> dict[str, Any]:
+    """Nodes with what each takes and makes, a letter each, and the edges between them."""
+    listed = [
+        {"id": n, "takes": [*takes], "makes": [*makes]} for n, (takes, makes) in nodes.items()
+    ]
+    return {"nodes": listed, "edges": [{"from": a, "to": b} for a, b in edges]}
+
+
+async def test_what_a_node_needs_has_to_be_given_by_a_node_before_it() -> None:
+    nodes = {"a": ("", "p"), "b": ("", ""), "c": ("pq", ""), "d": ("", "q")}
+    assert await told(flow(("a", "b"), ("b", "c"), **nodes), FLOW) == [
+        "nodes[2].takes[1]: no node before `c` gives `q`; `d` gives it, and does not come before"
+    ]
+    assert await told(flow(("a", "b"), ("b", "c"), ("d", "c"), **nodes), FLOW) == []
+    assert len(await told(flow(("c", "a"), **nodes), FLOW)) == 2
+    assert await told(flow(a=("x", "x")), FLOW) == [
+        "nodes[0].takes[0]: no node before `a` gives `x`; `a` gives it, and does not come before"
+    ]
+    assert await told(flow(a=("x", "")), FLOW) == [
+        "nodes[0].takes[0]: no node before `a` gives `x`"
+    ]
+
+
+async def test_a_node_that_names_others_comes_after_them() -> None:
+    data = flow(a=("", "p"), b=("p", ""))
+    paths = {**FLOW, "edges": "nodes[].after[]"}
+    data["nodes"][1]["after"] = ["a"]
+    assert await told(data, paths) == []
+    data["nodes"][0]["after"], data["nodes"][1]["after"] = ["b"], []
+    assert len(await told(data, paths)) == 1
+
+
+async def test_on_a_circle_each_node_has_what_the_others_give_and_cycles_are_for_another_rule() -> (
+    None
+):
+    data = flow(("a", "b"), ("b", "a"), ("b", "c"), a=("q", "p"), b=("p", "q"), c=("pqr", ""))
+    assert await told(data, FLOW) == ["nodes[2].takes[2]: no node before `c` gives `r`"]
+
+
+async def test_what_is_given_needs_no_node() -> None:
+    rule = AcyclicRule.model_validate({"acyclic": {**FLOW, "given": "input.facts"}})
+    subject = JudgedArtifact("plan", "", flow(a=("pq", "")), True)
+    verdicts = {}
+    for name, facts in {"none": None, "list": ["p", "q"], "mapping": {"p": 1}}.items():
+        setting = Setting(names={"input": {"facts": facts}}, facts={}, patterns={})
+        answer = await judge_deterministic("graph", [rule], subject, setting)
+        verdicts[name] = (answer.verdict, [finding.location for finding in answer.findings])
+    assert verdicts == {
+        "none": ("error", []),
+        "list": ("pass", []),
+        "mapping": ("fail", ["nodes[0].takes[1]"]),
+    }
+
+
+@given(graphs)
+@settings(max_examples=60, deadline=None)
+async def test_what_arrives_is_what_counting_out_says(needs: Needs) -> None:
+    data = {"nodes": [{"id": n, "takes": [*IDS], "makes": [n]} for n in needs]}
+    data["edges"] = [[a, b] for a, others in needs.items() for b in others]
+    reached = {node: set(others) for node, others in needs.items()}
+    for _ in needs:
+        for others in reached.values():
+            others |= set[str]().union(*(reached[other] for other in others))
+    wanted = {(n, x) for n in needs for x in IDS if x not in needs or n not in reached[x]}
+    answer = await judge(data, FLOW)
+    ids = [*needs]
+    found = {(ids[int(f.location[6])], IDS[int(f.location[15])]) for f in answer.findings}
+    assert found == wanted
+
+
+async def test_a_graph_that_is_too_large_to_follow_is_not_judged() -> None:
+    nodes = [{"id": n, "takes": [], "makes": [n]} for n in range(8_000)]
+    answer = await judge({"nodes": nodes, "edges": []}, FLOW)
+    assert answer.verdict == "error"
+    assert "too large" in answer.reason
+    chain = {"nodes": nodes[:5_000], "edges": [[n, n + 1] for n in range(4_999)]}
+    chain["nodes"][-1] = {"id": 4_999, "takes": [0, "x"], "makes": []}
+    begun = time.process_time()
+    assert [f.location for f in (await judge(chain, FLOW)).findings] == ["nodes[4999].takes[1]"]
+    assert time.process_time() - begun < 5

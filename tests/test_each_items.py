@@ -525,3 +525,47 @@ def test_a_machine_is_checked_once_for_all_who_run_it(
     desk.write("child.yaml", CHILD.replace("INPUT", "{txt: str}"))
     assert invoke(["check", str(desk.folder)]) == 1
     assert capsys.readouterr().out.count("`input` has no field `text`") == 1
+
+
+EDGES = {"tasks": [{"id": "a"}, {"id": "b"}, {"id": 3}]}
+
+
+@pytest.mark.parametrize("path", ["input.edges", "input.edges[]"])
+def test_items_wait_as_edges_beside_them_say(tmp_path: Path, path: str) -> None:
+    state = each(tmp_path, after=(path,))
+    edges = [{"from": "a", "to": "b"}, ["a", 3], {"source": "b", "target": 3}, ["a", 3]]
+    found = items_of(state, {"input": {**EDGES, "edges": edges}})
+    assert [item.after for item in found] == [(), ("a",), ("a", "b")]
+    assert [item.after for item in items_of(state, {"input": EDGES})] == [(), (), ()]
+
+
+def test_edges_that_lead_nowhere_or_in_a_circle_are_faults(tmp_path: Path) -> None:
+    state = each(tmp_path, after=("input.edges",))
+    edges = [["a", "b"], ["b", "a"], ["a", "bb"], ["c", "b"], {"to": "a"}, ["b", "b"]]
+    assert faults(state, {"input": {**EDGES, "edges": edges}}) == [
+        '`input.edges[4]`: `{"to": "a"}` is not an edge; '
+        "write it as [FROM, TO] or {from: FROM, to: TO}",
+        "`input.edges[5]`: `b` waits for itself",
+        "`input.edges[3]`: there is no task `c`; allowed: `a`, `b`, `3`",
+        "`input.edges[2]`: there is no task `bb`; did you mean `b`?",
+        "`input.tasks`: these wait for each other: a → b → a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ("input.edges", "`input.edges` leads to no edges"),
+        ("input.edge", "`input` has no field `edge`"),
+        ("other.edges", "does not start with the item"),
+    ],
+)
+def test_paths_to_edges_are_checked(tmp_path: Path, after: str, told: str) -> None:
+    declared = "input: {edges: {type: [{a: str, to: str}], default: []}, "
+    parent = PARENT.replace("input: {", declared, 1)
+    found = check(loaded(tmp_path, f"after: {after}", parent=parent))
+    [message] = [problem.message for problem in found if problem.severity == "error"]
+    assert told in message
+    sound = parent.replace("{a: str", "{from: str")
+    found = check(loaded(tmp_path, "after: input.edges", parent=sound))
+    assert [problem for problem in found if problem.severity == "error"] == []

@@ -238,3 +238,78 @@ def test_a_run_sends_back_what_covers_too_little(desk: Desk) -> None:
     assert run.outcome == "no"
     [finding] = run.reports[0].findings
     assert finding.message == "`brew` of `catalogue` at `[]` is not used at `nodes[].skill`"
+
+
+CATALOGUE = {
+    "skills": [
+        {"id": "boil", "status": "active"},
+        {"id": "brew", "status": "retired"},
+        {"id": "pour"},
+    ]
+}
+ACTIVE = {"path": "nodes[].skill", "in": "catalogue", "at": "skills[].id"}
+
+
+async def test_only_values_of_items_that_meet_a_condition_are_known() -> None:
+    data = {"nodes": [{"skill": "boil"}, {"skill": "brew"}, {"skill": "pour"}]}
+    lookup = {**ACTIVE, "where": 'status == "active"'}
+    where = '`catalogue` at `skills[].id` where `status == "active"`'
+    assert await messages(lookup, data, catalogue=CATALOGUE) == [
+        f"nodes[1].skill: `brew` is not known in {where}; allowed: `boil`",
+        f"nodes[2].skill: `pour` is not known in {where}; allowed: `boil`",
+    ]
+    # That nothing meets it is no want of values.
+    assert len(await messages({**lookup, "where": "false"}, data, catalogue=CATALOGUE)) == 3
+    both = {**lookup, "where": 'status == wanted and index < 2 and item.id != "x"'}
+    assert len(await messages(both, data, catalogue=CATALOGUE, wanted="active")) == 2
+
+
+async def test_values_that_may_not_be_used_are_found_and_unknown_ones_are_not() -> None:
+    data = {"nodes": [{"skill": "boil"}, {"skill": "brew"}, {"skill": "unheard of"}]}
+    lookup = {**ACTIVE, "where": 'status != "active"', "avoid": True}
+    [message] = await messages(lookup, data, catalogue=CATALOGUE)
+    assert message.startswith("nodes[1].skill: `brew` is one of those in `catalogue`")
+
+
+async def test_whole_mappings_are_compared_whatever_the_order_of_their_fields() -> None:
+    lookup = {"path": "nodes[]", "in": "done", "at": "nodes[]", "cover": True}
+    done = {"nodes": [{"id": "a", "cups": 2, "needs": ["b"]}, {"id": "b"}]}
+    same = {"nodes": [{"id": "c"}, {"id": "b"}, {"needs": ["b"], "cups": 2.0, "id": "a"}]}
+    assert await messages(lookup, same, done=done) == []
+    [message] = await messages(lookup, {"nodes": [{"id": "a", "cups": 2}, {"id": "b"}]}, done=done)
+    assert '{"id": "a", "cups": 2, "needs": ["b"]}' in message
+    assert len(await messages({**lookup, "cover": False}, same, done=done)) == 1
+
+
+async def test_a_finding_says_what_its_rule_adds_of_the_mapping_around_the_value() -> None:
+    rule = LookupRule.model_validate(
+        {
+            "lookup": {"path": "nodes[].tools[]", "in": "input.tools"},
+            "message": "`{{ parent.id }}` takes `{{ value }}`.",
+            "fields": {"nodeId": "{{ parent.id }}", "kind": "{{ parent.kind }}", "fixed": "yes"},
+        }
+    )
+    data = {"nodes": [{"id": "a", "kind": "", "tools": ["pot", "kettle"]}]}
+    setting = Setting(names={"input": {"tools": ["pot"]}}, facts={}, patterns={})
+    for subject in (
+        JudgedArtifact("plan", "", data, is_data=True),
+        JudgedArtifact("plan", f"Here it is: {json.dumps(data)}"),
+    ):
+        [finding] = (await judge_deterministic("known", [rule], subject, setting)).findings
+        assert finding.message == "`a` takes `kettle`."
+        assert finding.item == {"nodeId": "a", "fixed": "yes"}
+    nothing = await judge_deterministic("known", [rule], JudgedArtifact("plan", "no data"), setting)
+    assert [finding.item for finding in nothing.findings] == [{}]
+
+
+def test_templates_read_what_the_rules_of_a_machine_add(desk: Desk) -> None:
+    text = machine('{path: "nodes[].skill", in: input.skills}').replace(
+        "{lookup:", '{fields: {nodeId: "{{ parent.id }}"}, lookup:'
+    )
+    text = text.replace("{target: no}", "{target: told}").replace("result: [plan, catalogue]", "")
+    text = text.replace("failure, ", "failure, result: told") + (
+        '  told: {render: "{{ findings[0].item.FIELD }}", next: no}\n'
+    )
+    [problem] = [p for p in desk.problems(text.replace("FIELD", "nodeID")) if p.code != "unused"]
+    assert "did you mean `nodeId`" in problem.help
+    assert desk.play(text.replace("FIELD", "nodeId")).result == {"told": "b"}

@@ -19,6 +19,7 @@ from loopkit.language.states.each import After
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, check, parse
 from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import item_counts, step_into
+from loopkit.machine.path_values import ENDS
 
 MEANINGS = {
     "item-path": "A path of `each` does not lead to what it has to lead to.",
@@ -109,9 +110,12 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
     single = {"key": state.key, "group": state.group}
     paths: list[tuple[DocPath, str]] = [((key,), path) for key, path in single.items() if path]
     after: DocPath = ("after", "of") if isinstance(state.after, After) else ("after",)
-    paths += (((*after, index), path) for index, path in enumerate(state.after_paths))
+    paths += (((*after, index), path) for index, path in enumerate(state.after_written))
     for key, written in paths:
         path: DocPath = ("states", name, *key)
+        if key[0] == "after" and written in state.edge_paths:
+            yield from _told(subject, path, _edges(subject.entering[name], written))
+            continue
         first, *rest = parse_path(written)
         if first != state.as_:
             message = f"`{written}` does not start with the item, which is `{state.as_}`"
@@ -123,6 +127,16 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
         yield from _told(subject, path, found)
         if found.shape is not None:
             yield from _told(subject, path, _texts(found.shape, written, is_single=is_single))
+
+
+def _edges(names: Mapping[str, Shape], written: str) -> _Found:
+    """Whether a path may lead to edges that are written by themselves."""
+    found = _walk(Fields(names), parse_path(written.removesuffix(ITEMS) + ITEMS))
+    edge = found.shape
+    is_pair = isinstance(edge, Fields) and any({*ends} <= edge.fields.keys() for ends in ENDS)
+    if edge is None or is_pair or isinstance(edge, Items | Anything):
+        return found
+    return _Found(None, f"`{written}` leads to no edges", "an edge is [FROM, TO] or {from, to}")
 
 
 def _texts(shape: Shape, path: str, *, is_single: bool) -> _Found:

@@ -11,7 +11,7 @@ from loopkit.checks.state_paths import on_path
 from loopkit.checks.subject import Subject
 from loopkit.document import read
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.language import DataFile, Lookup, LookupRule
+from loopkit.language import AcyclicRule, DataFile, Lookup, LookupRule
 from loopkit.language.guard import GuardError, parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
@@ -33,6 +33,10 @@ MOST_SHOWN = 12
 
 def check_lookups(subject: Subject) -> Iterator[Problem]:
     """The files, inputs and artifacts of `lookup:` rules, at each state that judges by them."""
+    for given in subject.rules_of(AcyclicRule):
+        if (name := given.rule.acyclic.given) is not None:
+            for state in given.judged_at:
+                yield from _unusable(subject, (*given.path, "acyclic", "given"), name, state)
     for placed in subject.rules_of(LookupRule):
         if not _has_paths(placed.rule.lookup):
             continue
@@ -95,16 +99,22 @@ def _of_name(
     subject: Subject, path: DocPath, lookup: Lookup, name: str, state: str
 ) -> Iterator[Problem]:
     names = subject.judging[state]
-    problems = list(unseen(subject, (*path, "in"), name, names))
+    problems = list(_unusable(subject, (*path, "in"), name, state))
     if problems:
-        remedy = "" if lookup.at else _split(name, names)
+        is_known = problems[0].code == "may-be-missing"
+        remedy = "" if lookup.at or is_known else _split(name, names)
         yield from (replace(p, help=remedy) if remedy else p for p in problems)
-        return
-    shape = _shape_at(name, names)
-    if shape.optional:
-        yield _missing(subject, path, name, state)
     elif not _may_be_text(subject, name):
-        yield from _untyped(subject, path, lookup, shape)
+        yield from _untyped(subject, path, lookup, _shape_at(name, names))
+
+
+def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterator[Problem]:
+    """A problem where a name of known values stands for nothing, or may do so."""
+    names = subject.judging[state]
+    problems = list(unseen(subject, path, name, names))
+    yield from problems
+    if not problems and _shape_at(name, names).optional:
+        yield _missing(subject, path, name, state)
 
 
 def _split(name: str, names: Mapping[str, Shape]) -> str:
@@ -132,7 +142,7 @@ def _missing(subject: Subject, path: DocPath, name: str, state: str) -> Problem:
     way = way_without(subject, token, state) if name in subject.graph.artifacts else None
     remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
     message = f"`{name}` may be missing at `{state}`"
-    return subject.source.problem((*path, "in"), "may-be-missing", message, help=remedy)
+    return subject.source.problem(path, "may-be-missing", message, help=remedy)
 
 
 def _may_be_text(subject: Subject, name: str) -> bool:

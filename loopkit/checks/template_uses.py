@@ -16,7 +16,12 @@ from loopkit.machine.known import over
 from loopkit.proof.outcomes import PlacedRule
 
 Names = Mapping[str, Shape]
-OF_MESSAGES: Names = {"item": Anything(), "index": Scalar(), "value": Anything()}
+OF_MESSAGES: Names = {
+    "item": Anything(),
+    "index": Scalar(),
+    "value": Anything(),
+    "parent": Anything(),
+}
 OF_COMMANDS: Names = {"prompt": Scalar(), "session": Scalar()}
 OF_PROGRAMS: Names = {INPUT_FILE: Scalar()}
 OF_AGENTS: Names = {"system": Scalar(), "agent": Fields({"tools": Items(Scalar())})}
@@ -121,8 +126,10 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
     """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
-    if isinstance(rule, FixedRule) and rule.message is not None:
-        yield (*path, "message"), rule.message, OF_MESSAGES
+    if isinstance(rule, FixedRule):
+        if rule.message is not None:
+            yield (*path, "message"), rule.message, OF_MESSAGES
+        yield from (((*path, "fields", n), text, OF_MESSAGES) for n, text in rule.fields.items())
     own = OF_PROGRAMS if isinstance(rule, CommandRule) else {}
     yield from (((*path, *at), text, own) for at, text in rule.templates)
 

@@ -13,7 +13,15 @@ from loopkit.language.guard.paths import ITEMS
 from loopkit.language.input_faults import InputFault, InvalidInput
 from loopkit.language.template import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
-from loopkit.machine.path_values import MAX_HINTS, choices, unknown, value_text, values_at
+from loopkit.machine.path_values import (
+    MAX_HINTS,
+    PAIR,
+    choices,
+    ends_of,
+    unknown,
+    value_text,
+    values_at,
+)
 from loopkit.text import plural
 
 MAX_FAULTS = 100
@@ -42,8 +50,9 @@ def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
     `data` is what stands under the first steps of paths: the input, and artifacts.
     """
     reading = _Reading(state)
-    found = reading.listed(data)
+    found = reading.listed(state.item_steps, data)
     reading.count(len(found))
+    reading.pair(data)
     items = [reading.item(place, value) for place, value in found]
     reading.relate()
     refuse(reading.faults)
@@ -70,13 +79,15 @@ class _Reading:
     """Where each key stands."""
     awaited: list[tuple[str, str, str]] = field(default_factory=list)
     """Who waits for whom, and where that is said."""
+    pairs: dict[str, list[tuple[str, object]]] = field(default_factory=dict)
+    """By key, what an item waits for as edges beside the items say, and where they do."""
 
     def fault(self, place: str, message: str) -> None:
         self.faults.append(f"`{place}`: {message}")
 
-    def listed(self, data: Mapping[str, object]) -> list[tuple[str, object]]:
-        """The items with their places; a list that is not there has none."""
-        first, *steps = self.state.item_steps
+    def listed(self, path: Sequence[str], data: Mapping[str, object]) -> list[tuple[str, object]]:
+        """The items of a list with their places; a list that is not there has none."""
+        first, *steps = path
         found = [(first, data.get(first))]
         for step in steps:
             found = [next_one for one in found for next_one in self._stepped(*one, step)]
@@ -134,10 +145,21 @@ class _Reading:
             self.fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
         return group
 
+    def pair(self, data: Mapping[str, object]) -> None:
+        """Read the edges that are written beside the items."""
+        for path in self.state.edge_paths:
+            for place, value in self.listed(parse_path(path.removesuffix(ITEMS) + ITEMS), data):
+                ends = ends_of(value)
+                key = single_text(ends[1]) if ends is not None else None
+                if ends is None or key is None:
+                    self.fault(place, f"`{value_text(value)}` is not an edge; {PAIR}")
+                else:
+                    self.pairs.setdefault(key, []).append((place, ends[0]))
+
     def _after(self, key: str, location: str, item: object) -> tuple[str, ...]:
         keys: dict[str, None] = {}
         waits = (_waits(path, location, item) for path in self.state.after_paths)
-        for place, value in chain.from_iterable(waits):
+        for place, value in chain(*waits, self.pairs.get(key, ())):
             awaited = single_text(value)
             if awaited is None:
                 self.fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
@@ -160,6 +182,10 @@ class _Reading:
                 message = f"there is no {self.state.as_} `{awaited}`"
                 self.fault(place, unknown(message, awaited, words if hints > 0 else ()))
                 hints -= 1
+        for key, edges in self.pairs.items():
+            if key not in self.places:
+                message = unknown(f"there is no {self.state.as_} `{key}`", key, words)
+                self.fault(edges[0][0], message)
         keys = list(self.places)
         for cycle in shortest_cycles(leads, MAX_FAULTS):
             told = cycle_text([keys[number] for (number,) in cycle])

@@ -19,6 +19,9 @@ CHOICES_CHARS = 3_000
 """In how many characters of known values one is looked for that was meant."""
 LARGE = sys.hash_info.modulus
 """From here on different numbers may have one hash, and a table of such is searched through."""
+ENDS = (("from", "to"), ("source", "target"))
+"""How the ends of an edge are called that is written by itself."""
+PAIR = "write it as [FROM, TO] or {from: FROM, to: TO}"
 Same = tuple[str, Any]
 """A kind and a value; of one kind all have an order."""
 
@@ -78,3 +81,14 @@ def unknown(message: str, value: object, known: Sequence[str]) -> str:
     """The message about a value that is none of the known ones, with what may have been meant."""
     remedy = did_you_mean(value_text(value), known)
     return f"{message}; {remedy}" if remedy else message
+
+
+def ends_of(value: object) -> tuple[object, object] | None:
+    """From where to where an edge leads that is written by itself; None for what is no edge."""
+    match value:
+        case [start, end]:
+            return start, end
+        case Mapping():
+            found = ((a, b) for a, b in ENDS if a in value and b in value)
+            return next(((value[a], value[b]) for a, b in found), None)
+    return None

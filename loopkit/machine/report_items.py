@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
-from loopkit.language import JudgeRule, Machine, Rule
+from loopkit.language import FixedRule, JudgeRule, Machine, Rule
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.template import Record
 from loopkit.machine.graph import Graph
 from loopkit.machine.readable import readable
+
+TEXT = DataType({"type": "string"}, scalar="str")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +31,12 @@ class ReportItems:
 
 
 def report_items(graph: Graph) -> ReportItems | None:
-    """What items of all reports that a `map` reads may say; none where there is no `map`."""
-    mapped = [rule for name in graph.judges for rule in graph.rules_at(name) if rule.report_map]
-    return _joined(graph.machine, mapped) if mapped else None
+    """What findings may say besides their message: items of the reports that a `map` reads, and
+    the `fields` of rules. None where there is neither.
+    """
+    rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
+    saying = [rule for rule in rules if rule.report_map or _own_fields(rule)]
+    return _joined(graph.machine, saying) if saying else None
 
 
 def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
@@ -38,11 +44,17 @@ def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
     is_open = False
     for rule in rules:
         item = _item_of(machine, rule)
-        is_open = is_open or item is None or item.others is not None
-        for name, datatype in _fields(item, rule):
+        if rule.report_map:
+            is_open = is_open or item is None or item.others is not None
+        own = ((name, TEXT) for name in _own_fields(rule))
+        for name, datatype in chain(_fields(item, rule), own):
             is_other = name in fields and fields[name] != datatype
             fields[name] = None if is_other else datatype
     return ReportItems(fields, is_open)
+
+
+def _own_fields(rule: Rule) -> Iterable[str]:
+    return rule.fields if isinstance(rule, FixedRule) else ()
 
 
 def _item_of(machine: Machine, rule: Rule) -> DataType | None:

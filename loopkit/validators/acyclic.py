@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from loopkit.language import Acyclic, AcyclicRule
-from loopkit.language.guard import parse_path, select
+from loopkit.language.guard import select
 from loopkit.language.guard.paths import ITEMS
 from loopkit.machine.cycles import cycle_text, shortest_cycles
 from loopkit.machine.path_values import (
     MAX_HINTS,
+    PAIR,
     Same,
     choices,
+    ends_of,
     same_as,
     unknown,
     value_text,
@@ -23,10 +25,7 @@ from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-
-PAIR = "write it as [FROM, TO] or {from: FROM, to: TO}"
-ENDS = (("from", "to"), ("source", "target"))
-"""How the ends of an edge are called that is written by itself."""
+from loopkit.validators.unmet_needs import item_of, unmet_needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +55,14 @@ class Graph:
 
 
 async def check_acyclic(
-    rule: AcyclicRule, subject: JudgedArtifact, _setting: Setting
+    rule: AcyclicRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
     """A fault for each id that is taken, each edge to no node, and a cycle of each knot of nodes.
 
     Nodes that all lead to each other are one knot. What is missing is no id and no edge: that it
-    has to be there is for `schema` to say. Raises GuardError.
+    has to be there is for `schema` to say. With `needs` only a fault for each thing that a node
+    needs and no node before it gives. Raises GuardError; CannotJudge where what is given is not
+    there, or there are too many nodes.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -71,6 +72,8 @@ async def check_acyclic(
     words = choices(node_id for _, node_id in graph.leads)
     for edge in _edges(graph, rule.acyclic, data):
         _add_edge(graph, edge, words)
+    if rule.acyclic.needs is not None:
+        return list(islice(unmet_needs(rule.acyclic, data, graph.leads, setting), MAX_FAULTS))
     return [*graph.faults, *_cycles(graph)][:MAX_FAULTS]
 
 
@@ -90,45 +93,25 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
 
 def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Edge]:
     """The edges: what an item leads to that has the id of a node, or pairs by themselves."""
-    if not _are_in_nodes(paths):
+    if not paths.is_in_nodes(paths.edges):
         for location, value in select(paths.edges, data):
             yield from _pair(graph, location, value)
         return
     depth = paths.nodes.count(ITEMS)
     nodes = values_at(paths.nodes, data)
-    ids = {_item(location, depth): value for location, value in nodes if same_as(value)}
+    ids = {item_of(location, depth): value for location, value in nodes if same_as(value)}
     for location, end in values_at(paths.edges, data):
         # Nothing can lead back to an item without an id.
-        if (item := _item(location, depth)) in ids:
+        if (item := item_of(location, depth)) in ids:
             yield Edge(location, ids[item], end)
 
 
-def _are_in_nodes(paths: Acyclic) -> bool:
-    """Whether both paths go through the same items, as `nodes[].id` and `nodes[].needs[]` do."""
-    nodes, edges = parse_path(paths.nodes), parse_path(paths.edges)
-    items = len(nodes) - nodes[::-1].index(ITEMS) if ITEMS in nodes else 0
-    return 0 < items < min(len(nodes), len(edges)) and nodes[:items] == edges[:items]
-
-
-def _item(location: str, depth: int) -> str:
-    """The start of a location up to the item of the innermost list."""
-    ends = [found.end() for found in re.finditer(r"\]", location)]
-    return location[: ends[depth - 1]]
-
-
 def _pair(graph: Graph, location: str, value: object) -> Iterator[Edge]:
-    match value:
-        case None:
-            return
-        case [start, end]:
-            yield Edge(location, start, end)
-            return
-        case dict():
-            for first, second in ENDS:
-                if first in value and second in value:
-                    yield Edge(location, value[first], value[second])
-                    return
-    graph.fault(location, "no edge", f"`{value_text(value)}` is not an edge; {PAIR}", value)
+    ends = ends_of(value)
+    if ends is not None:
+        yield Edge(location, *ends)
+    elif value is not None:
+        graph.fault(location, "no edge", f"`{value_text(value)}` is not an edge; {PAIR}", value)
 
 
 def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from loopkit.engine.findings import Answer, Finding, latest_resume, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
-from loopkit.language import FixedRule, Rule
+from loopkit.language import FixedRule
+from loopkit.language.guard.paths import holder
 from loopkit.language.severities import Severities
-from loopkit.language.template import parse
+from loopkit.language.template import Template, parse
 from loopkit.machine.known import over
 from loopkit.validators.fault import CannotJudge, Fault
+
+OF_FAULT = ("item", "index", "value", "parent")
+"""What texts about a fault may read of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What the texts of a rule are filled in with, and how bad a finding is."""
+
+    names: Callable[[], Mapping[str, object]]
+    """The names of templates."""
+    data: Callable[[], object]
+    """What is judged, as data; nothing of use where it is none."""
+    severities: Severities
+
+    def fill(self, template: Template, fault: Fault) -> str:
+        if template.constant is not None:
+            return template.constant.strip()
+        own: dict[str, object] = {"item": fault.item, "index": fault.index, "value": fault.value}
+        if "parent" in template.names:
+            own["parent"] = holder(fault.location, self.data())
+        return template.render(over(own, self.names())).strip()
 
 
 def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -> Answer:
@@ -62,15 +86,9 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
 
 
 def findings_of(
-    validator: str,
-    rule: Rule,
-    place: str,
-    faults: Sequence[Fault],
-    names: Callable[[], Mapping[str, object]],
-    severities: Severities,
+    validator: str, rule: FixedRule, place: str, faults: Sequence[Fault], told: Telling
 ) -> list[Finding]:
-    """The findings of one rule; `place` names it where it has no code, `names` makes what its
-    `message:` may read.
+    """The findings of one rule; `place` names it where it has no code.
 
     Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
     """
@@ -78,7 +96,7 @@ def findings_of(
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
     findings = []
     for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
-        level = _level(rule, fault, severities)
+        level = _level(rule, fault, told.severities)
         # One artifact that no rule can be tried on is one defect, whoever tries.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         findings.append(
@@ -86,11 +104,11 @@ def findings_of(
                 validator,
                 name,
                 known,
-                fault,
-                message=_message(rule, place, fault, names),
+                fault.replace(fields={**fault.fields, **dict(_further(rule, fault, told))}),
+                message=_message(rule, place, fault, told),
                 level=level,
                 code=rule.code or fault.code,
-                blocking=severities.blocks(level) and not fault.is_known,
+                blocking=told.severities.blocks(level) and not fault.is_known,
                 origins=fault.origins or rule.origin,
             )
         )
@@ -127,7 +145,7 @@ def finding_of(
     )
 
 
-def _level(rule: Rule, fault: Fault, severities: Severities) -> str:
+def _level(rule: FixedRule, fault: Fault, severities: Severities) -> str:
     """How bad a fault is: as the check knows, and at most as the rule says."""
     if fault.severity:
         return severities.capped(fault.severity, rule.severity)
@@ -139,20 +157,21 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _message(
-    rule: Rule, place: str, fault: Fault, names: Callable[[], Mapping[str, object]]
-) -> str:
-    if not isinstance(rule, FixedRule) or rule.message is None:
-        return fault.message
-    if fault.is_unreadable and not rule.explains_unreadable:
+def _message(rule: FixedRule, place: str, fault: Fault, told: Telling) -> str:
+    if rule.message is None or (fault.is_unreadable and not rule.explains_unreadable):
         return fault.message
     template = parse(rule.message)
-    seen = {"item": fault.item, "index": fault.index, "value": fault.value}
-    is_constant = template.constant is not None
-    message = template.render({} if is_constant else over(seen, names())).strip()
+    message = told.fill(template, fault)
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
     # What a program says is the only trace of the defect, unless the message repeats it.
-    is_told = not rule.keeps_output or not template.names.isdisjoint(seen)
+    is_told = not rule.keeps_output or not template.names.isdisjoint(OF_FAULT)
     said = fault.value if fault.item is None else fault.message
     return message if is_told or not said else f"{message}\n{said}"
+
+
+def _further(rule: FixedRule, fault: Fault, told: Telling) -> Iterator[tuple[str, str]]:
+    """What a rule says of a fault besides its message; nothing of an artifact without data."""
+    if not fault.is_unreadable:
+        filled = ((name, told.fill(parse(text), fault)) for name, text in rule.fields.items())
+        yield from ((name, storable(text)) for name, text in filled if text)

@@ -52,7 +52,8 @@ def data_in(file: DataFile) -> object | NoData:
 
 def place(lookup: Lookup) -> str:
     """Where the known values are, in a sentence."""
-    return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "")
+    where = f" where `{lookup.where}`" if lookup.where else ""
+    return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "") + where
 
 
 def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:

@@ -14,12 +14,14 @@ from loopkit.language.guard import parse as parse_guard
 from loopkit.language.template import TemplateError
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.answer import (
+    Telling,
     answer_with,
     answer_without,
     combined,
     findings_of,
     not_applicable,
 )
+from loopkit.validators.data import data_of
 from loopkit.validators.fault import CannotJudge, Fault, Found
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
@@ -75,8 +77,12 @@ async def _judge_by(
         faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
         if not faults:
             return Answer(validator=validator, verdict="pass", reason=reason)
-        names = partial(subject.names, setting.names)
-        findings = findings_of(validator, rule, place, faults, names, setting.severities)
+        names, data = (
+            partial(subject.names, setting.names),
+            partial(data_of, subject, tolerant=True),
+        )
+        told = Telling(names, data, setting.severities)
+        findings = findings_of(validator, rule, place, faults, told)
         return answer_with(validator, findings, reason)
     except CannotJudge as error:
         return answer_without(validator, error, setting.now())

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from loopkit.language import DataFile, Lookup, LookupRule
-from loopkit.language.guard import parse_path, select
+from loopkit.language.guard import parse_path, parse_requirement, select
+from loopkit.language.guard.paths import ITEMS
+from loopkit.language.json_schema.equality import canonical
+from loopkit.machine.known import over
 from loopkit.machine.path_values import (
     MAX_HINTS,
+    Same,
     choices,
     same_as,
     unknown,
@@ -23,7 +27,7 @@ from loopkit.validators.setting import Setting
 
 async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
     """One fault for each value that is not known, at its location; with `cover` for each known
-    one that is not used.
+    one that is not used, with `avoid` for each value that is known.
 
     What is missing is no value: that it has to be there is for `schema` to say. Where the known
     values can't be had from anything but the artifact itself, nobody can be blamed: raises
@@ -34,18 +38,36 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
         return [unreadable(data.reason)]
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
-    known = list(values_at(lookup.at, data)) if is_own else known_values(lookup, setting)
-    find = _unused if lookup.cover else _unknown
+    known = _meeting(lookup, data, setting) if is_own else known_values(lookup, setting)
+    find = _unused if lookup.cover else _avoidable if lookup.avoid else _unknown
     faults = find(lookup, data, [value for _, value in known])
     return list(islice(faults, MAX_FAULTS))
 
 
 def known_values(lookup: Lookup, setting: Setting) -> list[tuple[str, object]]:
-    data = _source(lookup.in_, setting)
-    known = list(values_at(lookup.at, data))
-    if not known and not holds_nothing(lookup.at, data):
+    data = source_of(lookup.in_, setting)
+    if not any(values_at(lookup.at, data)) and not holds_nothing(lookup.at, data):
         raise CannotJudge(f"{place(lookup)} holds no values to look anything up in")
-    return known
+    return _meeting(lookup, data, setting)
+
+
+def _meeting(lookup: Lookup, data: object, setting: Setting) -> list[tuple[str, object]]:
+    """The values that are known, of the items that meet the condition where there is one."""
+    if lookup.where is None or lookup.at is None:
+        return list(values_at(lookup.at, data))
+    head, items, rest = lookup.at.rpartition(ITEMS)
+    condition = parse_requirement(lookup.where)
+    found: list[tuple[str, object]] = []
+    for index, (location, item) in enumerate(select(head + items, data)):
+        if condition.holds(item, over({"item": item, "index": index}, setting.names)):
+            inner = values_at(rest.removeprefix("."), item) if rest else [("", item)]
+            found += ((f"{location}.{at}" if at else location, value) for at, value in inner)
+    return found
+
+
+def _same(value: object) -> Same | None:
+    """What equal values have in common; mappings are compared as a whole."""
+    return ("record", canonical(value)) if isinstance(value, Mapping) else same_as(value)
 
 
 def holds_nothing(at: str | None, data: object) -> bool:
@@ -60,10 +82,10 @@ def holds_nothing(at: str | None, data: object) -> bool:
 
 
 def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
-    kinds = {same_as(value) for value in known} - {None}
+    kinds = {_same(value) for value in known} - {None}
     words, hints = choices(known), MAX_HINTS
     for index, (location, value) in enumerate(values_at(lookup.path, data)):
-        if same_as(value) not in kinds:
+        if _same(value) not in kinds:
             hints -= 1
             message = f"`{value_text(value)}` is not known in {place(lookup)}"
             told = unknown(
@@ -75,18 +97,29 @@ def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Faul
             yield Fault(told, steady, location, value=value, item=value, index=index)
 
 
+def _avoidable(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+    kinds = {_same(value) for value in known} - {None}
+    for index, (location, value) in enumerate(values_at(lookup.path, data)):
+        if _same(value) in kinds:
+            told = value_text(value)
+            message = f"`{told}` is one of those in {place(lookup)}, and none of them may be used"
+            placed = f"{location}: {message}" if location else message
+            yield Fault(placed, f"used {told}", location, value=value, item=value, index=index)
+
+
 def _unused(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
     """Each known value that is not among those of the artifact, once."""
-    seen = {same_as(value) for _, value in values_at(lookup.path, data)} | {None}
+    seen = {_same(value) for _, value in values_at(lookup.path, data)} | {None}
     for index, value in enumerate(known):
-        if (kind := same_as(value)) not in seen:
+        if (kind := _same(value)) not in seen:
             seen.add(kind)
             told = value_text(value)
             message = f"`{told}` of {place(lookup)} is not used at `{lookup.path}`"
             yield Fault(message, f"unused {told}", value=value, item=value, index=index)
 
 
-def _source(name: str | DataFile, setting: Setting) -> object:
+def source_of(name: str | DataFile, setting: Setting) -> object:
+    """The data that a name stands for; raises CannotJudge where there is none."""
     if isinstance(name, DataFile):
         data = data_in(name)
         return _usable(name, data)

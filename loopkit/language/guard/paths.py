@@ -9,6 +9,7 @@ from loopkit.language.guard.tokens import MAX_LENGTH, refusal
 
 ITEMS = "[]"
 _STEP = re.compile(r"(?P<items>\[\])|(?P<dot>\.?)(?P<field>[A-Za-z_][\w-]*)", re.ASCII)
+_LOCATION = re.compile(r"\[(?P<index>\d+)\]|\.?(?P<field>[^.\[\]]+)")
 
 
 def parse_path(text: str) -> tuple[str, ...]:
@@ -60,3 +61,16 @@ def _stepped(location: str, data: object, step: str) -> Iterator[tuple[str, obje
         return
     place = f"{location}.{step}" if location else step
     yield place, data.get(step) if isinstance(data, Mapping) else None
+
+
+def holder(location: str, data: object) -> object:
+    """Return the innermost mapping around a location that `select` gave: the node of
+    `nodes[2].needs[0]`. None where there is none.
+    """
+    found = None
+    for step in _LOCATION.finditer(location):
+        if isinstance(data, Mapping):
+            found, data = data, data.get(step["field"])
+        elif isinstance(data, (list, tuple)) and step["index"]:
+            data = data[int(step["index"])] if int(step["index"]) < len(data) else None
+    return found

@@ -125,9 +125,21 @@ class EachState(ChildrenState):
         return parse_path(self.each.removesuffix(ITEMS) + ITEMS)
 
     @property
-    def after_paths(self) -> tuple[str, ...]:
-        """The paths of the keys that an item waits for."""
+    def after_written(self) -> tuple[str, ...]:
+        """The paths that say what an item waits for."""
         return self.after.of if isinstance(self.after, After) else self.after or ()
+
+    @property
+    def after_paths(self) -> tuple[str, ...]:
+        """Those that lead to keys in the item itself."""
+        edges = self.edge_paths
+        return tuple(path for path in self.after_written if path not in edges)
+
+    @property
+    def edge_paths(self) -> tuple[str, ...]:
+        """Those that lead to edges, which stand where the list does."""
+        root, *_ = parse_path(self.each)
+        return tuple(path for path in self.after_written if parse_path(path)[0] == root != self.as_)
 
     @property
     def awaited(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from loopkit.language.noun import INCLUDED_SCHEMA, Noun, fault
 from loopkit.language.validators.rule import Example, FixedRule, Written
@@ -63,11 +63,27 @@ class Lookup(Noun):
     """An input such as `input.known`, the name of an artifact, or `{file: PATH}`."""
     at: str | None = None
     """Where in that the known values are: `items[].id`; without it, that itself holds them."""
+    where: str | None = None
+    """A condition on each item of `at`: only the values of those that meet it are known."""
     cover: bool = False
     """Instead, every known value has to be used."""
+    avoid: bool = False
+    """Instead, no known value may be used."""
 
     def __str__(self) -> str:
-        return f"{self.path} {'covers' if self.cover else 'in'} {self.in_}"
+        how = "covers" if self.cover else "avoids" if self.avoid else "in"
+        return f"{self.path} {how} {self.in_}"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.cover and self.avoid:
+            message = "`cover` and `avoid` exclude each other"
+            raise fault("two-directions", message, ("avoid",), help="write two rules")
+        if self.where is not None and "[]" not in (self.at or ""):
+            message = "`where` is tried on items, and `at` goes through none"
+            help_ = "write `at:` with `[]`, such as `at: items[].id`"
+            raise fault("bad-path", message, ("at" if self.at else "where",), help=help_)
+        return self
 
 
 class LookupRule(FixedRule):
@@ -91,12 +107,20 @@ class LookupRule(FixedRule):
             yield ("lookup", "at"), self.lookup.at
 
     @property
+    def conditions(self) -> Written:
+        if self.lookup.where is not None:
+            yield ("lookup", "where"), self.lookup.where
+
+    @property
     def mentions(self) -> Iterator[str]:
         yield from super().mentions
         yield str(self.lookup.in_)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         where = f" at `{self.lookup.at}`" if self.lookup.at else ""
+        where += f" where {self.lookup.where}" if self.lookup.where else ""
+        if self.lookup.avoid:
+            return f"no `{self.lookup.path}` is one that `{self.lookup.in_}` has{where}"
         if self.lookup.cover:
             return f"every value that `{self.lookup.in_}` has{where} is a `{self.lookup.path}`"
         return f"every `{self.lookup.path}` is one that `{self.lookup.in_}` has{where}"

@@ -183,7 +183,11 @@ class FixedRule(RuleBase):
     """A rule that judges without a model."""
 
     message: Text | None = None
-    """A template that sees `item`, `index`, `value`, `artifact`; each rule has a default."""
+    """A template that sees `item`, `index`, `value`, `parent`, `artifact`; each rule has a
+    default."""
+    fields: dict[str, Text] = {}
+    """What else a finding says, by name: templates that see what `message` sees. What comes out
+    empty is left out."""
 
     @property
     def codes(self) -> frozenset[str] | None:

@@ -79,6 +79,7 @@ OF_READING: Mapping[str, str] = {
     "bad-plugin": "The name of a plug-in is in neither of the two known forms.",
     "empty-range": "The range of a count, a score or the number of items is empty.",
     "strange-budget": "A budget is given for a state to which the transition does not lead back.",
+    "two-directions": "A lookup has both `cover` and `avoid`.",
     "one-direction": "A transition has both or neither of `target` and `revise`.",
     "forward-only": "A forward transition has a key that only revise edges take.",
     "two-ways-out": "A state has both `next` and `transitions`.",
