@@ -81,6 +81,7 @@ def codes(went: Played) -> list[list[str]]:
 
 
 def test_a_draft_is_validated_mended_and_answered_in_one_attempt(desk: Desk) -> None:
+    """S3.1, S3.2: the tool answers {ok, diagnostics}, by the rules of the gate."""
     went = played(desk, [validating(BAD), validating(GOOD), GOOD])
     assert went.outcome == "done"
     assert went.result == {"plan": GOOD}
@@ -129,6 +130,7 @@ def test_each_request_has_the_whole_conversation_so_far(desk: Desk) -> None:
 def test_an_answer_that_is_not_the_validated_draft_is_asked_for_again(
     desk: Desk, calls: list[dict[str, Any]], told: str
 ) -> None:
+    """S3.3, S3.4: nobody is believed that he has validated; the hash of the draft decides."""
     went = played(desk, [*calls, validating(GOOD), GOOD])
     assert (went.outcome, went.state.attempts["plan"]) == ("done", 1)
     [again] = [p for p in went.prompts("planner") if p.startswith("This can't be used")]
@@ -136,6 +138,7 @@ def test_an_answer_that_is_not_the_validated_draft_is_asked_for_again(
 
 
 def test_whoever_insists_on_such_an_answer_has_lost_the_attempt(desk: Desk) -> None:
+    """S3.4: it is a content error, which counts as an attempt."""
     insisting = [validating(GOOD), OTHER, OTHER, OTHER]
     went = played(desk, insisting, [validating(GOOD), GOOD])
     assert codes(went) == [["not-validated"], []]
@@ -144,11 +147,13 @@ def test_whoever_insists_on_such_an_answer_has_lost_the_attempt(desk: Desk) -> N
 
 
 def test_the_runner_judges_the_validated_draft_again_by_its_own_rules(desk: Desk) -> None:
+    """S3.3."""
     went = played(desk, [validating(plan()), plan()], [validating(GOOD), GOOD])
     assert codes(went) == [["no-node"], []]
 
 
 def test_a_model_that_never_stops_calling_gets_no_more_calls_than_allowed(desk: Desk) -> None:
+    """S3.5: tool calls have a cap of their own; the attempts go on."""
     endless = [validating(BAD)] * 5
     went = played(desk, endless, [validating(GOOD), GOOD])
     assert codes(went) == [["no-answer"], []]
@@ -278,6 +283,7 @@ def test_an_author_that_declares_it_infeasible_need_not_validate_that(desk: Desk
 
 
 def test_a_model_without_tools_comes_to_the_same_decisions(desk: Desk) -> None:
+    """S3.6."""
     without = MACHINE.replace("max_tool_calls: 4", "max_tool_calls: 4\n    tool_use: runner")
     native = played(desk, [validating(BAD), validating(GOOD), GOOD])
     runner = played(desk, [BAD, GOOD], machine=without)

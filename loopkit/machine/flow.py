@@ -6,7 +6,6 @@ A forward data-flow analysis over all edges, back edges included.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -239,11 +238,7 @@ class Flow:
     @cached_property
     def _named(self) -> dict[str, guards.Guard]:
         """The named guards that can be read."""
-        named: dict[str, guards.Guard] = {}
-        for name, text in self._graph.machine.guards.items():
-            with suppress(guards.GuardError):
-                named[name] = guards.parse(text)
-        return named
+        return guards.readable(self._graph.machine.guards)
 
     def _whole(self, name: str) -> set[Token]:
         return {("fields", self._artifact(name)), ("facts", name)}

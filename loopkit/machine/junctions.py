@@ -124,11 +124,7 @@ class Junctions:
 
     @cached_property
     def _named(self) -> dict[str, guards.Guard]:
-        named: dict[str, guards.Guard] = {}
-        for name, text in self._graph.machine.guards.items():
-            with suppress(guards.GuardError):
-                named[name] = guards.parse(text)
-        return named
+        return guards.readable(self._graph.machine.guards)
 
 
 def _needed(tree: ast.expr, known: Mapping[str, object]) -> Iterator[str]:

@@ -6,7 +6,7 @@ beforehand, `parse_requirement`.
 """
 
 from loopkit.language.guard.evaluate import compile_guard
-from loopkit.language.guard.expand import expand
+from loopkit.language.guard.expand import expand, readable
 from loopkit.language.guard.grammar import KEYWORDS, parse
 from loopkit.language.guard.paths import parse_path, select
 from loopkit.language.guard.requirement import Requirement, parse_requirement
@@ -27,5 +27,6 @@ __all__ = [
     "parse",
     "parse_path",
     "parse_requirement",
+    "readable",
     "select",
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from loopkit.language.guard.grammar import parse
 from loopkit.language.guard.tokens import GuardError, GuardProblem
 from loopkit.language.guard.tree import Guard, at_place_of, end_of, names_in, rebuilt
 
@@ -24,6 +26,15 @@ class _Extent:
 
 
 _UNNAME = "write one of them without naming another"
+
+
+def readable(texts: Mapping[str, str]) -> dict[str, Guard]:
+    """Those that can be read; what is wrong with the others is for the checks to tell."""
+    named: dict[str, Guard] = {}
+    for name, text in texts.items():
+        with suppress(GuardError):
+            named[name] = parse(text)
+    return named
 
 
 def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
