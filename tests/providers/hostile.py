@@ -15,6 +15,9 @@ from typing import Any
 
 from tests.providers.server import Received
 
+OLLAMA_FACTS = "/api/show"
+"""Where LiteLLM asks Ollama about a model, before or after a call; no answer is taken for it."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -96,6 +99,8 @@ class HostileServer:
 
     def take(self, request: Received) -> Answer:
         self._received.append(request)
+        if request.path == OLLAMA_FACTS:
+            return json_answer({})
         if self.waiting:
             return self.waiting.popleft()
         return json_answer({"error": {"message": "the test queued no answer"}}, 501)

@@ -16,6 +16,7 @@ from loopkit.agents.model.received import Received, used_in
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments, native_schema
 from loopkit.agents.model.schema import without_added_nulls
+from loopkit.agents.model.tool_support import offered_tools
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
@@ -49,14 +50,17 @@ class ModelAgentPort:
     async def ask(self, request: Request) -> Reply:
         """One request, never tried again here; raises AgentError with whose fault it is."""
         asked = self._in_turn[request.fallback]
+        offers = bool(offered_tools(asked, request))
         received = Received()
         try:
             response = await client.complete(arguments(asked, request), received)
         except Exception as error:
             has_schema = native_schema(asked, request) is not None
-            failure = as_agent_error(error, received, asked.api_key_env, has_schema=has_schema)
+            failure = as_agent_error(
+                error, received, asked.api_key_env, has_schema=has_schema, has_tools=offers
+            )
             # It is paid, so it is not asked for again where only LiteLLM fails on it.
-            answer = chat_answer(received.record) if failure.unreadable else None
+            answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
                 raise _booked(asked, request, failure, received) from error
             response = await client.read(answer, request.model)

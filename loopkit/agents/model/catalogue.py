@@ -37,6 +37,8 @@ class KnownModel:
     rates: Rates
     native_schema: bool
     """It takes a JSON Schema for its answer."""
+    has_tools: bool
+    """It calls functions."""
     provider: str
 
 
@@ -51,8 +53,16 @@ def known_model(model: str) -> KnownModel | None:
         max_output=_number(entry.get("max_output_tokens", entry.get("max_tokens"))),
         rates=Rates(entry),
         native_schema=_takes_schema(entry),
+        has_tools=entry.get("supports_function_calling") is True,
         provider=str(entry.get("litellm_provider", "")),
     )
+
+
+def provider_of(model: str) -> str:
+    """Who sells a model: its prefix, else whom the table names; empty where that is silent too."""
+    prefix, slash, _ = model.partition("/")
+    known = None if slash else known_model(model)
+    return prefix if slash else known.provider if known else ""
 
 
 def near_model(model: str) -> str | None:

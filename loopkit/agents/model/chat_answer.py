@@ -6,13 +6,12 @@ missing, a role that it does not know, a text that comes in parts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from loopkit.agents.model.received import MOST_TOKENS
-
-JSON_CALL = "json_tool_call"
-"""The tool that LiteLLM has a model call where its provider takes no JSON Schema."""
+from loopkit.agents.model.tool_calls import JSON_CALL
 
 
 def text_of_content(content: object) -> str:
@@ -24,14 +23,17 @@ def text_of_content(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def chat_answer(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What matters of an answer, in the same form; None where it is none that can be read."""
+def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[str, Any] | None:
+    """What matters of an answer, in the same form; None where it is none that can be read.
+
+    The calls of tools are an answer where the model was offered some.
+    """
     choices = record.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         return None
-    told = _told(message)
+    told = _told(message, has_tools=has_tools)
     if told is None and choice.get("finish_reason") != "length":
         return None
     said = {
@@ -45,8 +47,10 @@ def chat_answer(record: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**_texts(record, "model"), "choices": [kept], "usage": _counts(record.get("usage"))}
 
 
-def _told(message: Mapping[str, Any]) -> dict[str, str] | None:
-    """The text or the refusal; None where a message has neither."""
+def _told(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | None:
+    """The text, the refusal or the calls of tools; None where a message has none of them."""
+    if has_tools and (calls := _calls(message.get("tool_calls"))):
+        return {"content": text_of_content(message.get("content")) or None, "tool_calls": calls}
     match message:
         case {"refusal": str() as refusal} if refusal:
             return {"refusal": refusal}
@@ -58,6 +62,18 @@ def _told(message: Mapping[str, Any]) -> dict[str, str] | None:
     text = text_of_content(content)
     is_empty = content == "" and not message.get("tool_calls")
     return {"content": text} if text or is_empty else None
+
+
+def _calls(calls: object) -> list[dict[str, Any]]:
+    """The calls of tools that have a name and arguments; what else they have may be anything."""
+    told = []
+    for call in calls if isinstance(calls, list) else ():
+        match call:
+            case {"function": {"name": str() as name, "arguments": str() | dict() as arguments}}:
+                text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+                function = {"name": name, "arguments": text}
+                told.append({**_texts(call, "id"), "type": "function", "function": function})
+    return told
 
 
 def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:

@@ -22,6 +22,8 @@ TOO_LONG = frozenset({"context_length_exceeded", "request_too_large", "string_ab
 POLICY = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
 MISFIT = frozenset({"json_validate_failed"})
 """Groq looks at the answer itself, and throws away one that does not fit."""
+MISCALL = frozenset({"tool_use_failed"})
+"""Likewise a call of a tool that is not written as it should be."""
 TRANSIENT = frozenset({408, 409, 429})
 TIMED_OUT = frozenset({408, 504, 524})
 """A gateway gave up waiting; the model behind it may have gone on."""
@@ -36,6 +38,7 @@ _SCHEMA = re.compile(
     r"|structured[ _]outputs?|\bschema\b|\bgrammar\b",
     re.IGNORECASE,
 )
+_TOOLS = re.compile(r"\btools?\b|\bfunctions?[ _-]?(?:call|declaration)", re.IGNORECASE)
 _OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
 _KEYS = {
     "bedrock": _OF_AWS,
@@ -58,6 +61,7 @@ def as_agent_error(
     key_env: str | None = None,
     *,
     has_schema: bool = True,
+    has_tools: bool = False,
 ) -> AgentError:
     """What `litellm.acompletion` raised, sorted; its message names cause and remedy, never a key.
 
@@ -65,7 +69,7 @@ def as_agent_error(
     kept for every class: a run that is suspended goes on after it.
     """
     seen = cause_of(error, received)
-    return _sorted(replace(seen, key_env=key_env or "", has_schema=has_schema))
+    return _sorted(replace(seen, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools))
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -105,6 +109,12 @@ def _other_shape(seen: FailureCause) -> AgentError | None:
     if "JSONSchemaValidationError" not in seen.kinds and not seen.codes & MISFIT:
         return None
     return AgentError("content", "the answer does not fit the agent's `schema:`", charged=True)
+
+
+def _bad_call(seen: FailureCause) -> AgentError | None:
+    if not seen.codes & MISCALL:
+        return None
+    return AgentError("content", _told("the model called a tool wrongly", seen), charged=True)
 
 
 def _too_long(seen: FailureCause) -> AgentError | None:
@@ -202,6 +212,15 @@ def _no_schema(seen: FailureCause) -> AgentError | None:
     return AgentError("fatal", _told(cause, seen, remedy))
 
 
+def _no_tools(seen: FailureCause) -> AgentError | None:
+    is_refused = seen.answered in (400, 404, 422) or "UnsupportedParamsError" in seen.kinds
+    if not seen.has_tools or not is_refused or not _TOOLS.search(seen.said):
+        return None
+    cause = "the provider does not take the tools of the agent"
+    remedy = "write `tool_use: runner` on the agent: then loopkit calls the required one itself"
+    return AgentError("fatal", _told(cause, seen, remedy))
+
+
 def _refused(seen: FailureCause) -> AgentError | None:
     """By the status that the server answered, or that LiteLLM gave to a call it did not make."""
     status = seen.status
@@ -263,7 +282,8 @@ def _place(seen: FailureCause) -> str:
 
 
 RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (
-    _not_taken, _other_shape, _no_key, _no_quota, _too_long, _policy, _no_address, _not_reached,
-    _late, _lost, _web_page, _no_schema, _misconfigured, _refused, _unreadable,
+    _not_taken, _other_shape, _bad_call, _no_key, _no_quota, _too_long, _policy, _no_address,
+    _not_reached, _late, _lost, _web_page, _no_tools, _no_schema, _misconfigured, _refused,
+    _unreadable,
 )  # fmt: skip
 """The first that knows the failure decides."""

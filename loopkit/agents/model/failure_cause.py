@@ -52,6 +52,8 @@ class FailureCause:
     """The environment variable that the agent takes its key from, where it names one."""
     has_schema: bool = True
     """Whether the request had a JSON Schema of the answer, as far as that is known."""
+    has_tools: bool = False
+    """Whether it offered tools."""
     origin: str = ""
     """Where the request went: scheme, host and port."""
 

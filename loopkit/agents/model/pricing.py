@@ -16,7 +16,7 @@ from loopkit.engine.events import Usage
 from loopkit.language import Agent, ModelAgent, Price
 
 if TYPE_CHECKING:
-    from loopkit.agents.port import Request
+    from loopkit.agents.port import Message, Request
 
 MILLION = 1_000_000
 ASSUMED_WINDOW = 128_000
@@ -32,6 +32,8 @@ LOCAL = (
 """Providers that are servers of one's own: where they take no key, nobody is billed."""
 SCHEMA_TOKENS = 1_024
 """Tokens that a provider adds to ask for data of a schema."""
+TOOLS_TOKENS = 1_024
+"""Those that it adds to say how tools are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,29 @@ def _most_sent(agent: ModelAgent, request: Request) -> int:
 
 def input_bound(request: Request) -> int:
     """A number of tokens that no tokenizer exceeds on this request."""
-    texts = sum(len(message.content.encode()) + ROLE_TOKENS for message in request.messages)
-    if request.schema is None:
-        return texts
-    return texts + SCHEMA_TOKENS + 2 * len(json.dumps(request.schema).encode())
+    texts = sum(map(_message_bound, request.messages))
+    tools = sum(
+        ROLE_TOKENS + 2 * _json_bytes([t.name, t.description, t.schema]) for t in request.tools
+    )
+    schema = 0 if request.schema is None else SCHEMA_TOKENS + 2 * _json_bytes(request.schema)
+    return texts + schema + (TOOLS_TOKENS + tools if request.tools else 0)
+
+
+def _message_bound(message: Message) -> int:
+    if message.role == "tool":
+        # Some providers put it into a record, so that it is sent as JSON.
+        return ROLE_TOKENS + len(message.tool_call_id) + _json_bytes(message.content)
+    # A call is named again by its result, and its arguments are written down anew.
+    calls = sum(
+        ROLE_TOKENS + 2 * _json_bytes([call.id, call.name, call.arguments])
+        for call in message.tool_calls
+    )
+    kept = _json_bytes(message.kept) if message.kept else 0
+    return ROLE_TOKENS + len(message.content.encode()) + calls + kept
+
+
+def _json_bytes(data: object) -> int:
+    return len(json.dumps(data).encode())
 
 
 def least_call(agent: ModelAgent, model: str) -> Usage:

@@ -9,8 +9,11 @@ from typing import Any
 from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.agents.model.chat_answer import text_of_content
 from loopkit.agents.model.errors import error_of
+from loopkit.agents.model.kept_thoughts import kept_of
 from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
 from loopkit.agents.model.received import MOST_TOKENS
+from loopkit.agents.model.tool_calls import calls_in
+from loopkit.agents.model.tool_support import offered_tools
 from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request
 from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
@@ -24,7 +27,8 @@ THOUGHTS = ("reasoning_content", "thinking_blocks")
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) -> Reply:
-    """The reply in a response; no choices are an empty one.
+    """The reply in a response, with the calls of the tools that were offered; no choices are an
+    empty one.
 
     Where the provider does not say what it used, the reply counts as `most`, which was reserved.
     Raises AgentError where the provider or the model refused to answer.
@@ -33,7 +37,9 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
     message = getattr(choice, "message", None)
     finish = getattr(choice, "finish_reason", None)
     text = text_of_content(getattr(message, "content", None))
-    used = _used(getattr(response, "usage", None), is_silent=not text)
+    offered = offered_tools(agent, request)
+    calls = calls_in(message, offered)
+    used = _used(getattr(response, "usage", None), is_silent=not text and not calls)
     if used is None:
         tokens, usd = most.tokens, most.cost_usd
     else:
@@ -48,14 +54,16 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         raise AgentError(
             "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
         )
-    thought = (
-        _thought_alone(agent, request.agent, message, text, used) if finish == "length" else ""
-    )
+    is_thought = finish == "length" and not calls
+    thought = _thought_alone(agent, request.agent, message, text, used) if is_thought else ""
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
         text,
         cut_off=finish == "length",
+        tool_calls=calls,
+        kept=kept_of(message, request.model) if calls else {},
+        has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
         cost_usd=usd,

@@ -7,8 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.catalogue import known_model, provider_of
+from loopkit.agents.model.chat_messages import chat_messages
 from loopkit.agents.model.schema import is_closed, native_form, strict_form
+from loopkit.agents.model.tool_support import (
+    has_tools,
+    offered_tools,
+    takes_schema_too,
+    tool_arguments,
+)
 from loopkit.agents.port import Message, Request
 from loopkit.language import ModelAgent
 
@@ -17,16 +24,17 @@ MARKED = frozenset({
     "vertex_ai-anthropic_models",
 })  # fmt: skip
 """Who sells Claude, by the prefix of the model, or by the table where it has none."""
-NOTHING_SAID = "(no answer)"
-"""For an empty reply in a kept session: providers refuse messages without text."""
 
 
 def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
     """The keyword arguments of `litellm.acompletion`, the retries and the timeout left out."""
     told: dict[str, Any] = {
         "model": request.model,
-        "messages": [_message(message) for message in _messages(agent, request)],
+        "messages": chat_messages(
+            _messages(agent, request), request.model, has_tools=has_tools(agent, request.model)
+        ),
         **agent.params,
+        **tool_arguments(agent, request),
     }
     if request.cap is not None:
         told["max_tokens"] = request.cap
@@ -45,6 +53,8 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
     """The schema that is asked for by the provider's own means; none where words have to do."""
     form = None if request.schema is None else native_form(request.schema)
+    if offered_tools(agent, request) and not takes_schema_too(agent, request.model):
+        return None
     if agent.structured is not None:
         return form or request.schema if agent.structured == "native" else None
     known = known_model(request.model)
@@ -67,11 +77,6 @@ def schema_in_words(schema: Mapping[str, Any]) -> str:
     return f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{shown}"
 
 
-def _message(message: Message) -> dict[str, str]:
-    is_silent = message.role == "assistant" and not message.content.strip()
-    return {"role": message.role, "content": NOTHING_SAID if is_silent else message.content}
-
-
 def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "json_schema",
@@ -81,10 +86,7 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_marked(model: str) -> bool:
     """Whether it is a Claude of a provider that caches what is marked, and nothing else."""
-    prefix, slash, _ = model.partition("/")
-    known = known_model(model)
-    provider = prefix if slash else known.provider if known else ""
-    return "claude" in model.lower() and provider in MARKED
+    return "claude" in model.lower() and provider_of(model) in MARKED
 
 
 def _cache_points(messages: Sequence[Message]) -> list[dict[str, Any]]:
