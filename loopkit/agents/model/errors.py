@@ -38,7 +38,7 @@ _SCHEMA = re.compile(
     r"|structured[ _]outputs?|\bschema\b|\bgrammar\b",
     re.IGNORECASE,
 )
-_TOOLS = re.compile(r"\btools?\b|\bfunctions?[ _-]?(?:call|declaration)", re.IGNORECASE)
+_TOOLS = re.compile(r"\btools?(?:\b|_)|\bfunctions?[ _-]?(?:call|declaration)", re.IGNORECASE)
 _OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
 _KEYS = {
     "bedrock": _OF_AWS,
