@@ -21,7 +21,7 @@ from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Waiting
+from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
@@ -71,6 +71,9 @@ class Result:
     success: bool
     result: Mapping[str, Any]
     """The artifacts of the final state by name: texts and data."""
+    artifacts: Mapping[str, Version]
+    """Of each of these which version it is, after how many attempts, and whether and why it is a
+    fallback."""
     question: Waiting | None
     """The open question, if the run is waiting for an answer to a question of its own."""
     questions: Mapping[str, Waiting]
@@ -326,6 +329,7 @@ async def _result(app: App, state: RunState) -> Result:
         outcome=finished.outcome if finished else None,
         success=finished is not None and finished.success,
         result=finished.result if finished else {},
+        artifacts=finished.picked if finished else {},
         question=state.question if state.status == "waiting" else None,
         questions={one.state.run: one.question for one in asked},
         suspended=state.suspended,

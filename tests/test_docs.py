@@ -67,6 +67,8 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.ErrorTargets: ("Errors and suspension",),
     d.transitions.ByOrigin: ("Origins",),
     d.ErrorEdge: ("Errors and suspension",),
+    d.ErrorExit: ("Errors and suspension",),
+    d.Emission: ("Events", "emit."),
     d.ModelAgent: ("Model agent", AGENT),
     d.ValidatorTool: ("Tools",),
     d.CommandTool: ("Tools",),

@@ -268,7 +268,7 @@ def test_each_call_that_finds_something_has_its_event_with_all_findings(desk: De
     large = plan(*range(9))
     went = played(desk, [validating(BAD), validating(large), validating(GOOD), GOOD])
     events = [
-        (e.name, e.state, e.attempt, [f["message"] for f in e.findings]) for e in went.of(Emitted)
+        (e.name, e.state, e.attempt, [f.message for f in e.findings]) for e in went.of(Emitted)
     ]
     assert events == [
         ("plan_rejected", "plan", 1, ["n1 needs 20."]),

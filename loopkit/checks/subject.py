@@ -78,5 +78,4 @@ def target_path(edge: Edge) -> DocPath:
     """Where the name of the state that an edge leads to is written."""
     if edge.back:
         return (*edge.path, "revise")
-    is_transition = edge.event == "done" and edge.path[-1] != "next"
-    return (*edge.path, "target") if is_transition else edge.path
+    return edge.path if edge.is_brief else (*edge.path, "target")

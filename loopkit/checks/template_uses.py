@@ -8,7 +8,15 @@ from itertools import chain
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.language import CommandRule, FixedRule, JudgeRule, Rule, Workspace
+from loopkit.language import (
+    CommandRule,
+    Emission,
+    FixedRule,
+    JudgeRule,
+    ModelAgent,
+    Rule,
+    Workspace,
+)
 from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.machine.edges import DocPath
@@ -46,6 +54,7 @@ def uses(subject: Subject) -> Iterator[Use]:
     yield from _of_states(subject)
     yield from _of_workspaces(subject)
     yield from _of_feedback(subject)
+    yield from _of_events(subject)
     yield from _of_rules(subject)
     yield from _of_agents(subject)
 
@@ -54,6 +63,9 @@ def _of_states(subject: Subject) -> Iterator[Use]:
     for name, state in subject.machine.states.items():
         for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)
+        emission = Emission.of(getattr(state, "emit", None))
+        for path, text in emission.templates if emission is not None else ():
+            yield Use(("states", name, "emit", *path), text, subject.entering[name], name)
 
 
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
@@ -104,6 +116,26 @@ def _of_feedback(subject: Subject) -> Iterator[Use]:
             yield Use(at, written, names, edge.source)
     for name, text in unused.items():
         yield Use(("feedback", name), text, None)
+
+
+def _of_events(subject: Subject) -> Iterator[Use]:
+    """What the events say that are stored when edges are taken, and when tools find something."""
+    for state, agents in subject.machine.authoring.items():
+        for agent in agents:
+            for tool, emission in _emitting_tools(subject, agent):
+                for path, text in emission.templates:
+                    at: DocPath = ("agents", agent, "tools", tool, "emit", *path)
+                    yield Use(at, text, subject.entering[state], state, ("states", state, "agent"))
+    for edge in subject.graph.edges:
+        for path, text in edge.emit.templates if edge.emit is not None else ():
+            yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
+
+
+def _emitting_tools(subject: Subject, agent: str) -> Iterator[tuple[str, Emission]]:
+    asked = subject.machine.agents.get(agent)
+    for name, tool in asked.tools.items() if isinstance(asked, ModelAgent) else ():
+        if tool.emits is not None:
+            yield name, tool.emits
 
 
 def _of_rules(subject: Subject) -> Iterator[Use]:

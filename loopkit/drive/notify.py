@@ -87,6 +87,7 @@ def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str,
         "outcome": finished.outcome if finished else None,
         "success": finished.success if finished else None,
         "result": finished.result if finished else {},
+        "artifacts": {n: v.plain() for n, v in finished.picked.items()} if finished else {},
         "question": state.question.plain() if state.question else None,
         "questions": [
             {"run": one.state.run, "item": one.place, **one.question.plain()} for one in asked

@@ -15,6 +15,7 @@ from loopkit.engine.events import (
     ChildEnded,
     ChildStarted,
     Decided,
+    Emitted,
     Entered,
     Event,
     Failed,
@@ -22,6 +23,7 @@ from loopkit.engine.events import (
     InDoubt,
     Intended,
     Isolated,
+    Kept,
     Merged,
     Merging,
     Repaired,
@@ -187,7 +189,9 @@ def _work(state: RunState, event: Worked) -> None:
     if event.restored:
         restore(state, event.restored)
     if event.artifact is not None:
-        state.artifacts = {**state.artifacts, event.artifact.name: event.artifact}
+        name, number = event.artifact.name, event.artifact.version
+        state.artifacts = {**state.artifacts, name: event.artifact}
+        state.versions = {**state.versions, name: number or state.versions.get(name, 0) + 1}
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
         heed(state, event.answer, event.considered)
@@ -195,6 +199,15 @@ def _work(state: RunState, event: Worked) -> None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
         _complete(state, event)
+
+
+def _keep(state: RunState, event: Kept) -> None:
+    times = state.times_kept.get(event.state, 0) + 1
+    state.times_kept = {**state.times_kept, event.state: times}
+
+
+def _emit(state: RunState, event: Emitted) -> None:
+    state.phase = event.phase or state.phase
 
 
 def _restored(state: RunState, event: Restored) -> None:
@@ -261,6 +274,8 @@ def _decide(state: RunState, event: Decided) -> None:
         state.delivered[event.target] = (*state.delivered.get(event.target, ()), *waited)
     for deferral in event.deferrals:
         state.deferred[deferral.to] = (*state.deferred.get(deferral.to, ()), deferral)
+    if event.left_because is not None:
+        state.left_because = event.left_because
     state.is_revision = bool(event.spends)
     state.route = state.route.plus(event.edge)
     state.then_used = state.then_used or event.edge.endswith(".limit")
@@ -351,6 +366,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "child_ended": _end_child,
     "adding": _add,
     "worked": _work,
+    "kept": _keep,
     "baselined": _keep_baseline,
     "captured": _capture,
     "isolated": _isolate,
@@ -359,6 +375,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "restored": _restored,
     "decided": _decide,
     "alerted": _alert,
+    "emitted": _emit,
     "entered": _enter,
     "waiting": _wait,
     "suspended": _suspend,

@@ -110,6 +110,16 @@ class Report(Record, frozen=True, kw_only=True):
     """The state that wrote the artifact."""
     attempt: int
     """How often the author had worked when this was judged."""
+    version: int = 0
+    """Which version of the artifact it is about."""
+    previous: int = 0
+    """The version that was current before it; 0 for none."""
+    attempts: int = 0
+    """How often authors had begun to work on the artifact by then."""
+    phase: str = ""
+    """The phase of the run in which it was written."""
+    fallback: str = ""
+    """Why the run came to a fallback, where it is one."""
     verdict: Verdict
     made_from: dict[str, int] = {}
     """By state, how often those had worked from whose artifacts this one was made."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from loopkit.engine.best_version import gone_back, way_back
 from loopkit.engine.changes import apply
+from loopkit.engine.emitting import emitted_at_start, emitted_on_edge
 from loopkit.engine.events import (
     Alerted,
     Decided,
     Deferral,
-    Emitted,
     Entered,
     Event,
     Feedback,
@@ -28,12 +28,9 @@ from loopkit.engine.keeping import is_kept, last_work
 from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import (
-    attempt_of,
-    open_findings,
-    plain_artifact,
-)
-from loopkit.language import Alert, FinalState, HumanState
+from loopkit.engine.template_values import plain_artifact
+from loopkit.engine.versions import left_because, numbered
+from loopkit.language import Alert, Emission, FinalState, HumanState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
@@ -82,6 +79,8 @@ class Engine:
         which the checks rule out.
         """
         plan, step = self.program.plans[run.state], Macrostep(run)
+        if isinstance(work, Worked):
+            work = numbered(self.program, run, work)
         step.add(work)
         if isinstance(work, Kept):
             work = last_work(run, work)
@@ -107,6 +106,9 @@ class Engine:
         if edge.back or step.run.deferred:
             attempt = attempt_at(step.run, plan)
             feedback, deferrals = feedback_for(self.program, told, work, edge, attempt)
+        emitted = None
+        if edge.emit is not None:
+            emitted = emitted_on_edge(self.program, step.run, edge.emit, work)
         step.add(
             Decided(
                 edge=edge.id,
@@ -114,6 +116,7 @@ class Engine:
                 target=edge.target,
                 facts=_recorded(facts, work, ways.names) if plan.elsewhere else facts,
                 bits=bits,
+                left_because=left_because(self.program, facts, edge, work),
                 spends=edge.counters,
                 resets=edge.resets,
                 feedback=feedback,
@@ -123,8 +126,8 @@ class Engine:
         )
         if self._alert is not None and step.run.alerted is None:
             self._watch(step, self._alert)
-        if edge.emit is not None:
-            self._emit(step, edge.emit, run.state, attempt_at(step.run, plan))
+        if emitted is not None:
+            step.add(emitted)
         self._enter(step, edge.target, edge.id, now)
         return step
 
@@ -165,10 +168,6 @@ class Engine:
                 )
             )
 
-    def _emit(self, step: Macrostep, name: str, state: str, attempt: int) -> None:
-        found = tuple(open_findings(self.program, step.run))
-        step.add(Emitted(name=name, state=state, attempt=attempt, findings=found))
-
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
         run, state = step.run, self.program.machine.states[target]
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
@@ -178,9 +177,9 @@ class Engine:
             if not run.isolated:
                 step.add(self._finished(run, target, state))
             return
-        if state.emit is not None and not is_kept(self.program, run):
-            # Of a state it is the attempt that begins, not the one before it.
-            self._emit(step, state.emit, target, attempt_of(self.program, run))
+        emission = Emission.of(state.emit)
+        if emission is not None and not is_kept(self.program, run):
+            step.add(emitted_at_start(self.program, run, emission))
         if isinstance(state, HumanState):
             step.add(self.questions.question(run, state, now))
 
@@ -192,10 +191,7 @@ class Engine:
             outcome=name,
             success=state.final == "success",
             result={n: _plain(plain_artifact(self.program, run, a)) for n, a in picked.items()},
-            picked={
-                n: {"author": a.author, "attempt": a.attempt, "fallback": a.fallback}
-                for n, a in picked.items()
-            },
+            picked={name: artifact.made for name, artifact in picked.items()},
             absent=tuple(name for name in state.result if name not in current),
             left=() if state.succeeds else tuple(i.place for i in run.isolated.values()),
         )

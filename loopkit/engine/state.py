@@ -54,7 +54,15 @@ class RunState(Mutable):
     attempts: dict[str, int] = {}
     """How often each state has completed its work, content faults included."""
     counters: dict[str, int] = {}
+    times_kept: Mapping[str, int] = {}
+    """How often each state has kept what it had made."""
     artifacts: Mapping[str, Artifact] = {}
+    versions: Mapping[str, int] = {}
+    """How often each artifact has been written, by whomever."""
+    phase: str = ""
+    """The phase that its events have named last."""
+    left_because: str = ""
+    """What ended the last loop, where that was not that its work was accepted."""
     answers: Mapping[str, HumanAnswer] = {}
     facts: dict[str, Mapping[str, Any]] = {}
     """What each state's last completed work left for guards."""

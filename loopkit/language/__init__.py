@@ -5,6 +5,7 @@ from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
 from loopkit.language.agents.tools import CommandTool, Tool, ToolBase, ValidatorTool
+from loopkit.language.emission import Emission
 from loopkit.language.machine import Alert, Limits, Machine
 from loopkit.language.noun import Bound, Noun
 from loopkit.language.states import State, state_kind
@@ -21,7 +22,7 @@ from loopkit.language.states.output import Extract, Output, RenderOutput
 from loopkit.language.states.render import RenderState
 from loopkit.language.states.state import AgentChoice, WorkingState
 from loopkit.language.states.validate import ValidateState
-from loopkit.language.transitions import ErrorEdge, ErrorTargets, Transition
+from loopkit.language.transitions import ErrorEdge, ErrorExit, ErrorTargets, Transition
 from loopkit.language.validators import Rule, Validator, rules_of
 from loopkit.language.validators.acyclic import Acyclic, AcyclicRule
 from loopkit.language.validators.command import CommandError, CommandRule
@@ -55,7 +56,9 @@ __all__ = [
     "CommandTool",
     "DataFile",
     "EachState",
+    "Emission",
     "ErrorEdge",
+    "ErrorExit",
     "ErrorRule",
     "ErrorTargets",
     "Extract",

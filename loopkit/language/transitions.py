@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from loopkit.language.emission import Emit
 from loopkit.language.noun import FROM_LIST, Bound, Id, Ids, Noun, Text, Written, fault
 
 
@@ -46,7 +47,7 @@ class Transition(Noun):
     """The other edges that revise to these states start at zero again."""
     from_: Literal["last", "best"] | None = Field(None, alias="from")
     """The version to start from; by default the last one."""
-    emit: Id | None = None
+    emit: Emit | None = None
     """An event of this name is stored when the transition is taken."""
 
     @model_validator(mode="after")
@@ -105,6 +106,8 @@ class ErrorEdge(Noun):
     """A counter of `limits.budgets` that several edges share."""
     feedback: Text
     """A key of `feedback:`, or a template."""
+    emit: Emit | None = None
+    """An event of this name is stored when the edge is taken."""
 
     def budget_of(self, state: str) -> str | None:
         """The counter that it shares with others."""
@@ -117,9 +120,33 @@ class ErrorEdge(Noun):
             yield ("budget",), self.budget
 
 
+class ErrorExit(Noun):
+    """Where a caught error goes: forward, with more to say than the state."""
+
+    target: Id
+    """The state that comes next."""
+    emit: Emit | None = None
+    """An event of this name is stored when the edge is taken."""
+
+
+def _error_form(value: object) -> str:
+    """Which form of an edge is written; without its key it is a mapping by class."""
+    if isinstance(value, str):
+        return "<state>"
+    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return "<edge>" if "revise" in keys else "<exit>" if "target" in keys else "<classes>"
+
+
+def _form_of_class(value: object) -> str:
+    form = _error_form(value)
+    return "<edge>" if form == "<classes>" else form
+
+
 ErrorTarget = Annotated[
-    Annotated[Id, Tag("<state>")] | Annotated[ErrorEdge, Tag("<edge>")],
-    Discriminator(lambda value: "<state>" if isinstance(value, str) else "<edge>"),
+    Annotated[Id, Tag("<state>")]
+    | Annotated[ErrorEdge, Tag("<edge>")]
+    | Annotated[ErrorExit, Tag("<exit>")],
+    Discriminator(_form_of_class),
 ]
 
 
@@ -134,16 +161,10 @@ class ErrorTargets(Noun):
     """Where errors go that another try would not mend."""
 
 
-def _error_form(value: object) -> str:
-    if isinstance(value, str):
-        return "<state>"
-    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return "<edge>" if "revise" in keys else "<classes>"
-
-
 OnError = Annotated[
     Annotated[Id, Tag("<state>")]
     | Annotated[ErrorEdge, Tag("<edge>")]
+    | Annotated[ErrorExit, Tag("<exit>")]
     | Annotated[ErrorTargets, Tag("<classes>")],
     Discriminator(_error_form),
 ]

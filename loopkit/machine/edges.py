@@ -8,7 +8,9 @@ from typing import Literal, NamedTuple
 
 from loopkit.language import (
     Bound,
+    Emission,
     ErrorEdge,
+    ErrorExit,
     ErrorTargets,
     Machine,
     State,
@@ -24,6 +26,8 @@ ERROR_EVENTS: tuple[Literal["transient", "content", "fatal"], ...] = (
 )
 TOTAL = "total"
 DocPath = tuple[str | int, ...]
+Caught = str | ErrorEdge | ErrorExit
+"""Where a caught error goes, as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,10 @@ class Edge:
     """The counters that it sets to zero before it counts."""
     from_best: bool = False
     """Whether the best version becomes the current one again."""
-    emit: str | None = None
+    emit: Emission | None = None
+    """The event that is stored when it is taken."""
+    is_brief: bool = False
+    """Nothing is written of it but the state that it leads to."""
     origin: str | None = None
     """It is there only where this is the earliest origin of what was found."""
 
@@ -87,13 +94,15 @@ def edges_of(machine: Machine) -> Iterator[Edge]:
     """Every edge, state by state, in the order in which they are tried."""
     for name, state in machine.states_of(WorkingState).items():
         if state.next is not None:
-            yield Edge(f"{name}[0]", name, state.next, "done", ("states", name, "next"))
+            path: DocPath = ("states", name, "next")
+            yield Edge(f"{name}[0]", name, state.next, "done", path, is_brief=True)
         for index, transition in enumerate(state.transitions or ()):
             yield from _transition(machine, name, index, transition)
         for event, written in _error_targets(state):
             yield _error_edge(machine, name, event, error_path(state, name, event), written)
         if machine.limits.then and state.works_outside:
-            yield Edge(f"{name}.limit", name, machine.limits.then, "limit", ("limits", "then"))
+            then, path = machine.limits.then, ("limits", "then")
+            yield Edge(f"{name}.limit", name, then, "limit", path, is_brief=True)
 
 
 def caps_of(machine: Machine) -> dict[str, Bound]:
@@ -129,7 +138,7 @@ def _transition(machine: Machine, name: str, index: int, written: Transition) ->
             "done",
             ("states", name, "transitions", index),
             guard=written.guard,
-            emit=written.emit,
+            emit=Emission.of(written.emit),
         )
     for revision in _ways_back(machine, name, index, written):
         yield Edge(
@@ -144,7 +153,7 @@ def _transition(machine: Machine, name: str, index: int, written: Transition) ->
             feedback=written.feedback,
             resets=_reset_by(machine, revision.id, written.resets),
             from_best=written.from_ == "best",
-            emit=written.emit,
+            emit=Emission.of(written.emit),
             origin=revision.origin,
         )
 
@@ -162,15 +171,18 @@ def _ways_back(machine: Machine, name: str, index: int, written: Transition) -> 
 
 
 def _error_edge(
-    machine: Machine, name: str, event: EdgeEvent, path: DocPath, written: str | ErrorEdge
+    machine: Machine, name: str, event: EdgeEvent, path: DocPath, written: Caught
 ) -> Edge:
     edge_id = f"{name}.on_error.{event}"
     if isinstance(written, str):
-        return Edge(edge_id, name, written, event, path)
+        return Edge(edge_id, name, written, event, path, is_brief=True)
+    emit = Emission.of(written.emit)
+    if isinstance(written, ErrorExit):
+        return Edge(edge_id, name, written.target, event, path, emit=emit)
     counters = Revision(edge_id, name, written.revise, event, path, written).counters(machine)
     return Edge(
         edge_id, name, written.revise, event, path,
-        back=True, counters=counters, feedback=written.feedback,
+        back=True, counters=counters, feedback=written.feedback, emit=emit,
     )  # fmt: skip
 
 
@@ -200,7 +212,7 @@ def _revisions(machine: Machine) -> Iterator[Revision]:
                 yield Revision(edge_id, name, written.revise, event, path, written)
 
 
-def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, str | ErrorEdge]]:
+def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, Caught]]:
     match state.on_error:
         case None:
             return

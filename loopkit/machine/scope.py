@@ -45,13 +45,19 @@ FINDING: Mapping[str, Shape] = {
 }  # fmt: skip
 REPORT: Mapping[str, Shape] = {
     **dict.fromkeys(
-        ("state", "artifact", "author", "attempt", "score", "reason", ORIGIN,
+        ("state", "artifact", "author", "attempt", "attempts", "version", "previous", "phase",
+         "fallback", "score", "reason", ORIGIN,
          *(name for name, fact in REPORT_FACTS.items() if fact.is_printed)),
         Scalar(),
     ),
     "answers": Items(Fields(dict.fromkeys(("validator", VERDICT, "reason"), Scalar()))),
 }  # fmt: skip
-HISTORY: Mapping[str, Shape] = {"attempt": Scalar(), VERDICT: Scalar(), "artifact": Anything()}
+HISTORY: Mapping[str, Shape] = {
+    "attempt": Scalar(),
+    "version": Scalar(),
+    VERDICT: Scalar(),
+    "artifact": Anything(),
+}
 DEFECT = Fields(
     {
         **dict.fromkeys(

@@ -9,9 +9,11 @@ from functools import cached_property
 from loopkit.language import (
     CommandRule,
     CommandState,
+    Emission,
     HumanState,
     JudgeRule,
     Machine,
+    ModelAgent,
     Rule,
     ValidateState,
 )
@@ -86,9 +88,17 @@ class Playbill:
 
     @cached_property
     def emitted(self) -> tuple[str, ...]:
-        states = (getattr(state, "emit", None) for state in self.machine.states.values())
-        names = (*states, *(edge.emit for edge in self.graph.edges))
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        """The names of the events that it can store."""
+        tools = (
+            agent.tools for agent in self.machine.agents.values() if isinstance(agent, ModelAgent)
+        )
+        written = (getattr(state, "emit", None) for state in self.machine.states.values())
+        emissions = (
+            *map(Emission.of, written),
+            *(edge.emit for edge in self.graph.edges),
+            *(tool.emits for each in tools for tool in each.values()),
+        )
+        return tuple(dict.fromkeys(each.name for each in emissions if each is not None))
 
     @cached_property
     def _back(self) -> tuple[Edge, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -150,7 +150,13 @@ def _alerted(event: Alerted, *_: object) -> Iterator[Line]:
 
 
 def _emitted(event: Emitted, *_: object) -> Iterator[Line]:
-    yield _row("", f"event {event.name}")
+    number = f"version {event.artifact_version}, attempt {event.attempt}"
+    about = [f"{event.artifact} {number}"] if event.artifact else []
+    about += [f"phase {one_line(event.phase)}"] if event.phase else []
+    about += [f"fallback: {one_line(event.fallback)}"] if event.fallback else []
+    reason = [one_line(event.reason, MESSAGE_WIDTH)] if event.reason else []
+    parts = [", ".join(about), *_counts(event.findings), *reason]
+    yield _row("", " · ".join([f"event {event.name}", *filter(None, parts)]))
 
 
 def _child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
@@ -248,9 +254,17 @@ def _artifact(before: Progress, event: Worked) -> str:
     return f"{artifact.name}, attempt {artifact.attempt}: {size}"
 
 
+def _counts(findings: Sequence[Finding]) -> list[str]:
+    """How many there are that block, and others."""
+    blocking = sum(finding.blocking for finding in findings)
+    counts = [plural(blocking, "finding")] if blocking else []
+    return counts + (
+        [plural(len(findings) - blocking, "warning")] if blocking < len(findings) else []
+    )
+
+
 def _report(before: Progress, report: Report, cost: str) -> Iterator[Line]:
-    counts = [plural(len(report.blocking), "finding")] if report.blocking else []
-    counts += [plural(len(report.warnings), "warning")] if report.warnings else []
+    counts = _counts(report.findings)
     counts += ["no progress"] if report.stalled else []
     counts += [why] if (why := _unsaid(before, report.reason)) else []
     told = "".join(f" · {count}" for count in counts) + cost

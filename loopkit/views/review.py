@@ -25,6 +25,7 @@ from loopkit.views.history import (
     way_lines,
     weight,
 )
+from loopkit.views.versions import beside_attempt
 
 WHY_WIDTH = 300
 RULE = "─" * 72
@@ -47,8 +48,8 @@ def review(engine: Engine, run: RunState) -> str:
 
 def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
-        label = " (fallback)" if artifact.fallback else ""
-        yield f"{RULE}\n{name}, attempt {artifact.attempt} by {artifact.author}{label}\n{RULE}"
+        by = f"attempt {artifact.attempt} by {artifact.author}"
+        yield f"{RULE}\n{name}, {by}{beside_attempt(artifact.made)}\n{RULE}"
         yield or_empty(printable(_text(artifact)).strip("\n"))
         yield RULE
         yield from change_lines(run, artifact)

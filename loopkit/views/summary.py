@@ -11,6 +11,7 @@ from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import duration, spent
 from loopkit.views.review import report_lines
+from loopkit.views.versions import made_in_words
 
 
 def status_of(state: RunState, *, is_driven: bool) -> str:
@@ -76,7 +77,7 @@ def _results(state: RunState) -> Iterator[str]:
     if state.finished is None:
         return
     for name, value in state.finished.result.items():
-        label = " (fallback)" if state.finished.picked[name]["fallback"] else ""
+        label = made_in_words(state.finished.picked[name])
         shown = text_or_json(value)
         yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
 

@@ -216,7 +216,7 @@ def test_an_emitted_event_names_the_attempt_and_its_findings(desk: Desk) -> None
     )
     played = desk.play(text, script(fails("A", "B"), PASS))
     told = [
-        (event.name, event.state, event.attempt, [finding["message"] for finding in event.findings])
+        (event.name, event.state, event.attempt, [finding.message for finding in event.findings])
         for event in played.of(Emitted)
     ]
     assert told == [

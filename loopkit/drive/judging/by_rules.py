@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
+from loopkit.engine.artifact_faults import fault_finding
 from loopkit.engine.events import Artifact
-from loopkit.engine.findings import Answer, Finding
-from loopkit.engine.identity import OF_ARTIFACT, finding_id
+from loopkit.engine.findings import Answer
+from loopkit.engine.identity import OF_ARTIFACT
 from loopkit.engine.template_values import AllNames, attempt_of
 from loopkit.machine.asked import FixedRules
 from loopkit.validators.setting import Setting
@@ -15,16 +16,7 @@ from loopkit.validators.setting import Setting
 
 def content_fault(artifact: Artifact, severity: str) -> Answer:
     """The author's content fault as a blocking finding; no rule is run on what is no artifact."""
-    finding = Finding(
-        id=finding_id(OF_ARTIFACT, artifact.fault_code, "", artifact.fault_code),
-        message=f"{artifact.name}: {artifact.fault}",
-        severity=severity,
-        validator=OF_ARTIFACT,
-        rule=artifact.fault_code,
-        code=artifact.fault_code,
-        # A schema is broken in many ways; all other faults are one each.
-        identified=artifact.fault_code != "schema",
-    )
+    finding = fault_finding(artifact, severity)
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
 
 

@@ -18,8 +18,8 @@ from loopkit.drive.retries import ONCE
 from loopkit.drive.tools import program, validating
 from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
 from loopkit.drive.turns import Callee
-from loopkit.engine.events import Artifact, Emitted, Replied, ToolCall, Usage
-from loopkit.engine.findings_for import plain_findings
+from loopkit.engine.emitting import emitted_meanwhile
+from loopkit.engine.events import Artifact, Replied, ToolCall, Usage
 from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, tool_task
 from loopkit.language import Agent, CommandTool, ModelAgent, ValidatorTool
@@ -238,10 +238,8 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     request = Request(name, talk.state, "tool", called.arguments)
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
-    if emit is not None and found and found[-1].findings:
-        attempt = active.state.attempts.get(talk.state, 0) + 1
-        told = tuple(plain_findings(found[-1].findings, active.program.report_items))
-        active.stage(Emitted(name=emit, state=talk.state, attempt=attempt, findings=told))
+    if emit is not None and found and (findings := found[-1].findings):
+        active.stage(emitted_meanwhile(active.program, active.state, emit, findings))
 
 
 async def _result(

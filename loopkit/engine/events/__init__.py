@@ -34,6 +34,7 @@ from loopkit.engine.events.payloads import (
     RefusedCall,
     ToolCall,
     Usage,
+    Version,
 )
 from loopkit.engine.events.runs import (
     Cancelled,
@@ -168,6 +169,7 @@ __all__ = [
     "ToolCall",
     "UnknownEvent",
     "Usage",
+    "Version",
     "Waiting",
     "Worked",
     "read_event",

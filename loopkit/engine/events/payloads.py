@@ -96,6 +96,19 @@ class Artifact(Record, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     """Fields of an infeasible answer that it did not fill in as it should; they are empty."""
     fallback: bool = False
+    fallback_reason: str = ""
+    """Of a fallback: why the run came to it. What a report says of its last loop (`exhausted`,
+    `stalled`, `infeasible`, `incomplete`, `rejected`), the class of an error, `limit`, the choice
+    of a person; else the edge that led there."""
+    version: int = 0
+    """Which version of this artifact it is in the run, from 1, whoever wrote the others; 0 is not
+    known."""
+    previous: int = 0
+    """The version that was current before it; 0 for none."""
+    attempts: int = 0
+    """How often authors had begun to work on it by then; a fallback is no attempt."""
+    phase: str = ""
+    """The phase that the run's events had named last."""
     edited: bool = False
     """A person has changed it since the author wrote it."""
     workspace: str = ""
@@ -104,6 +117,41 @@ class Artifact(Record, frozen=True, kw_only=True):
     """Of a folder: the digest of its files, under which they are kept."""
     place: str = ""
     """Of a folder: where it is."""
+
+    @property
+    def made(self) -> Version:
+        """What is told of it besides its content."""
+        return Version(
+            author=self.author,
+            attempt=self.attempt,
+            attempts=self.attempts,
+            version=self.version,
+            previous=self.previous,
+            phase=self.phase,
+            fallback=self.fallback,
+            fallback_reason=self.fallback_reason,
+        )
+
+
+class Version(Record, frozen=True, kw_only=True):
+    """What is told of a version of an artifact besides its content."""
+
+    author: str
+    """The state that wrote it."""
+    attempt: int
+    """Which work of that state it was."""
+    attempts: int = 0
+    """How often authors had begun to work on the artifact by then."""
+    version: int = 0
+    """Which version of the artifact it is in the run, from 1."""
+    previous: int = 0
+    """The version that was current before it; 0 for none."""
+    phase: str = ""
+    """The phase that the run's events had named last."""
+    fallback: bool = False
+    """Whether it is a fallback."""
+    fallback_reason: str = ""
+    """Why the run came to it, then."""
 
 
 class Feedback(Record, frozen=True, kw_only=True):

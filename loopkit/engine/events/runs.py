@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.payloads import Change, Feedback, Ran, RefusedCall
+from loopkit.engine.events.payloads import Change, Feedback, Ran, RefusedCall, Version
 
 
 class Started(Event, frozen=True, kw_only=True):
@@ -105,8 +105,8 @@ class Finished(Event, frozen=True, kw_only=True):
     """Whether that is a success."""
     result: dict[str, Any] = {}
     """The artifacts that the run ends with, by name."""
-    picked: dict[str, Any] = {}
-    """For each artifact of the result: author, attempt, whether it is a fallback."""
+    picked: dict[str, Version] = {}
+    """For each artifact of the result: which version it is and how the run came to it."""
     absent: tuple[str, ...] = ()
     """Artifacts of the result that this path never made."""
     left: tuple[str, ...] = ()

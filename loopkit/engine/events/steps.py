@@ -16,7 +16,7 @@ from loopkit.engine.events.payloads import (
     Ran,
     RefusedCall,
 )
-from loopkit.engine.findings import Report
+from loopkit.engine.findings import Finding, Report
 
 
 class Worked(Event, frozen=True, kw_only=True):
@@ -87,6 +87,9 @@ class Decided(Event, frozen=True, kw_only=True):
     target: str
     facts: dict[str, Any] = {}
     """Everything that the guards could read."""
+    left_because: str | None = None
+    """Why the loop ended otherwise than accepted: `exhausted`, `infeasible`, `fatal`; empty where
+    it was, none where the edge says nothing about that."""
     bits: tuple[bool, ...] = ()
     """One for each candidate edge: whether it was enabled."""
     spends: tuple[str, ...] = ()
@@ -121,8 +124,24 @@ class Emitted(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "emitted"
     name: str
     state: str
+    """The state that begins, or that the edge leads out of."""
     attempt: int
-    findings: tuple[dict[str, Any], ...] = ()
+    """How often authors have begun to work on the artifact, from 1; a fallback is no attempt."""
+    artifact: str = ""
+    """The artifact that it is about: what the state writes or judges, else what was judged last."""
+    artifact_version: int = 0
+    """Which version of it in the run, from 1, over authors and fallbacks; one that is being
+    written has its number already. 0 where there is none."""
+    phase: str = ""
+    """The phase that this event names, else the one before it."""
+    source: str = ""
+    """Who made the version: the state, or what the machine calls it."""
+    fallback: str = ""
+    """Why there is a fallback instead, where the version is one."""
+    findings: tuple[Finding, ...] = ()
+    """All that was found in the version, or before work that begins: warnings, too."""
+    reason: str = ""
+    """Why there is no verdict, or no version: an error, or that it can't be done."""
 
 
 class Entered(Event, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import OnInDoubt
 from loopkit.language.datatypes import DataType, parse_record
-from loopkit.language.noun import Argv, Duration, Fields, Id, Ids, Noun, Text, Texts, Written
+from loopkit.language.emission import Emission, Emit
+from loopkit.language.noun import Argv, Duration, Fields, Ids, Noun, Text, Texts, Written
 
 
 class ToolBase(Noun):
@@ -36,8 +37,8 @@ class ToolBase(Noun):
         return None
 
     @property
-    def emits(self) -> str | None:
-        """The name of the event that is stored at each call that finds something."""
+    def emits(self) -> Emission | None:
+        """The event that is stored at each call that finds something."""
         return None
 
     @property
@@ -51,7 +52,7 @@ class ValidatorTool(ToolBase):
 
     by: Annotated[Ids, Field(min_length=1)]
     """The validators, by name."""
-    emit: Id | None = None
+    emit: Emit | None = None
     """An event of this name is stored at each call that finds something."""
 
     kind = "by"
@@ -59,8 +60,8 @@ class ValidatorTool(ToolBase):
     example = {"by": ["length"]}
 
     @property
-    def emits(self) -> str | None:
-        return self.emit
+    def emits(self) -> Emission | None:
+        return Emission.of(self.emit)
 
 
 class CommandTool(ToolBase):

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
 from loopkit.language.datatypes import DataType
+from loopkit.language.emission import Emit
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
@@ -196,8 +197,8 @@ class WorkingState(StateBase):
     """One unguarded transition."""
     on_error: OnError | None = None
     """Where an error goes that is left after the retries."""
-    emit: Id | None = None
-    """An event of this name is added when the state's work starts."""
+    emit: Emit | None = None
+    """An event of this name is stored when the state's work starts."""
 
     @model_validator(mode="after")
     def _goes_somewhere(self) -> Self:

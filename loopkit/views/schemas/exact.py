@@ -13,7 +13,7 @@ from loopkit.language import ModelAgent
 from loopkit.views.schemas.generate import TAGS
 
 Schema = dict[str, Any]
-KEY_OF_FORM = {"edge": "revise"}
+KEY_OF_FORM = {"edge": "revise", "exit": "target"}
 """Where the key that tells a form is not its tag."""
 FORM_WITHOUT_KEY = frozenset({"choice", "classes", "model"})
 """The form of an object that has none of the keys."""

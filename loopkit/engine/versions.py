@@ -1,0 +1,88 @@
+"""Versions of artifacts: the number of each in its run, and how the run came to it.
+
+An artifact is counted whoever writes it: authors, fallbacks, and the person who edits it. An
+attempt is the work of an author, so neither a fallback nor an edit is one.
+"""
+
+from __future__ import annotations
+
+from loopkit.engine.events import Worked
+from loopkit.engine.guard_facts import Facts
+from loopkit.engine.state import RunState
+from loopkit.machine.edges import Edge
+from loopkit.machine.program import Program
+
+REASONS = {
+    "infeasible": "infeasible",
+    "incomplete": "incomplete",
+    "cap_reached": "exhausted",
+    "stalled": "stalled",
+}
+"""Why a report that is not valid leads on: each by the fact that guards read, worst first."""
+
+
+def attempts_at(program: Program, run: RunState, artifact: str) -> int:
+    """How often authors have begun to work on an artifact, the work in hand included."""
+    states = program.graph.artifacts.get(artifact, ())
+    begun = (
+        run.visits.get(name, 0) - run.times_kept.get(name, 0)
+        for name in states
+        if not is_fallback(program, name)
+    )
+    return sum(begun)
+
+
+def is_fallback(program: Program, state: str) -> bool:
+    """Whether what a state writes is marked as a fallback."""
+    return bool(getattr(program.machine.states[state], "fallback", False))
+
+
+def next_version(run: RunState, artifact: str) -> int:
+    """The number of the version that is written next."""
+    return run.versions.get(artifact, 0) + 1
+
+
+def numbered(program: Program, run: RunState, work: Worked) -> Worked:
+    """Completed work whose artifact says which version of the run it is."""
+    if work.artifact is None:
+        return work
+    name = work.artifact.name
+    before = run.artifacts.get(name)
+    artifact = work.artifact.replace(
+        version=next_version(run, name),
+        previous=before.version if before is not None else 0,
+        attempts=attempts_at(program, run, name),
+        phase=run.phase,
+        fallback_reason=fallback_reason(run) if work.artifact.fallback else "",
+    )
+    return work.replace(artifact=artifact)
+
+
+def fallback_reason(run: RunState) -> str:
+    """Why a run is at a fallback: what ended its last loop, else the edge that it took there."""
+    return run.left_because or run.entered_by or "start"
+
+
+def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> str | None:
+    """Why an edge leads on from work that was not accepted; empty where it was.
+
+    None where the edge says nothing about that.
+    """
+    if facts.get("verdict") == "fail" or work.outcome != "done":
+        return _rejected(program, facts, edge, work)
+    if "verdict" in facts:
+        unanswered = facts["verdict"] in ("infeasible", "incomplete")
+        return str(facts["verdict"]) if unanswered else ""
+    if work.answer is not None:
+        return work.answer.choice
+    if work.artifact is not None and program.machine.states[work.state].asks:
+        return "infeasible" if work.artifact.infeasible else ""
+    return None
+
+
+def _rejected(program: Program, facts: Facts, edge: Edge, work: Worked) -> str:
+    true = [fact for fact in REASONS if facts.get(fact) is True]
+    # Of several reasons the one for which the machine took this edge.
+    read = program.guard_names.get(edge.id, frozenset())
+    reasons = [REASONS[fact] for fact in (*(fact for fact in true if fact in read), *true)]
+    return reasons[0] if reasons else "rejected" if work.outcome == "done" else work.outcome

@@ -1,0 +1,42 @@
+"""`emit`: an event of the author's own name, stored with what the run knows at that point."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Discriminator, Field, Tag
+
+from loopkit.language.noun import Id, Noun, Written
+
+Label = Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class Emission(Noun):
+    """An event of the author's own name."""
+
+    name: Id
+    """What the event is called."""
+    phase: Label | None = None
+    """A template: the phase of the work that begins here. Later events are in it as well, until
+    one names another."""
+    source: Label | None = None
+    """A template: who made the version that the event is about; default is the state that did."""
+
+    @classmethod
+    def of(cls, written: str | Self | None) -> Self | None:
+        """What `emit:` says, in its long form."""
+        return cls(name=written) if isinstance(written, str) else written
+
+    @property
+    def templates(self) -> Written:
+        """What is filled in when the event is stored."""
+        for key in ("phase", "source"):
+            if (text := getattr(self, key)) is not None:
+                yield (key,), text
+
+
+Emit = Annotated[
+    Annotated[Id, Tag("<name>")] | Annotated[Emission, Tag("<event>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
+]
+"""The name of an event, or all that it says."""
