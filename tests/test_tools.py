@@ -161,6 +161,21 @@ def test_a_model_that_never_stops_calling_gets_no_more_calls_than_allowed(desk: 
     assert went.state.usage.tool_calls == 4 + 1
 
 
+def test_text_beside_a_call_that_is_not_made_any_more_is_the_answer(desk: Desk) -> None:
+    last = {"reply": json.dumps(GOOD), **validating(GOOD)}
+    went = played(desk, [*[validating(BAD)] * 3, validating(GOOD), last])
+    assert (went.outcome, went.state.usage.tool_calls) == ("done", 4)
+
+
+def test_a_validator_that_cant_judge_a_draft_is_an_error_of_the_state(desk: Desk) -> None:
+    """Otherwise a draft that nobody has judged would be clean."""
+    machine = MACHINE.replace("  graph:", "  graph:\n    - {command: [no-such-program]}")
+    went = played(desk, [validating(GOOD), GOOD], machine=machine)
+    assert went.state.suspended is not None
+    assert (went.state.suspended.state, went.state.suspended.reason) == ("plan", "fatal")
+    assert "no-such-program" in went.state.suspended.message
+
+
 def test_of_many_parallel_calls_those_beyond_the_cap_are_told_that_none_is_left(
     desk: Desk,
 ) -> None:
