@@ -23,6 +23,7 @@ from loopkit.language import (
     rules_of,
 )
 from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.json_schema.local import as_only_field
 from loopkit.language.noun import Place
 from loopkit.language.severities import Severities
 from loopkit.language.template import Template, parse
@@ -111,7 +112,7 @@ def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
         validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
         rules = FixedRules(*_fixed(validators, machine.levels))
         draft = parse_fields(agent.schema_).schema if agent.schema_ else {"type": "string"}
-        schema = {"type": "object", "properties": {DRAFT: draft}, "required": [DRAFT]}
+        schema = as_only_field(DRAFT, draft)
     return ToolAsked(
         tool=tool,
         rules=rules,

@@ -261,6 +261,7 @@ def test_ollama_is_sent_no_tools_where_it_may_call_none(hostile: HostileServer) 
     [
         ("deepseek/deepseek-chat", {"reasoning_content": "Hm."}, {"reasoning_content": "Hm."}),
         ("moonshot/kimi-k2-thinking", {"reasoning_content": "Hm."}, {"reasoning_content": "Hm."}),
+        ("zai/glm-4.7", {"reasoning_content": "Hm."}, {"reasoning_content": "Hm."}),
         ("groq/openai/gpt-oss-20b", {"reasoning": "Hm."}, {}),
         ("openai/a-model-of-our-own", {"reasoning_content": "Hm."}, {}),
         (

@@ -85,6 +85,27 @@ def moved(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
     return rewritten(schema, change) if refers(schema) and "$id" not in schema else dict(schema)
 
 
+def as_only_field(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with this field alone.
+
+    The `$defs` of the field's schema are at the root, the one place where providers look for them.
+    """
+    field = moved(schema, ("properties", name))
+    whole = {"type": "object", "properties": {name: field}, "required": [name]}
+    if "$defs" not in field or "$id" in field:
+        return whole
+    place = pointer(("properties", name, "$defs"))
+
+    def change(part: Mapping[str, Any]) -> dict[str, Any]:
+        reference = part.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith(f"{place}/"):
+            return dict(part)
+        return {**part, "$ref": "#/$defs" + reference.removeprefix(place)}
+
+    hoisted: dict[str, Any] = rewritten({**whole, "$defs": field.pop("$defs")}, change)
+    return hoisted
+
+
 def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
     """The part of a schema at a place, with everything that it may refer to.
 
