@@ -19,6 +19,7 @@ from loopkit.drive.claimed_runs import ClaimedRuns
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew, step_of_answer
+from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     HumanAnswer,
@@ -26,6 +27,7 @@ from loopkit.engine.events import (
     Resumed,
     Started,
 )
+from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal import Claim, RunBusy
 from loopkit.journal.memory import MemoryJournal
@@ -98,6 +100,30 @@ class App(ClaimedRuns):
             limits=dict(limits or {}),
         )
         return await self._begin(started, definition, scenario)
+
+    async def judge(
+        self,
+        validator: StandaloneValidator,
+        text: str,
+        inputs: Mapping[str, Any],
+        script: Script | None = None,
+    ) -> Report:
+        """What a validator says about a text, in a run of its own that is forgotten.
+
+        Raises NotRunnable, and NoReport where that run stopped before.
+        """
+        artifact = validator.read(text)
+        report = validator.report_without_rules(artifact)
+        if report is not None:
+            return report
+        active = await self.start(validator.judging, validator.inputs(artifact, inputs), script)
+        state = await self.drive(active)
+        await self.journal.remove(state.run)
+        report = state.reports.get(VERDICT_STATE)
+        if report is None:
+            stopped = state.suspended
+            raise NoReport(stopped.message if stopped else "the validator gave no report")
+        return report
 
     async def resume(
         self, run: str, limits: Mapping[str, Any] | None = None, mend: Mend = AS_IT_IS

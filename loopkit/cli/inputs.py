@@ -47,24 +47,32 @@ def read_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
-    return _fill(complete_input, machine, input_file, sets, set_json)
+    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    return _fill(complete_input, machine, given)
 
 
 def partial_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """What is given of the input, with defaults, where nothing is required; raises Stop."""
-    return _fill(partial_input, machine, input_file, sets, set_json)
+    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    return _fill(partial_input, machine, given)
+
+
+def fixed_inputs(
+    machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
+) -> dict[str, Any]:
+    """What is given of the input, without the defaults of what is not; raises Stop."""
+    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    filled = _fill(partial_input, machine, given)
+    return {name: filled[name] for name in given}
 
 
 def _fill(
     fill: Callable[[Machine, dict[str, Any]], dict[str, Any]],
     machine: Machine,
-    input_file: str | None,
-    sets: Iterable[str],
-    set_json: Iterable[str],
+    given: dict[str, Any],
 ) -> dict[str, Any]:
-    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
     try:
         return fill(machine, given)
     except InvalidInput as error:

@@ -17,9 +17,8 @@ from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.scripts import load_script
 from loopkit.document.problems import did_you_mean
-from loopkit.drive.standalone import VERDICT_STATE, judging_machine
+from loopkit.drive.standalone import NoReport, StandaloneValidator
 from loopkit.engine.findings import Report
-from loopkit.language.load import Loaded
 from loopkit.views.review import report_lines
 
 
@@ -55,7 +54,8 @@ def command(
             raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
         inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
         played = load_script(script, case)
-        report = asyncio.run(_judge(loaded, validator, read_text(file), inputs, played))
+        alone = StandaloneValidator(loaded, validator)
+        report = asyncio.run(_judge(alone, read_text(file), inputs, played))
     if as_json:
         click.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:
@@ -65,14 +65,10 @@ def command(
 
 
 async def _judge(
-    loaded: Loaded, validator: str, text: str, inputs: dict[str, Any], script: Script | None
+    alone: StandaloneValidator, text: str, inputs: dict[str, Any], script: Script | None
 ) -> Report:
     async with App.open(None) as app:
-        judging, given = judging_machine(loaded, validator, text, inputs)
-        active = await app.start(judging, given, script)
-        state = await app.drive(active)
-    report = state.reports.get(VERDICT_STATE)
-    if report is None:
-        message = state.suspended.message if state.suspended else "the validator gave no report"
-        raise Stop(ERROR, f"error: {message}")
-    return report
+        try:
+            return await app.judge(alone, text, inputs, script)
+        except NoReport as error:
+            raise Stop(ERROR, f"error: {error}") from error

@@ -3,63 +3,158 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from loopkit.drive.artifacts import make_artifact
+from loopkit.drive.judging.by_rules import answer_without_rules
+from loopkit.engine.events import Artifact, Replied, Usage
+from loopkit.engine.findings import Report
 from loopkit.language import (
+    Agent,
     CommandRule,
     FinalState,
     JudgeRule,
     Machine,
+    Output,
     RenderOutput,
     RenderState,
+    Rule,
     Transition,
     ValidateState,
     Validator,
     rules_of,
 )
 from loopkit.language.datatypes import parse_record
-from loopkit.language.load import Loaded
+from loopkit.language.load import Loaded, with_machine
+from loopkit.language.template import MAX_OUTPUT
 
 TEXT_INPUT = "text_to_judge"
 IMPORT_STATE = "text_to_judge_import"
 VERDICT_STATE = "text_to_judge_verdict"
 
 
-def judging_machine(
-    loaded: Loaded, validator: str, text: str, inputs: Mapping[str, Any]
-) -> tuple[Loaded, dict[str, Any]]:
-    """A machine that imports a text and judges it, and the input that it starts with."""
-    machine = loaded.machine
-    output = _output(loaded.machine, validator)
-    written = machine.validators[validator]
-    asked = {r.judge for r in rules_of(written) if isinstance(r, JudgeRule)}
-    judging = machine.model_copy(
-        update={
-            "states": {
-                IMPORT_STATE: RenderState(
-                    render=f"{{{{ input.{TEXT_INPUT} }}}}", output=output, next=VERDICT_STATE
-                ),
-                VERDICT_STATE: ValidateState(
-                    validate_=output.name,
-                    by=(validator,),
-                    transitions=(
-                        Transition(guard="incomplete", target="text_to_judge_done"),
-                        Transition(target="text_to_judge_done"),
-                    ),
-                ),
-                "text_to_judge_done": FinalState(final="success"),
-            },
-            "validators": {**machine.validators, validator: _without_baseline(written)},
-            "agents": {name: agent for name, agent in machine.agents.items() if name in asked},
-            "initial": IMPORT_STATE,
-            "limits": machine.limits.model_copy(update={"then": None}),
-        }
-    )
-    missing = {
-        name: None for name in parse_record(machine.input).fields or {} if name not in inputs
-    }
-    return replace(loaded, machine=judging), {**missing, **inputs, TEXT_INPUT: text}
+class NoReport(Exception):
+    """The run around a validator stopped before there was a report; the message says why."""
+
+
+@dataclass(frozen=True)
+class StandaloneValidator:
+    """A validator of a machine, to judge texts by itself as it judges an artifact in a run."""
+
+    loaded: Loaded
+    """The whole machine."""
+    name: str
+    """The validator."""
+
+    @property
+    def machine(self) -> Machine:
+        return self.loaded.machine
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        return rules_of(self.machine.validators[self.name])
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """The agents that judge for it."""
+        return frozenset(rule.judge for rule in self.rules if isinstance(rule, JudgeRule))
+
+    @cached_property
+    def artifact(self) -> str:
+        """The artifact that the text stands for: the first state with the validator judges it."""
+        judging = self.machine.states_of(ValidateState).values()
+        return next((s.validate_ for s in judging if self.name in s.by), "artifact_to_judge")
+
+    @cached_property
+    def author(self) -> Agent | None:
+        """The agent that answers with data where the artifact is its answer; none for a text."""
+        states = (name for name, output in self._outputs.items() if output.name == self.artifact)
+        agents = (agent for name in states for agent in self.machine.agents_at(name))
+        return next((agent for agent in agents if agent.schema_ is not None), None)
+
+    @cached_property
+    def _outputs(self) -> dict[str, Output]:
+        outputs = ((name, state.output_at(name)) for name, state in self.machine.states.items())
+        return {name: output for name, output in outputs if output is not None}
+
+    @cached_property
+    def _output(self) -> RenderOutput:
+        """What is taken out of the text for templates that name its fields."""
+        outputs = [output for output in self._outputs.values() if output.name == self.artifact]
+        fields = next((output.fields for output in outputs if output.fields), {})
+        fence = next((output.fence for output in outputs if output.fence), None)
+        return RenderOutput(name=self.artifact, fields=fields, fence=fence)
+
+    @cached_property
+    def judging(self) -> Loaded:
+        """A machine that imports a text or data, and judges it by this validator."""
+        machine, written = self.machine, self.machine.validators[self.name]
+        imports = RenderState(
+            render=f"{{{{ input.{TEXT_INPUT} }}}}", output=self._output, next=VERDICT_STATE
+        )
+        judges = ValidateState(
+            validate_=self.artifact,
+            by=(self.name,),
+            transitions=(
+                Transition(guard="incomplete", target="text_to_judge_done"),
+                Transition(target="text_to_judge_done"),
+            ),
+        )
+        done = FinalState(final="success")
+        changed = machine.model_copy(
+            update={
+                "states": {
+                    IMPORT_STATE: imports,
+                    VERDICT_STATE: judges,
+                    "text_to_judge_done": done,
+                },
+                "validators": {**machine.validators, self.name: _without_baseline(written)},
+                "agents": {n: agent for n, agent in machine.agents.items() if n in self.asks},
+                "initial": IMPORT_STATE,
+                "limits": machine.limits.model_copy(update={"then": None}),
+            }
+        )
+        return with_machine(self.loaded, changed)
+
+    def read(self, text: str) -> Artifact:
+        """The artifact that a text is: the data in it where agents answer with that.
+
+        Raises NoReport where it is longer than any text that a template can print.
+        """
+        if len(text) > MAX_OUTPUT:
+            raise NoReport(
+                f"the text has {len(text):,} characters; at most {MAX_OUTPUT:,} can be judged"
+            )
+        if self.author is None:
+            return Artifact(name=self.artifact, author=IMPORT_STATE, attempt=1, text=text)
+        reply = Replied(key=IMPORT_STATE, text=text, usage=Usage())
+        return make_artifact(
+            reply, self.author, self._output, IMPORT_STATE, 1, self.machine.patterns
+        )
+
+    def report_without_rules(self, artifact: Artifact) -> Report | None:
+        """The report on what no rule is asked about, such as data that breaks its schema."""
+        answer = answer_without_rules(artifact, self.machine.levels.worst)
+        if answer is None:
+            return None
+        return Report(
+            state=VERDICT_STATE,
+            artifact=artifact.name,
+            author=artifact.author,
+            attempt=artifact.attempt,
+            verdict="infeasible" if answer.verdict == "infeasible" else "fail",
+            answers=(answer,),
+            findings=answer.findings,
+            reason=answer.reason,
+        )
+
+    def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The input that the judging machine starts with; what is not given reads as none."""
+        fields = parse_record(self.machine.input).fields or {}
+        judged = artifact.data if artifact.is_data else artifact.text
+        return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}
 
 
 def _without_baseline(validator: Validator) -> Validator:
@@ -69,15 +164,3 @@ def _without_baseline(validator: Validator) -> Validator:
         for rule in rules_of(validator)
     )
     return rules if isinstance(validator, tuple) else rules[0]
-
-
-def _output(machine: Machine, validator: str) -> RenderOutput:
-    """The artifact that the text stands for, with the fields that templates may name.
-
-    It is the one that the first state with this validator judges.
-    """
-    judging = (s for s in machine.states_of(ValidateState).values() if validator in s.by)
-    name = next((state.validate_ for state in judging), "artifact_to_judge")
-    outputs = (state.output_at(name) for name, state in machine.states.items())
-    fields = (o.fields for o in outputs if o is not None and o.name == name and o.fields)
-    return RenderOutput(name=name, fields=next(fields, {}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App, Script
-from loopkit.drive.standalone import VERDICT_STATE, judging_machine
+from loopkit.drive.standalone import StandaloneValidator
 from loopkit.engine.findings import Report
 from loopkit.language.load import load
 from loopkit.scenario import load_scenario
@@ -392,13 +392,9 @@ def alone(desk: Desk, validator: str, text: str, critic: list[Any]) -> Report:
 
     async def ask() -> Report:
         path = desk.write("alone.yaml", scenario(agents={"critic": critic}))
-        judging, given = judging_machine(load(PLAN_REVIEW), validator, text, ISSUE)
-        app = App.open(None)
-        try:
-            active = await app.start(judging, given, Script(*load_scenario(path)))
-            return (await app.drive(active)).reports[VERDICT_STATE]
-        finally:
-            await app.close()
+        alone = StandaloneValidator(load(PLAN_REVIEW), validator)
+        async with App.open(None) as app:
+            return await app.judge(alone, text, ISSUE, Script(*load_scenario(path)))
 
     return asyncio.run(ask())
 

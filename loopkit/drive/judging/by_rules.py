@@ -14,6 +14,14 @@ from loopkit.machine.asked import FixedRules
 from loopkit.validators.setting import Setting
 
 
+def answer_without_rules(artifact: Artifact, severity: str) -> Answer | None:
+    """The answer where no rule is asked: the artifact is faulty, or says that it can't be done."""
+    if artifact.infeasible:
+        reason = f"`{artifact.author}` declared that it can't be done"
+        return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
+    return content_fault(artifact, severity) if artifact.fault else None
+
+
 def content_fault(artifact: Artifact, severity: str) -> Answer:
     """The author's content fault as a blocking finding; no rule is run on what is no artifact."""
     finding = fault_finding(artifact, severity)

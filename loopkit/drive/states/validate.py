@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
-from loopkit.drive.judging.by_rules import content_fault, setting_for
+from loopkit.drive.judging.by_rules import answer_without_rules, setting_for
 from loopkit.drive.judging.commands import give_commands, result_index
 from loopkit.drive.judging.judge import Judge
 from loopkit.drive.judging.sampling import ask_all
@@ -85,12 +85,9 @@ async def _panel(
 ) -> ledger.Panel:
     """The answers of the rules, and of the judges where nothing blocks and none is missing."""
     rules = active.program.rules_asked[name]
-    if artifact.infeasible:
-        reason = f"`{artifact.author}` declared that it can't be done"
-        infeasible = Answer(validator=artifact.author, verdict="infeasible", reason=reason)
-        return ledger.Panel((infeasible,), ())
-    if artifact.fault:
-        return ledger.Panel((content_fault(artifact, rules.levels.worst),), ())
+    answer = answer_without_rules(artifact, rules.levels.worst)
+    if answer is not None:
+        return ledger.Panel((answer,), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     folder = await workspace(active, state.workspace)
     judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, rules_work.ran)

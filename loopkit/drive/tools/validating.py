@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 
 from loopkit.agents.port import AgentError
 from loopkit.drive.artifacts import make_artifact
@@ -12,8 +11,9 @@ from loopkit.drive.judging.by_rules import content_fault, setting_for
 from loopkit.drive.judging.commands import give_commands
 from loopkit.drive.state_files import workspace
 from loopkit.drive.tools.call import ToolCalled, ToolResult
+from loopkit.engine.diagnostics import diagnostics
 from loopkit.engine.events import Artifact, Ran, Replied, Usage
-from loopkit.engine.findings import Answer, Finding
+from loopkit.engine.findings import Answer
 from loopkit.machine.asked import DRAFT, FixedRules
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -26,16 +26,16 @@ async def run(called: ToolCalled) -> ToolResult:
     artifact, rules = _artifact(called, text), called.tool.rules
     assert rules is not None
     if artifact.infeasible:
-        return ToolResult(json.dumps({"ok": True, "diagnostics": []}), found_clean=digest(artifact))
+        return ToolResult(json.dumps(diagnostics((), 0)), found_clean=digest(artifact))
     if artifact.fault:
         answers = [content_fault(artifact, rules.levels.worst)]
     else:
         answers = await _judged(called, artifact, rules)
     findings = tuple(finding for answer in answers for finding in answer.findings)
-    is_clean = not any(finding.blocking for finding in findings)
+    told = diagnostics(findings, called.active.program.machine.limits.feedback_items)
     return ToolResult(
-        _told(findings, called.active.program.machine.limits.feedback_items, is_clean=is_clean),
-        found_clean=digest(artifact) if is_clean else "",
+        json.dumps(told, ensure_ascii=False),
+        found_clean=digest(artifact) if told["ok"] else "",
         findings=findings,
     )
 
@@ -44,26 +44,6 @@ def digest(artifact: Artifact) -> str:
     """What tells one draft from another: its data, or its text without the blanks around it."""
     told = json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
     return hashlib.sha256(told.encode(errors="replace")).hexdigest()
-
-
-def diagnostic(finding: Finding) -> dict[str, Any]:
-    """A finding as a tool tells it: what its reviewer said of it besides comes first."""
-    own = {
-        "code": finding.code,
-        "message": finding.message,
-        "severity": finding.severity,
-        "location": finding.location,
-        "line": finding.line,
-    }
-    return {**finding.item, **{name: value for name, value in own.items() if value}}
-
-
-def _told(findings: tuple[Finding, ...], most: int, *, is_clean: bool) -> str:
-    ordered = sorted(findings, key=lambda finding: not finding.blocking)
-    told: dict[str, Any] = {"ok": is_clean, "diagnostics": list(map(diagnostic, ordered[:most]))}
-    if len(findings) > most:
-        told["left_out"] = len(findings) - most
-    return json.dumps(told, ensure_ascii=False)
 
 
 def _artifact(called: ToolCalled, text: str) -> Artifact:

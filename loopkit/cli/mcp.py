@@ -1,0 +1,99 @@
+"""`loopkit mcp validators`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import click
+
+from loopkit.app import App
+from loopkit.cli.examples import examples
+from loopkit.cli.exit_codes import OK, SIGINT, SIGTERM, USAGE, Stop, report_errors, say
+from loopkit.cli.inputs import fixed_inputs, input_options
+from loopkit.cli.machine import load_checked
+from loopkit.drive.standalone import StandaloneValidator
+from loopkit.language.load import Loaded
+from loopkit.outside.groups import GROUPS
+from loopkit.outside.redaction import redactor
+from loopkit.serving.toolbox import Toolbox
+from loopkit.serving.validator_tools import Choice, choose
+from loopkit.serving.validators import ValidatorToolbox
+
+Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
+
+
+@click.group(epilog=examples("loopkit mcp validators plan.yaml"))
+def command() -> None:
+    """Serve machines to coding programs over MCP."""
+
+
+@command.command(epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"))
+@click.argument("machine", type=click.Path(path_type=Path))
+@input_options
+@click.option("--judges", is_flag=True, help="Offer also validators that ask a judge.")
+def validators(
+    machine: Path,
+    input_file: str | None,
+    sets: tuple[str, ...],
+    set_json: tuple[str, ...],
+    judges: bool,
+) -> int:
+    """Serve the validators of MACHINE as tools, over standard input and output.
+
+    An input that is given here is fixed; the client gives the others with each draft.
+    """
+    _refuse_stdin(machine, input_file, sets)
+    with report_errors():
+        loaded = load_checked(machine)
+        fixed = fixed_inputs(loaded.machine, input_file, sets, set_json)
+        known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
+        choice = choose(known, fixed, judges=judges)
+        serve = _server()
+        _tell(machine, choice)
+        _leave_at_signals()
+        asyncio.run(_serve(serve, loaded, choice))
+    return OK
+
+
+def _server() -> Serve:
+    """What speaks with the client; raises Stop where its library is not installed."""
+    try:
+        from loopkit.serving.mcp_stdio import serve
+    except ImportError as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    return serve
+
+
+async def _serve(serve: Serve, loaded: Loaded, choice: Choice) -> None:
+    async with App.open(None) as app:
+        redact = redactor(os.environ, loaded.machine.key_names)
+        await serve(ValidatorToolbox(app, choice.tools, redact))
+
+
+def _leave_at_signals() -> None:
+    """A signal ends the process and the programs that it started.
+
+    A thread waits for standard input, and Python would wait for that thread.
+    """
+    for number, code in ((signal.SIGINT, SIGINT), (signal.SIGTERM, SIGTERM)):
+        signal.signal(number, lambda *_, code=code: GROUPS.end(lambda: os._exit(code)))
+
+
+def _refuse_stdin(machine: Path, input_file: str | None, sets: tuple[str, ...]) -> None:
+    """Standard input is the client's."""
+    if str(machine) == "-" or input_file == "-" or any(s.endswith("=@-") for s in sets):
+        raise Stop(USAGE, "error: the client speaks on standard input: name a file instead of `-`")
+
+
+def _tell(machine: Path, choice: Choice) -> None:
+    for name, reason in choice.left_out.items():
+        say(f"`{name}` is not offered: {reason}")
+    if not choice.tools:
+        raise Stop(USAGE, f"error: {machine} has no validator to offer")
+    names = ", ".join(f"`{tool.validator.name}`" for tool in choice.tools)
+    say(f"serving {names} over MCP until standard input ends")

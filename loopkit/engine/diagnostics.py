@@ -1,0 +1,84 @@
+"""Diagnostics: findings as data for a model or a program that corrects what was judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loopkit.engine.findings import Finding, Report
+
+MOST_CHARS = 20_000
+"""Of all diagnostics together, as JSON."""
+MOST_TEXT_CHARS = 1_000
+"""Of a message."""
+_PROPERTIES = {
+    "message": {"type": "string"},
+    "severity": {"type": "string"},
+    # Where a finding has none, a field of this name may be its reviewer's own, of any type.
+    "code": {"description": "A name for what is wrong."},
+    "location": {"description": "Where in data, such as `nodes[2].id`."},
+    "line": {"description": "Where in a text, 1-based."},
+}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "ok": {"type": "boolean", "description": "Whether nothing has to be corrected."},
+        "verdict": {"enum": ["pass", "warn", "fail", "infeasible", "not_applicable"]},
+        "reason": {"type": "string", "description": "Why it can't be done."},
+        "diagnostics": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": _PROPERTIES,
+                "required": ["message", "severity"],
+            },
+        },
+        "left_out": {"type": "integer", "description": "How many more there are."},
+    },
+    "required": ["ok", "verdict", "diagnostics"],
+}
+"""JSON Schema of `report_diagnostics`."""
+
+
+def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
+    """The same with the verdict of a report, which is not `incomplete`."""
+    told = {"verdict": report.verdict, **diagnostics(report.findings, most)}
+    return {**told, "reason": _cut(report.reason)} if report.reason else told
+
+
+def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
+    """Whether nothing blocks, and so many findings, those that block first.
+
+    `left_out` counts those that are too many, or for which there is no room in 20,000 characters.
+    """
+    ordered = sorted(findings, key=lambda finding: not finding.blocking)
+    listed: list[dict[str, Any]] = []
+    room = MOST_CHARS
+    for one in map(diagnostic, ordered[:most]):
+        room -= len(json.dumps(one, ensure_ascii=False))
+        if room < 0:
+            break
+        listed.append(one)
+    told: dict[str, Any] = {
+        "ok": not any(finding.blocking for finding in findings),
+        "diagnostics": listed,
+    }
+    left_out = len(findings) - len(listed)
+    return {**told, "left_out": left_out} if left_out else told
+
+
+def diagnostic(finding: Finding) -> dict[str, Any]:
+    """A finding as it is told: what its reviewer said of it besides comes first."""
+    own = {
+        "code": _cut(finding.code),
+        "message": _cut(finding.message),
+        "severity": finding.severity,
+        "location": _cut(finding.location),
+        "line": finding.line,
+    }
+    return {**finding.item, **{name: value for name, value in own.items() if value}}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TEXT_CHARS else f"{text[: MOST_TEXT_CHARS - 1]}…"

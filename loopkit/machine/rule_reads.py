@@ -1,0 +1,59 @@
+"""What rules read besides the artifact that they judge: inputs, and other artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from loopkit.language import FixedRule, JudgeRule, Machine, Rule
+from loopkit.language.datatypes import parse_record
+from loopkit.language.guard import expand
+from loopkit.language.guard import parse as parse_guard
+from loopkit.language.template import parse
+
+Path = tuple[str, ...]
+"""The steps of a dotted name: `("input", "issue")`."""
+
+
+def inputs_read(machine: Machine, rules: Iterable[Rule]) -> frozenset[str]:
+    """The inputs that rules read, or the judges whom they ask."""
+    read: set[str] = set()
+    known = (parse_record(machine.input).fields or {}).keys()
+    for path in _paths(machine, rules):
+        if path[0] == "input":
+            # Whoever reads the input whole reads all of it.
+            read |= {path[1]} if len(path) > 1 else known
+    return frozenset(read & known)
+
+
+def others_read(machine: Machine, rules: Iterable[Rule], judged: str) -> frozenset[str]:
+    """What rules read of a run that is there only because other states have worked."""
+    outputs = (state.output_at(name) for name, state in machine.states.items())
+    made = {output.name for output in outputs if output is not None} | machine.states.keys()
+    return frozenset({path[0] for path in _paths(machine, rules)} & made - {judged})
+
+
+def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
+    for rule in rules:
+        if rule.guard is not None:
+            named = {name: parse_guard(text) for name, text in machine.guards.items()}
+            yield from map(_steps, expand(parse_guard(rule.guard), named).names)
+        # Conditions and paths name fields of what is judged.
+        of_data = {text for _, text in chain(rule.conditions, rule.paths)}
+        yield from map(_steps, {*rule.shown, *rule.mentions} - of_data)
+        for text in _templates(machine, rule):
+            yield from parse(text).paths
+
+
+def _templates(machine: Machine, rule: Rule) -> Iterator[str]:
+    yield from (text for _, text in rule.templates)
+    if isinstance(rule, FixedRule) and rule.message is not None:
+        yield rule.message
+    if isinstance(rule, JudgeRule):
+        yield from (text for _, text in machine.agents[rule.judge].templates)
+    if machine.workspace is not None:
+        yield machine.workspace.path
+
+
+def _steps(dotted: str) -> Path:
+    return tuple(dotted.split("."))

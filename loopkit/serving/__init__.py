@@ -1,0 +1,1 @@
+"""Servers: what loopkit offers to other programs while it runs."""

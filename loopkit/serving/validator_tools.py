@@ -1,0 +1,150 @@
+"""Validators as tools: what each takes, and which of a machine's validators can be served."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.standalone import StandaloneValidator
+from loopkit.engine.diagnostics import SCHEMA
+from loopkit.language import JudgeRule, Machine, Rule
+from loopkit.language.datatypes import DataType, parse_record
+from loopkit.language.input_faults import InvalidInput
+from loopkit.machine.inputs import partial_input
+from loopkit.machine.rule_reads import inputs_read, others_read
+from loopkit.serving.toolbox import CallRefused, ServedTool
+from loopkit.text import one_line
+
+WISH_WIDTH = 300
+WISHES = 20
+"""Of a description: the characters of a wish, and how many are listed."""
+
+
+@dataclass(frozen=True)
+class ValidatorTool:
+    """A validator as a tool, with the inputs that its client has to give."""
+
+    validator: StandaloneValidator
+    fixed: Mapping[str, Any]
+    """Inputs that the client can't choose."""
+
+    @property
+    def machine(self) -> Machine:
+        return self.validator.machine
+
+    @cached_property
+    def inputs(self) -> dict[str, DataType]:
+        """The inputs that a client may give, by name: those that are read and not fixed."""
+        read = inputs_read(self.machine, self.validator.rules) - self.fixed.keys()
+        fields = parse_record(self.machine.input).fields or {}
+        return {name: datatype for name, datatype in fields.items() if name in read}
+
+    @cached_property
+    def required(self) -> list[str]:
+        return [name for name, datatype in self.inputs.items() if datatype.required]
+
+    @cached_property
+    def offered(self) -> ServedTool:
+        rules = self.validator.rules
+        return ServedTool(
+            name=self.validator.name,
+            description=self._description,
+            arguments=self._arguments,
+            result=SCHEMA,
+            changes_nothing=not any(rule.may_be_lost or rule.played for rule in rules),
+        )
+
+    @property
+    def _description(self) -> str:
+        lines = [f"Judges a draft of `{self.validator.artifact}`. What it checks for:"]
+        wishes = [wish for rule in self.validator.rules for wish in self._wishes(rule)]
+        lines += [f"- {one_line(wish, WISH_WIDTH)}" for wish in wishes[:WISHES]]
+        lines += [f"- and {len(wishes) - WISHES} more"] if len(wishes) > WISHES else []
+        return "\n".join(lines)
+
+    def _wishes(self, rule: Rule) -> Iterator[str]:
+        if isinstance(rule, JudgeRule) and rule.rubric:
+            yield from rule.rubric
+        else:
+            wish = rule.wish(self.machine.patterns)
+            yield f"the {rule.kind} `{rule.about}` accepts it" if rule.played else wish
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        author = self.validator.author
+        text = {"type": "str", "description": "The whole text to judge."}
+        fields: dict[str, Any] = {"draft": text if author is None else author.schema_}
+        if self.inputs:
+            fields["input"] = {name: known.schema for name, known in self.inputs.items()}
+        arguments = copy.deepcopy(dict(parse_record(fields).schema))
+        if self.inputs:
+            arguments["properties"]["input"]["required"] = self.required
+            arguments["required"] = ["draft", *(["input"] if self.required else [])]
+        return arguments
+
+    def read(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The draft, data as JSON, and the input that it is judged with; raises CallRefused."""
+        _refuse_unknown("argument", arguments, self.offered.arguments["properties"])
+        return self._text_in(arguments), self._input_in(arguments)
+
+    def _text_in(self, arguments: Mapping[str, Any]) -> str:
+        if "draft" not in arguments:
+            raise CallRefused("`draft` is missing: it is what is judged")
+        draft = arguments["draft"]
+        if isinstance(draft, str):
+            return draft
+        if self.validator.author is None:
+            raise CallRefused("`draft` has to be a text")
+        return json.dumps(draft, ensure_ascii=False)
+
+    def _input_in(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        given = arguments.get("input", {})
+        if not isinstance(given, Mapping):
+            raise CallRefused("`input` has to be an object with the inputs by name")
+        _refuse_unknown("input", given, self.inputs)
+        if missing := [name for name in self.required if name not in given]:
+            raise CallRefused(f"missing in `input`: {', '.join(map('`{}`'.format, missing))}")
+        try:
+            return partial_input(self.machine, {**given, **self.fixed})
+        except InvalidInput as error:
+            raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
+
+
+def _refuse_unknown(word: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or "there is none"
+            raise CallRefused(f"unknown {word} `{one_line(name)}`; {hint}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which validators of a machine are served."""
+
+    tools: Sequence[ValidatorTool]
+    left_out: Mapping[str, str]
+    """By name, the reason for each that is not."""
+
+
+def choose(
+    validators: Sequence[StandaloneValidator], fixed: Mapping[str, Any], *, judges: bool
+) -> Choice:
+    """Those that need only a draft and inputs; with `judges` also those that ask somebody."""
+    tools: list[ValidatorTool] = []
+    left_out: dict[str, str] = {}
+    for validator in validators:
+        others = others_read(validator.machine, validator.rules, validator.artifact)
+        if validator.asks and not judges:
+            asked = ", ".join(sorted(validator.asks))
+            left_out[validator.name] = f"it asks {asked}; add `--judges` to offer it"
+        elif others:
+            read = ", ".join(map("`{}`".format, sorted(others)))
+            left_out[validator.name] = f"it reads {read}, which only a run has"
+        else:
+            tools.append(ValidatorTool(validator, fixed))
+    return Choice(tools, left_out)

@@ -1,0 +1,66 @@
+"""The validators of a machine as a toolbox: each judges drafts as it judges artifacts in a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.app import App
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.standalone import NoReport
+from loopkit.engine.diagnostics import report_diagnostics
+from loopkit.language.json_schema import NotJudged
+from loopkit.outside.redaction import Redact, redacted
+from loopkit.serving.toolbox import CallRefused, ServedTool
+from loopkit.serving.validator_tools import ValidatorTool
+from loopkit.text import one_line
+
+AT_ONCE = 4
+"""Drafts that are judged at the same time; the others wait."""
+
+
+class ValidatorToolbox:
+    """The tools of a server of validators."""
+
+    def __init__(self, app: App, tools: Sequence[ValidatorTool], redact: Redact) -> None:
+        self._app = app
+        self._tools = {tool.validator.name: tool for tool in tools}
+        self._redact = redact
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    @property
+    def instructions(self) -> str:
+        return (
+            "Each tool judges a draft and finds what is wrong with it. Call it with the whole "
+            "draft, correct what blocks, and call it again until `ok` is true."
+        )
+
+    @property
+    def offered(self) -> Sequence[ServedTool]:
+        return [tool.offered for tool in self._tools.values()]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The diagnostics of a draft; raises CallRefused where there is no verdict."""
+        try:
+            return self._plain(await self._judge(name, arguments))
+        except (CallRefused, NoReport, NotRunnable, NotJudged) as error:
+            raise CallRefused(self._redact(str(error))) from error
+
+    async def _judge(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if name not in self._tools:
+            raise CallRefused(
+                f"there is no tool `{one_line(name)}`; {did_you_mean(name, self._tools)}"
+            )
+        tool = self._tools[name]
+        text, inputs = tool.read(arguments)
+        async with self._room:
+            report = await self._app.judge(tool.validator, text, inputs)
+        if report.verdict == "incomplete":
+            raise NoReport(f"there is no verdict on the draft: {report.reason}")
+        return report_diagnostics(report, tool.machine.limits.feedback_items)
+
+    def _plain(self, result: dict[str, Any]) -> dict[str, Any]:
+        plain: dict[str, Any] = redacted(result, self._redact)
+        return plain
