@@ -364,6 +364,43 @@ states:
     assert "2 tasks, not to rest." in capsys.readouterr().out
 
 
+DATA = """
+loopkit: 1
+agents:
+  planner: {command: [cat], schema: {title: str, steps: [str]}}
+validators:
+  named:
+    - {command: [test, "{{ plan.title }}", "=", tea], message: "`{{ plan.title }}` is not tea."}
+    - {not_matches: "\\n"}
+states:
+  draft: {agent: planner, prompt: Plan., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [named]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ('{\n  "title": "tea",\n  "steps": []\n}\n', 0, "pass"),
+        ('A plan:\n```json\n{"title": "soup", "steps": []}\n```\n', 1, "`soup` is not tea."),
+        ('{"title": "tea"}', 1, "'steps' is a required property"),
+        ("No plan.", 1, "the answer is not JSON"),
+    ],
+)
+def test_validate_reads_a_file_as_the_data_that_an_agent_answers_with(
+    capsys: pytest.CaptureFixture[str], text: str, code: int, said: str
+) -> None:
+    Path("data.yaml").write_text(DATA, encoding="utf-8")
+    Path("plan.json").write_text(text, encoding="utf-8")
+    assert run(["validate", "data.yaml", "named", "plan.json"]) == code
+    assert said in capsys.readouterr().out
+
+
 def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     machine = (
         Path(PLAN_REVIEW).read_text(encoding="utf-8").replace("cost_usd: 2.00", "agent_calls: 2")
@@ -388,9 +425,9 @@ def test_a_provider_error_exits_4_and_is_resumable(capsys: pytest.CaptureFixture
 
 RUNS = (
     "litellm", "statemachine", "asyncio", "subprocess", "sqlite3", "jsonschema", "markdown_it",
-    "rich",
+    "rich", "mcp",
 )  # fmt: skip
-"""What only a run needs, or some of them."""
+"""What only a run needs, or some of them, and the library of MCP."""
 LOOKS = (
     *RUNS,
     "xml",
@@ -413,9 +450,10 @@ LOOKS = (
         (["diagram", PLAN_REVIEW], (*LOOKS, "loopkit.agents")),
         (["plan", PLAN_REVIEW], tuple({*LOOKS} - {"jsonschema"})),
         (["schema", "machine"], (*RUNS, "jinja2")),
-        (["validate", PLAN_REVIEW, "structure", GOOD], ("litellm", "rich")),
-        (RUN_PLAN, ("litellm", "rich")),
-        (["runs", "ls"], ("litellm", "rich")),
+        (["validate", PLAN_REVIEW, "structure", GOOD], ("litellm", "rich", "mcp")),
+        (RUN_PLAN, ("litellm", "rich", "mcp")),
+        (["runs", "ls"], ("litellm", "rich", "mcp")),
+        (["mcp", "validators", "--help"], ("litellm", "rich", "mcp")),
     ],
 )  # fmt: skip
 def test_a_command_loads_nothing_that_it_does_not_need(

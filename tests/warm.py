@@ -33,8 +33,14 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 ROOT = Path(__file__).parents[1]
-NOT_IMPORTED = ("loopkit.__main__", "loopkit.properties", "loopkit.pytest_plugin")
-"""What no command imports."""
+NOT_IMPORTED = (
+    "loopkit.__main__",
+    "loopkit.properties",
+    "loopkit.pytest_plugin",
+    "loopkit.serving.mcp_library",
+    "loopkit.serving.mcp_stdio",
+)
+"""What no command imports, or only the one that serves over MCP."""
 
 
 class Process:

@@ -159,9 +159,7 @@ def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Nam
     """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
     if isinstance(rule, FixedRule):
-        if rule.message is not None:
-            yield (*path, "message"), rule.message, OF_MESSAGES
-        yield from (((*path, "fields", n), text, OF_MESSAGES) for n, text in rule.fields.items())
+        yield from (((*path, *at), text, OF_MESSAGES) for at, text in rule.finding_templates)
     own = OF_PROGRAMS if isinstance(rule, CommandRule) else {}
     yield from (((*path, *at), text, own) for at, text in rule.templates)
 

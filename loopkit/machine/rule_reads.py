@@ -47,8 +47,8 @@ def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
 
 def _templates(machine: Machine, rule: Rule) -> Iterator[str]:
     yield from (text for _, text in rule.templates)
-    if isinstance(rule, FixedRule) and rule.message is not None:
-        yield rule.message
+    if isinstance(rule, FixedRule):
+        yield from (text for _, text in rule.finding_templates)
     if isinstance(rule, JudgeRule):
         yield from (text for _, text in machine.agents[rule.judge].templates)
     if machine.workspace is not None:

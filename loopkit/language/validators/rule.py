@@ -190,6 +190,13 @@ class FixedRule(RuleBase):
     empty is left out."""
 
     @property
+    def finding_templates(self) -> Written:
+        """What its findings say."""
+        if self.message is not None:
+            yield ("message",), self.message
+        yield from ((("fields", name), text) for name, text in self.fields.items())
+
+    @property
     def codes(self) -> frozenset[str] | None:
         return frozenset({self.code}) if self.code else self.read_codes
 

@@ -1,0 +1,83 @@
+"""docs/coding-programs.md: what it shows is set up as it stands there, and works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.support import ROOT, plan
+
+PAGE = (ROOT / "docs/coding-programs.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with the machine, and a `loopkit` on its path."""
+    (tmp_path / "machines").mkdir()
+    shutil.copy(ROOT / "machines/plan_review.yaml", tmp_path / "machines")
+    program = tmp_path / "bin/loopkit"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m loopkit "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return tmp_path
+
+
+def environment(project: Path) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{project / 'bin'}:{os.environ['PATH']}"}
+
+
+def test_claude_code_and_codex_start_the_same_server_which_judges_a_plan(project: Path) -> None:
+    claude = json.loads(blocks("json")[0])["mcpServers"]["plan"]
+    codex = tomllib.loads(blocks("toml")[0])["mcp_servers"]["plan"]
+    assert (claude["command"], claude["args"]) == (codex["command"], codex["args"])
+
+    async def judged(draft: str) -> tuple[list[str], Any]:
+        server = StdioServerParameters(**claude, cwd=project, env=environment(project))
+        async with Client(stdio_client(server)) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            return names, (await client.call_tool(names[0], {"draft": draft})).structured_content
+
+    names, told = asyncio.run(judged(plan("title_only")))
+    assert [f"mcp__plan__{name}" for name in names] == re.findall(r"`(mcp__\w+)`", PAGE)
+    assert not told["ok"]
+    assert len(told["diagnostics"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "said"),
+    [(None, 0, ""), ("good", 0, ""), ("title_only", 2, '"## Goal" section')],
+)
+def test_the_hook_tells_the_model_what_is_wrong(
+    project: Path, written: str | None, code: int, said: str
+) -> None:
+    script = project / ".claude/hooks/plan.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(blocks("sh")[0], encoding="utf-8")
+    if written is not None:
+        (project / "docs").mkdir()
+        (project / "docs/plan.md").write_text(plan(written), encoding="utf-8")
+    [[hook]] = [group["hooks"] for group in json.loads(blocks("json")[1])["hooks"]["PostToolUse"]]
+    done = subprocess.run(
+        ["sh", "-c", hook["command"]],
+        cwd=project, env={**environment(project), "CLAUDE_PROJECT_DIR": str(project)},
+        input="{}", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == ""
