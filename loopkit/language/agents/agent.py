@@ -144,6 +144,16 @@ class AgentBase(Noun):
         return 0
 
     @property
+    def most_tool_calls(self) -> int:
+        """Calls of tools that are made for one answer at most."""
+        return 0
+
+    @property
+    def usual_calls(self) -> int:
+        """Calls that one answer takes where nothing goes wrong."""
+        return 1
+
+    @property
     def call_usd(self) -> float | None:
         """USD that one call costs at most, where the machine says so."""
         return None

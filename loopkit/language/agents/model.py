@@ -162,7 +162,20 @@ class ModelAgent(AgentBase):
 
     @property
     def most_rounds(self) -> int:
-        return self.max_tool_calls + (self.reask if self.require_tool else 0) if self.tools else 0
+        if self.tool_use == "runner":
+            # The call of the required tool belongs to the draft that it judges.
+            return max(0, self.most_tool_calls - 1)
+        return self.most_tool_calls + (self.reask if self.require_tool else 0)
+
+    @property
+    def most_tool_calls(self) -> int:
+        is_called = self.require_tool or self.tool_use != "runner"
+        return self.max_tool_calls if self.tools and is_called else 0
+
+    @property
+    def usual_calls(self) -> int:
+        # A draft for the required tool, then the same as the answer.
+        return 2 if self.require_tool and self.tool_use != "runner" else 1
 
     @property
     def plain_texts(self) -> Written:

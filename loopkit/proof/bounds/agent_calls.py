@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from loopkit.language import FixedRule, JudgeRule, Rule
@@ -29,7 +29,7 @@ class AgentCalls:
     agent: str
     place: str
     most_calls: int
-    """With every retry, fallback and re-ask; the least is one for each run."""
+    """With every retry, fallback, re-ask and round with tools; the least is one for each run."""
     call_usd: float | None
     """What one call of the agent itself costs at most; of children, what one of each run does."""
     most_usd: float | None
@@ -38,11 +38,14 @@ class AgentCalls:
     """Of a judge, which of the rules of its validator asks it."""
     runs: int = 1
     """How often it is asked for something."""
+    usual_calls: int = 1
+    """Those of an answer where nothing goes wrong."""
+    most_tool_calls: int = 0
 
 
 Asked = tuple[AgentCalls, ...]
 Usual = Callable[[str, AgentCalls, int], float | None]
-"""(state, who is asked, revisions before) -> USD of a call that is answered at once, or none."""
+"""(state, who is asked, revisions before) -> USD of an answer where nothing goes wrong, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Asking:
         if self._children is not None and self._children.runs_in(name):
             return self._children.reach(name)
         if asked := machine.states[name].asks:
-            return tuple(self._work(agent, name) for agent in asked)
+            return tuple(self._author(agent, name) for agent in asked)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
     def unpriced(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -227,8 +230,16 @@ class Asking:
                     blocks = may_block(rule, levels)
                     yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
 
-    def _work(self, agent: str, place: str, reask: int = 0, rule: int = 0) -> AgentCalls:
-        """All tries of everybody in turn, and of one of them again for each re-ask.
+    def _author(self, asked: str, place: str) -> AgentCalls:
+        agent = self._analysis.machine.agents[asked]
+        return replace(
+            self._work(asked, place, agent.most_rounds),
+            usual_calls=agent.usual_calls,
+            most_tool_calls=agent.most_tool_calls,
+        )
+
+    def _work(self, agent: str, place: str, again: int = 0, rule: int = 0) -> AgentCalls:
+        """All tries of everybody in turn, and of one of them again for each further call.
 
         Whoever has answered is asked again, and those before it are not.
         """
@@ -239,11 +250,16 @@ class Asking:
         return AgentCalls(
             agent,
             place,
-            most_calls=sum(tries) + reask * max(tries),
+            most_calls=sum(tries) + again * max(tries),
             call_usd=usd[0],
-            most_usd=sum(costs) + reask * max(costs) if is_priced else None,
+            most_usd=sum(costs) + again * max(costs) if is_priced else None,
             rule=rule,
         )
+
+
+def calls_tools(asked: Asked) -> bool:
+    """Whether somebody may call a tool."""
+    return any(work.most_tool_calls for work in asked)
 
 
 def _spread(

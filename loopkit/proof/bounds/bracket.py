@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import replace
 
-from loopkit.proof.bounds.agent_calls import Asked
+from loopkit.proof.bounds.agent_calls import Asked, calls_tools
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import Explorer, Present
 from loopkit.proof.bounds.exact import UNKNOWN
@@ -49,6 +49,7 @@ class Bracket:
                 return Range(None, UNKNOWN)
             return self._range(measure, is_priced=measure != "cost" or not self.unpriced)
 
+        has_tools = "tool_calls" in measures and calls_tools(self.reach)
         return Bounds(
             of("runs"),
             of("calls"),
@@ -56,6 +57,7 @@ class Bracket:
             stuck=tuple(self._picture.stuck()),
             untaken=self._picture.untaken(),
             unpriced=self.unpriced,
+            tool_calls=self.worst("tool_calls") if has_tools else None,
         )
 
     def _range(self, measure: Measure, *, is_priced: bool) -> Range:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-from loopkit.proof.bounds.agent_calls import Asked
+from loopkit.proof.bounds.agent_calls import Asked, calls_tools
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import END, Explored, Explorer, Present
 from loopkit.proof.bounds.extremes import Aim, Measure, circle, dearest, last_first, path_to, paths
@@ -47,6 +47,7 @@ class Exact:
             unclosed=self._unclosed(),
             unfilled=dict(self._unfilled()),
             unpriced=self.unpriced,
+            tool_calls=self._tool_calls() if "tool_calls" in measures else None,
         )
 
     @property
@@ -74,6 +75,9 @@ class Exact:
             best = self.best("runs", self._successes)
             return Range(UNKNOWN if best else None, UNKNOWN)
         return Range(self.best(measure, self._successes), self.worst(measure) or UNKNOWN)
+
+    def _tool_calls(self) -> Extreme | None:
+        return self.worst("tool_calls") if calls_tools(self.reach) else None
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         """The most that a path takes, to one of some states where these are given."""

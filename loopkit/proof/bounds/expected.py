@@ -52,7 +52,7 @@ def expected(
     chances = _Chances(assumptions)
     front = _Front(explorer)
     outcomes: dict[str, Fraction] = defaultdict(Fraction)
-    runs, costs = Fraction(0), defaultdict[str, _Sum](_Sum)
+    runs, calls, costs = Fraction(0), Fraction(0), defaultdict[str, _Sum](_Sum)
     for revised, index, here in front.each(most):
         ways = list(explorer.ways(index))
         if not ways:
@@ -63,6 +63,7 @@ def expected(
                 raise NotDetermined(OPEN_INPUT)
             share = here * chance
             runs += share * sum(work.runs for work in asked)
+            calls += share * sum(work.usual_calls for work in asked)
             for work in asked:
                 name = explorer.state(index)
                 costs[name].add(share, usual(name, work, revised))
@@ -72,7 +73,7 @@ def expected(
                 is_back = move.edge is not None and move.edge.back
                 front.add(revised + is_back, target, share)
     by_state = {name: cost.total for name, cost in costs.items()}
-    return Expected(runs, runs, by_state, dict(outcomes), front.left)
+    return Expected(runs, calls, by_state, dict(outcomes), front.left)
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_CONFIGURATIONS = 500_000
 SOON = 10_000
 """Configurations that are looked at before it is tried to do without the others."""
-ALL: tuple[Measure, ...] = ("runs", "calls", "cost")
+ALL: tuple[Measure, ...] = ("runs", "calls", "cost", "tool_calls")
 
 
 def explore(

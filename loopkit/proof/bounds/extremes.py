@@ -11,7 +11,7 @@ from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import END, Explored
 from loopkit.proof.bounds.moves import Case, Move
 
-Measure = Literal["runs", "calls", "cost"]
+Measure = Literal["runs", "calls", "cost", "tool_calls"]
 Number = int | float
 NEVER = float("inf")
 
@@ -107,7 +107,7 @@ def paths(explored: Explored, order: Sequence[int]) -> int:
 
 
 def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
-    """What a visit counts for, with every retry, fallback and re-ask or with none.
+    """What a visit counts for, with every retry, fallback, re-ask and tool or with none.
 
     Prices are known.
     """
@@ -115,6 +115,8 @@ def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
         return sum(work.runs for work in asked)
     if measure == "calls":
         return sum(work.most_calls if is_worst else work.runs for work in asked)
+    if measure == "tool_calls":
+        return sum(work.most_tool_calls if is_worst else 0 for work in asked)
     return sum((work.most_usd if is_worst else work.call_usd) or 0.0 for work in asked)
 
 

@@ -95,7 +95,8 @@ class Expected:
 
     runs: Fraction
     calls: Fraction
-    """Every call is answered at once: retries and re-asks are none."""
+    """Every call is answered at once: retries and re-asks are none, but for what an agent calls
+    that has to have its answer found valid by a tool."""
     cost_by_state: Mapping[str, Fraction | None]
     """USD, each call at its usual cost; none where one is unknown."""
     outcomes: Mapping[str, Fraction]
@@ -120,6 +121,8 @@ class Bounds:
     calls: Range
     """Calls to models and to agents that are programs."""
     cost: Range
+    tool_calls: Extreme | None = None
+    """The most calls of tools; none where nobody who is asked has any."""
     configurations: int | None = None
     """None where there are too many to be looked at: then nothing is known of `paths`, `unclosed`
     and `unfilled`."""

@@ -9,7 +9,7 @@ from functools import cache, reduce
 from math import ceil
 from typing import Protocol
 
-from loopkit.proof.bounds.agent_calls import AgentCalls, Asked
+from loopkit.proof.bounds.agent_calls import AgentCalls, Asked, calls_tools
 from loopkit.proof.bounds.extremes import Measure
 from loopkit.proof.bounds.result import Extreme
 
@@ -59,9 +59,11 @@ class Shares:
 
     def __init__(self, ends: Ends) -> None:
         self.ends = ends
-        self.measures: tuple[Measure, ...] = ("runs", "calls", "cost")
-        if ends.unpriced:
-            self.measures = ("runs", "calls")
+        self.measures: tuple[Measure, ...] = ("runs", "calls")
+        if not ends.unpriced:
+            self.measures += ("cost",)
+        if calls_tools(ends.reach):
+            self.measures += ("tool_calls",)
         self.least = cache(self._least)
         self.most = cache(self._most)
 
@@ -98,8 +100,11 @@ def _on_the_way(extreme: Extreme) -> Share:
 def _of_nobody(totals: Mapping[Measure, float]) -> Share:
     """What is only known as numbers."""
     runs, usd = ceil(totals["runs"]), totals.get("cost")
-    calls = ceil(totals["calls"])
-    return Share((AgentCalls("", "", calls, usd, usd, runs=runs),), is_sure=False)
+    calls, of_tools = ceil(totals["calls"]), ceil(totals.get("tool_calls", 0))
+    asked = AgentCalls(
+        "", "", calls, usd, usd, runs=runs, usual_calls=runs, most_tool_calls=of_tools
+    )
+    return Share((asked,), is_sure=False)
 
 
 def _added(first: AgentCalls, second: AgentCalls) -> AgentCalls:
@@ -109,6 +114,8 @@ def _added(first: AgentCalls, second: AgentCalls) -> AgentCalls:
         call_usd=_sum(first.call_usd, second.call_usd),
         most_usd=_sum(first.most_usd, second.most_usd),
         runs=first.runs + second.runs,
+        usual_calls=first.usual_calls + second.usual_calls,
+        most_tool_calls=first.most_tool_calls + second.most_tool_calls,
     )
 
 
@@ -123,4 +130,6 @@ def _times(work: AgentCalls, number: int) -> AgentCalls:
         call_usd=None if work.call_usd is None else work.call_usd * number,
         most_usd=None if work.most_usd is None else work.most_usd * number,
         runs=work.runs * number,
+        usual_calls=work.usual_calls * number,
+        most_tool_calls=work.most_tool_calls * number,
     )

@@ -10,6 +10,7 @@ from loopkit.text import columns, plural
 from loopkit.views.amounts import LEAST_USD
 from loopkit.views.plan.planned import Plan
 
+_ROUNDS = "fallback, re-ask and answer that calls a tool"
 Row = tuple[str, str, str, str]
 
 
@@ -88,6 +89,8 @@ def _rows(plan: Plan) -> Iterator[Row]:
     calls = bounds.calls.worst
     yield from _by("at", calls.by_state, cost.by_state)
     yield from _by("of", calls.by_agent, cost.by_agent)
+    if bounds.tool_calls is not None:
+        yield "tool calls", "0", _edge(bounds.tool_calls, "at most", count), ""
 
 
 def _range(found: Range, told: Callable[[float | None], str]) -> tuple[str, str]:
@@ -111,9 +114,10 @@ def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Ite
 
 
 def _notes(plan: Plan) -> Iterator[str]:
+    rounds = "fallback and re-ask" if plan.bounds.tool_calls is None else _ROUNDS
     yield (
         "Agent runs are authors and judges at work; the most calls include every retry, "
-        "fallback and re-ask. A resume renews the tries, and a killed process adds one for each "
+        f"{rounds}. A resume renews the tries, and a killed process adds one for each "
         "call that is open."
     )
     yield (

@@ -17,11 +17,13 @@ from loopkit.language import (
     ChildrenState,
     CommandRule,
     CommandState,
+    CommandTool,
     JudgeRule,
     Machine,
     ModelAgent,
 )
 from loopkit.language.template import TemplateError
+from loopkit.machine.asked import ToolAsked
 from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, Bounds, Price, explore
@@ -44,7 +46,8 @@ class Asking:
     call_usd: float | None
     """What one call costs at most; None where that is not known."""
     times: int = 1
-    """How often a judge is asked for one report at most, re-asks and retries left out."""
+    """How often it is asked for one artifact or report at most, retries and a judge's re-asks left
+    out."""
     prompt: str | None = None
     """The first prompt, filled in; None where it takes something that the run has to make first."""
     fallback: int = 0
@@ -233,7 +236,10 @@ def _asked(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking
         if (author := authors.get(name)) is not None:
             prompt = _filled(program, inputs, name, author.prompt)
             for agent in author.asks:
-                yield from _asking(program.machine, agent, name, is_limited, prompt=prompt)
+                times = 1 + program.machine.agents[agent].most_rounds
+                yield from _asking(
+                    program.machine, agent, name, is_limited, times=times, prompt=prompt
+                )
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, JudgeRule):
@@ -263,11 +269,23 @@ def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
     for name in program.machine.states:
         if (state := running.get(name)) is not None:
             yield _running(program, inputs, name, name, state.run)
+        for agent in program.machine.states[name].asks:
+            for tool, asked in program.agents_asked[name, agent].tools.items():
+                yield from _run_by_tool(f"{name} · {agent}.{tool}", asked)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, CommandRule):
                     place = f"{name} · {validator}"
                     yield _running(program, inputs, name, place, rule.command)
+
+
+def _run_by_tool(place: str, asked: ToolAsked) -> Iterator[Running]:
+    if isinstance(asked.tool, CommandTool):
+        yield Running(place, asked.tool.command, is_filled=False)
+    for _, rules in asked.rules.fixed if asked.rules else ():
+        for rule in rules:
+            if isinstance(rule, CommandRule):
+                yield Running(place, rule.command, is_filled=False)
 
 
 def _running(

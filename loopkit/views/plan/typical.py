@@ -10,6 +10,7 @@ from itertools import count, islice
 
 from loopkit.agents.model.pricing import usual_cost
 from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
+from loopkit.machine.asked import AgentAsked
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
@@ -68,7 +69,7 @@ class Typically:
         return Typical(revisions, calls, by_state, started)
 
     def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
-        """What one call costs after so many revisions of what is worked on.
+        """What one answer costs after so many revisions of what is worked on.
 
         Of the runs that a state starts, what their calls cost in the mean.
         """
@@ -85,7 +86,7 @@ class Typically:
         typical = self._children[state]
         if typical is None or typical.usd is None or not typical.calls:
             return None
-        return work.runs * typical.usd / typical.calls
+        return work.usual_calls * typical.usd / typical.calls
 
     def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
         """(state, number, USD) of the calls on a way, in order."""
@@ -133,10 +134,10 @@ class _Walk:
             elif visit.state in self.program.graph.judges:
                 yield self._judge(visit.state, work, agent)
             else:
-                yield self._author(visit.state, entered, work.agent, agent)
+                yield from self._author(visit.state, entered, work.agent, agent)
 
     def again(self, name: str, work: AgentCalls) -> Iterator[float | None]:
-        """Of the calls for one thing: first, and after each revision of what is worked on."""
+        """Of all calls for one thing: first, and after each revision of what is worked on."""
         graph = self.program.graph
         judged = self.program.machine.states[name].judges
         authors = graph.artifacts.get(judged or "", (name,))
@@ -146,19 +147,25 @@ class _Walk:
             if judged is not None:
                 self.authors[judged] = authors[0]
                 self.revised[authors[0]] = number
-            yield from self.costs(Visit(name, entered, (work,)))
+            costs = list(self.costs(Visit(name, entered, (work,))))
+            known = [usd for usd in costs if usd is not None]
+            yield sum(known) if len(known) == len(costs) else None
 
     def _author(
         self, name: str, entered: Edge | None, asks: str, agent: ModelAgent
-    ) -> float | None:
+    ) -> Iterator[float | None]:
         turns, asked = self.turns[name, asks], self.program.agents_asked[name, asks]
         sent = self._turn(name, entered, agent)
         told = [] if agent.session == "fresh" else _told(turns, agent)
         turns.append(sent)
         model = self._model(agent, name)
-        again = sum(turn + self.sizes.answer(agent, model) for turn in told)
+        answer = self.sizes.answer(agent, model)
+        again = sum(turn + agent.usual_calls * answer for turn in told)
         schema = tokens_of(json.dumps(asked.schema)) if asked.schema else 0
-        return self._usd(agent, model, again + sent + schema)
+        for number in range(agent.usual_calls):
+            # What it gave to a tool is sent again with what that said of it, which is little.
+            whole = again + sent + schema + _offered(agent, asked) + number * answer
+            yield self._usd(agent, model, whole)
 
     def _turn(self, name: str, entered: Edge | None, agent: ModelAgent) -> int:
         """The tokens of the prompt itself, with the feedback of a revision."""
@@ -186,6 +193,16 @@ class _Walk:
     def _model(self, agent: ModelAgent, author: str) -> str:
         """The rung that is asked; of a ladder that climbs when work stalls, the first."""
         return agent.model_after(self.revised[author] if agent.climb == "revision" else 0)
+
+
+def _offered(agent: ModelAgent, asked: AgentAsked) -> int:
+    """The tokens by which a model is told of its tools."""
+    if agent.tool_use == "runner":
+        return 0
+    return sum(
+        tokens_of(json.dumps([name, one.tool.description, one.schema]))
+        for name, one in asked.tools.items()
+    )
 
 
 def _told(turns: list[int], agent: Agent) -> list[int]:
