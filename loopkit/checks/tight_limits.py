@@ -19,7 +19,14 @@ DEAREST_TOKEN = 150 / 1_000_000
 """USD that a token of nearly every model costs at most."""
 SHORTEST_ANSWER = 20_000
 """More than the shortest one with what any effort lets a model think."""
-SHOWN = {"agent_calls": "{:,.0f} call", "tokens": "{:,.0f} tokens", "cost_usd": "${:.4f}"}
+SHOWN = {
+    "agent_calls": "{:,.0f} call",
+    "tool_calls": "{:,.0f} call",
+    "tokens": "{:,.0f} tokens",
+    "cost_usd": "${:.4f}",
+}
+OF_NUMBERS = ("agent_calls", "tool_calls")
+"""The limits that count calls, whatever these take."""
 
 
 def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Iterator[Problem]:
@@ -41,9 +48,10 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
             option = options.get(name)
             where = "this limit" if option is None else f"`{option} {_plain(limit)}`"
             enough = f"{name}:" if option is None else option
-            message = f"no call of `{asked}` fits into {where}: the smallest may take {takes}"
+            whose = f"`{asked}`" if name != "tool_calls" else f"a tool of `{asked}`"
+            message = f"no call of {whose} fits into {where}: the smallest may take {takes}"
             remedy = f"raise it to `{enough} {_plain(least)}` or more"
-            if name != "agent_calls":
+            if name not in OF_NUMBERS:
                 remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
             if option is not None:
                 yield Problem(CODE, message, help=remedy, severity="warning")
@@ -70,6 +78,8 @@ def _least(agent: Agent, name: str, limit: float) -> float | None:
     """What the smallest call of an agent may take of a limit; None where that is not known."""
     if name == "agent_calls":
         return 1
+    if name == "tool_calls":
+        return 1 if agent.most_tool_calls else None
     if any(_is_roomy(asked, name, limit) for asked in agent.in_turn):
         return None
     found = [amount for asked in agent.in_turn for amount in _amounts(asked, name)]

@@ -170,6 +170,16 @@ def asked_in(machine: Machine) -> dict[str, Agent]:
     return dict(_asked_in(machine, "", set()))
 
 
+def may_call_tools(machine: Machine) -> bool:
+    """Whether some author in the runs of a machine, or of their children, has tools to call."""
+    authors = (agent for name in machine.states for agent in machine.agents_at(name))
+    if any(agent.most_tool_calls for agent in authors):
+        return True
+    running = machine.states_of(ChildrenState).values()
+    children = {state.machine.identity: state.child for state in running}
+    return any(map(may_call_tools, children.values()))
+
+
 def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
     for name, state in machine.states.items():
         for agent in (*state.asks, *_judges_in(machine, state)):
