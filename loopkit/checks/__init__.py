@@ -55,6 +55,7 @@ from loopkit.checks.targets import check_targets
 from loopkit.checks.templates import check_templates
 from loopkit.checks.termination import check_cycles, check_resets, check_revise_targets
 from loopkit.checks.tight_limits import check_tight_limits
+from loopkit.checks.tools import check_tools
 from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
 from loopkit.checks.unused_fields import check_unused_fields
@@ -109,6 +110,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_counts,
     check_errors,
     check_outputs,
+    check_tools,
     check_folders,
     check_best_folders,
     check_from_best,

@@ -35,7 +35,7 @@ def check_lookups(subject: Subject) -> Iterator[Problem]:
     """The files, inputs and artifacts of `lookup:` rules, at each state that judges by them."""
     for given in subject.rules_of(AcyclicRule):
         if (name := given.rule.acyclic.given) is not None:
-            for state in given.judged_at:
+            for state in given.used_at:
                 yield from _unusable(subject, (*given.path, "acyclic", "given"), name, state)
     for placed in subject.rules_of(LookupRule):
         if not _has_paths(placed.rule.lookup):
@@ -44,7 +44,7 @@ def check_lookups(subject: Subject) -> Iterator[Problem]:
         if isinstance(lookup.in_, DataFile):
             yield from _of_file(subject, path, lookup, lookup.in_)
             continue
-        for state in placed.judged_at:
+        for state in placed.used_at:
             yield from _of_name(subject, path, lookup, lookup.in_, state)
 
 

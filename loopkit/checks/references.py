@@ -37,7 +37,7 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
 
 
 def check_validators(subject: Subject) -> Iterator[Problem]:
-    """The validators in `by:`, each once."""
+    """The validators in `by:` of states and of tools, each once."""
     for state, judging in subject.judges.items():
         names = [item for item in judging.by if isinstance(item, str)]
         for index, name in enumerate(judging.by):
@@ -47,6 +47,14 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
             elif name in names and judging.by.index(name) < index:
                 message = f"`{name}` is already listed"
                 yield subject.no_effect(path, message)
+    for agent in subject.machine.agents:
+        known: set[tuple[DocPath, str]] = set()
+        for at, name in named_by_tools(subject, agent):
+            if name not in subject.machine.validators:
+                yield _unknown(subject, at, "validator", name, subject.machine.validators)
+            elif (at[:-1], name) in known:
+                yield subject.no_effect(at, f"`{name}` is already listed")
+            known.add((at[:-1], name))
 
 
 def check_budgets(subject: Subject) -> Iterator[Problem]:
@@ -98,6 +106,14 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
             found = getattr(written, str(path[-1]), written)
         if isinstance(found, Transition | ErrorEdge):
             yield path, found
+
+
+def named_by_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
+    """The validators that the tools of an agent name, each with its place."""
+    declared = subject.machine.agents.get(agent)
+    for name, tool in declared.callable_tools.items() if declared is not None else ():
+        for index, validator in enumerate(tool.validators):
+            yield ("agents", agent, "tools", name, "by", index), validator
 
 
 def is_plain_id(text: str) -> bool:

@@ -16,7 +16,7 @@ def check_sees(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules:
         for index, seen in enumerate(placed.rule.shown):
             path = (*placed.path, "sees", index)
-            for state in placed.judged_at:
+            for state in placed.used_at:
                 yield from unseen(subject, path, seen, subject.judging[state])
 
 

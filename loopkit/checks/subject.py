@@ -41,8 +41,9 @@ class Subject(Analysis):
 
     @cached_property
     def judging(self) -> Mapping[str, Mapping[str, Shape]]:
-        """What rules and judges see at each validate state."""
-        return {name: self.scope.judging(name) for name in self.judges}
+        """What rules and judges see at each state that judges, and rules at each that drafts."""
+        drafting = (name for placed in self.rules for name in placed.drafted_at)
+        return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
 
     @cached_property
     def repeated(self) -> frozenset[str]:

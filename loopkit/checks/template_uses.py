@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from loopkit.checks.references import is_plain_id
+from loopkit.checks.references import is_plain_id, named_by_tools
 from loopkit.checks.subject import Subject
 from loopkit.language import (
     CommandRule,
@@ -21,6 +21,7 @@ from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
+from loopkit.machine.scope import shape_of
 from loopkit.proof.outcomes import PlacedRule
 
 Names = Mapping[str, Shape]
@@ -57,6 +58,7 @@ def uses(subject: Subject) -> Iterator[Use]:
     yield from _of_events(subject)
     yield from _of_rules(subject)
     yield from _of_agents(subject)
+    yield from _of_tools(subject)
 
 
 def _of_states(subject: Subject) -> Iterator[Use]:
@@ -141,17 +143,25 @@ def _emitting_tools(subject: Subject, agent: str) -> Iterator[tuple[str, Emissio
 def _of_rules(subject: Subject) -> Iterator[Use]:
     for placed in subject.rules:
         for path, text, own in _texts_of_rule(placed):
-            if not placed.judged_at:
+            if not placed.used_at:
                 yield Use(path, text, None)
-            for state in placed.judged_at:
+            for state in placed.used_at:
                 names = over(own, subject.judging[state])
                 yield Use(path, text, names, state, _item_at(subject, placed, state))
 
 
 def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath | None:
-    """Where a state names the validator of a rule; none where the rule is written there."""
+    """Where a state, or a tool of its agent, names the validator of a rule; none where the rule is
+    written there."""
     if placed.path[0] == "states":
         return None
+    if state not in subject.judges:
+        return next(
+            at
+            for agent in subject.machine.states[state].asks
+            for at, name in named_by_tools(subject, agent)
+            if name == placed.path[1]
+        )
     return ("states", state, "by", subject.judges[state].by.index(placed.path[1]))
 
 
@@ -174,6 +184,16 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
                 yield Use(path, text, known)
             else:
                 yield from _asked(subject, name, path, text, {**known, **OF_PROGRAMS})
+
+
+def _of_tools(subject: Subject) -> Iterator[Use]:
+    """What is filled in with the arguments of a tool, which alone it sees."""
+    for agent, declared in subject.machine.agents.items():
+        for name, tool in declared.callable_tools.items():
+            shape = Anything() if tool.accepts is None else shape_of(tool.accepts)
+            fields = shape.fields if isinstance(shape, Fields) else {}
+            for at, text in tool.templates:
+                yield Use(("agents", agent, "tools", name, *at), text, fields)
 
 
 def _asked(subject: Subject, agent: str, path: DocPath, text: str, own: Names) -> Iterator[Use]:

@@ -91,6 +91,10 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
 
 
 def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
+    if use.path[2:3] == ("tools",):
+        known = ", ".join(f"`{field}`" for field in use.names or ())
+        only = f"it has {known}" if known else "it has none"
+        return "" if closest(name, use.names or ()) else f"a tool sees only its `input`; {only}"
     if told := next((text for names, text in KNOWN_TO if name in names), ""):
         return told
     if closest(name, use.names or ()) is not None:

@@ -29,7 +29,9 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
     patterns = {p for _, p in written_patterns(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
+    tools = (tool for agent in machine.agents.values() for tool in agent.callable_tools.values())
     validators = {item for item in items if isinstance(item, str)}
+    validators.update(name for tool in tools for name in tool.validators)
     yield from _unused(subject, ("models",), machine.models, _models(subject), "note")
     yield from _unused(subject, ("agents",), machine.agents, _agents(subject))
     yield from _unused(subject, ("validators",), machine.validators, validators, "note")

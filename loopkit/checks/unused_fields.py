@@ -30,8 +30,21 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
         if output is not None and output.name not in said.results:
             path = ("states", name, "output", "fields")
             yield from said.unused(path, output.fields, "field", None)
+    yield from _of_tools(subject)
     for agent in _authors(subject):
         yield from _of_schema(subject, said, agent)
+
+
+def _of_tools(subject: Subject) -> Iterator[Problem]:
+    """What a model fills in for a tool is known to the templates of that alone."""
+    for agent, declared in subject.machine.agents.items():
+        for name, tool in declared.callable_tools.items():
+            fields = tool.accepts.fields if tool.accepts is not None else None
+            named = [in_template(text).names for _, text in tool.templates]
+            for field in fields or {}:
+                if not any(field in names for names in named):
+                    path: DocPath = ("agents", agent, "tools", name, "input", field)
+                    yield _note(subject, path, "field")
 
 
 def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
@@ -61,6 +74,11 @@ def _authors(subject: Subject) -> list[str]:
     return [name for name in asked if name in subject.machine.agents and name not in judging]
 
 
+def _note(subject: Subject, path: DocPath, word: str) -> Problem:
+    message = f"nothing uses the {word} `{path[-1]}`"
+    return subject.source.problem(path, "unused", message, severity="note", key=True)
+
+
 class _Said:
     """Everything that the texts of a machine mention."""
 
@@ -81,10 +99,7 @@ class _Said:
             return
         for name in fields:
             if name not in self._names:
-                message = f"nothing uses the {word} `{name}`"
-                yield self._subject.source.problem(
-                    (*path, name), "unused", message, severity="note", key=True
-                )
+                yield _note(self._subject, (*path, name), word)
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:

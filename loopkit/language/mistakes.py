@@ -11,13 +11,14 @@ from pydantic import ValidationError
 from loopkit.document import Document, looks_like_unquoted_colon
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language import Machine
+from loopkit.language.agents.tools import TOOL_KINDS
 from loopkit.language.fields import allowed_fields, field_names, is_tag, kinds_with
 from loopkit.language.habits import remedy_for_field, remedy_for_value
 from loopkit.language.noun import Noun
 from loopkit.language.states import STATE_KINDS
 from loopkit.language.validators import RULE_KINDS
 
-AT_KEY = ("extra_forbidden", "missing", "unknown-rule")
+AT_KEY = ("extra_forbidden", "missing", "unknown-rule", "unknown-tool")
 EXTRACTS = "a field is extracted with `section`, `match`, `all` or `count`"
 WORK_KEYS = tuple(kind for kind in STATE_KINDS if kind != "choice")
 KINDS = {
@@ -76,7 +77,9 @@ def _said(
     if kind == "literal_error":
         return path, *_unknown_value(fault, path)
     if kind == "unknown-rule":
-        return _unknown_rule(path, fault.get("input"))
+        return _unknown_kind(path, fault.get("input"), "rule", RULE_KINDS)
+    if kind == "unknown-tool" and "text" not in context:
+        return _unknown_kind(path, fault.get("input"), "tool", TOOL_KINDS)
     if kind == "unknown-extract":
         return path, context.get("text", fault["msg"]), EXTRACTS, kind
     if kind == "too_short":
@@ -170,13 +173,16 @@ def _kind_of(document: Document, path: Sequence[Any]) -> str:
             return "a mapping"
 
 
-def _unknown_rule(path: tuple[Any, ...], value: object) -> Said:
+def _unknown_kind(
+    path: tuple[Any, ...], value: object, word: str, kinds: Mapping[str, type[Noun]]
+) -> Said:
+    """A rule or a tool without the key of its kind."""
     if isinstance(value, Mapping):
-        known = {name for noun in RULE_KINDS.values() for name in field_names(noun)}
+        known = {name for noun in kinds.values() for name in field_names(noun)}
         unknown = next((str(key) for key in value if key not in known), None)
         if unknown is not None:
-            remedy = remedy_for_field(unknown, RULE_KINDS, value[unknown])
-            remedy = remedy or did_you_mean(unknown, RULE_KINDS)
-            return (*path, unknown), f"unknown rule `{unknown}`", remedy, "unknown-rule"
-    rules = ", ".join(f"`{kind}`" for kind in RULE_KINDS)
-    return path, "this names no rule", f"a rule is one of {rules}", "unknown-rule"
+            remedy = remedy_for_field(unknown, kinds, value[unknown])
+            remedy = remedy or did_you_mean(unknown, kinds)
+            return (*path, unknown), f"unknown {word} `{unknown}`", remedy, f"unknown-{word}"
+    listed = ", ".join(f"`{kind}`" for kind in kinds)
+    return path, f"this names no {word}", f"a {word} is one of {listed}", f"unknown-{word}"

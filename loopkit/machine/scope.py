@@ -30,7 +30,7 @@ from loopkit.language.template.shapes import absent, either
 from loopkit.machine.codes import codes_at
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Flow, Made
-from loopkit.machine.graph import Graph
+from loopkit.machine.graph import Graph, artifact_of
 from loopkit.machine.item_types import items_at
 from loopkit.machine.known import Known, over
 from loopkit.machine.report_items import report_items
@@ -103,8 +103,12 @@ class Scope:
         return over({working.as_: items_at(names, working)}, names)
 
     def judging(self, state: str) -> Mapping[str, Shape]:
-        """What rules and judges see at a validate state: they judge no faulty artifact."""
-        names, judged = self.entering(state), self.graph.states[state].judges
+        """What rules and judges see at a validate state: they judge no faulty artifact.
+
+        At one in which an agent writes, what rules see of its drafts.
+        """
+        names, machine = self.entering(state), self.graph.machine
+        judged = machine.states[state].judges or artifact_of(machine, state)
         if judged is None:
             return names
         shape = self._artifact(judged, whole=True)

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import AgentBase, Retry
-from loopkit.language.agents.tools import Tool, ValidatorTool
+from loopkit.language.agents.tools import Tool
 from loopkit.language.noun import Duration, Id, Noun, Text, Written, _one_or_more, fault
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -119,14 +120,19 @@ class ModelAgent(AgentBase):
     def _required_tool_validates(self) -> Self:
         if self.require_tool is None:
             return self
-        if not isinstance(self.tools.get(self.require_tool), ValidatorTool):
+        if self.require_tool not in self._validating:
             raise fault(
                 "unknown-tool",
                 f"`{self.require_tool}` is no tool of the agent that validates",
                 ("require_tool",),
-                help="name one of its `tools:` that has `by:`",
+                help=did_you_mean(self.require_tool, self._validating)
+                or "name one of its `tools:` that has `by:`",
             )
         return self
+
+    @property
+    def _validating(self) -> list[str]:
+        return [name for name, tool in self.tools.items() if tool.validators]
 
     kind = "model"
     front_matter = frozenset({"description", "model"})

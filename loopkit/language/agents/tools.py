@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
 
 from pydantic import Discriminator, Field, Tag
@@ -25,6 +25,11 @@ class ToolBase(Noun):
     """One for tests and readers."""
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
+
+    @property
+    def validators(self) -> Sequence[str]:
+        """Those of the machine that look at a draft."""
+        return ()
 
     @property
     def templates(self) -> Written:
@@ -58,6 +63,10 @@ class ValidatorTool(ToolBase):
     kind = "by"
     if_in_doubt = "retry"
     example = {"by": ["length"]}
+
+    @property
+    def validators(self) -> Sequence[str]:
+        return self.by
 
     @property
     def emits(self) -> Emission | None:

@@ -25,6 +25,13 @@ class PlacedRule(Generic[Kind]):
     path: DocPath
     rule: Kind
     judged_at: tuple[str, ...]
+    drafted_at: tuple[str, ...] = ()
+    """The states in which agents have drafts looked at by it, with a tool."""
+
+    @property
+    def used_at(self) -> tuple[str, ...]:
+        """All states in which something is judged by it."""
+        return (*self.judged_at, *self.drafted_at)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Analysis:
         """Those of one kind."""
         for placed in self.rules:
             if isinstance(placed.rule, noun):
-                yield PlacedRule(placed.path, placed.rule, placed.judged_at)
+                yield PlacedRule(placed.path, placed.rule, placed.judged_at, placed.drafted_at)
 
     @cached_property
     def rules_at(self) -> Mapping[str, tuple[Rule, ...]]:
@@ -94,14 +101,26 @@ def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[Pl
         for item in state.by:
             if isinstance(item, str):
                 by.setdefault(item, {})[name] = None
+    drafts = _drafting(machine)
     for name, validator in machine.validators.items():
-        judged_at = tuple(by[name])
+        judged_at, drafted_at = tuple(by[name]), tuple(drafts.get(name, ()))
         if not isinstance(validator, tuple):
-            yield PlacedRule(("validators", name), validator, judged_at)
+            yield PlacedRule(("validators", name), validator, judged_at, drafted_at)
             continue
         for index, rule in enumerate(validator):
-            yield PlacedRule(("validators", name, index), rule, judged_at)
+            yield PlacedRule(("validators", name, index), rule, judged_at, drafted_at)
     for name, state in judges.items():
         for index, item in enumerate(state.by):
             if not isinstance(item, str):
                 yield PlacedRule(("states", name, "by", index), item, (name,))
+
+
+def _drafting(machine: Machine) -> dict[str, dict[str, None]]:
+    """By validator, the states in which agents have it look at drafts."""
+    found: dict[str, dict[str, None]] = {}
+    for name in machine.states:
+        for agent in machine.agents_at(name):
+            for tool in agent.callable_tools.values():
+                for validator in tool.validators:
+                    found.setdefault(validator, {})[name] = None
+    return found

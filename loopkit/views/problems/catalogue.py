@@ -86,6 +86,7 @@ OF_READING: Mapping[str, str] = {
     "no-way-out": "A state has neither `next` nor `transitions`.",
     "two-works": "A state has two keys that each make it a different kind of state.",
     "unknown-rule": "A rule has no key that identifies its kind.",
+    "unknown-tool": "A tool has no key that identifies its kind, or is not one of the agent's.",
     "unknown-extract": "A field of a text has no key that says how to extract it.",
     "unknown-severity": "A severity is not declared.",
     "unknown-name": "A guard or a template uses a name that is not known at this place.",
