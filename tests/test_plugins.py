@@ -431,3 +431,37 @@ def test_check_and_plan_reckon_with_a_plug_in_that_takes_too_long(desk: Desk) ->
     desk.write("rules.py", RULES)
     analysis = Analysis.of_machine(load(desk.write("machine.yaml", MACHINE)).machine)
     assert "transient" in faults_of(analysis, "judge")
+
+
+async def test_a_finding_says_more_under_fields(tmp_path: Path) -> None:
+    body = """\
+from loopkit.plugins import Finding
+more = {"capabilityId": "mail", "nodes": [1, {"ü": None}], "long": "x" * 3000, "left": "y" * 9000}
+return [Finding("a", fields=more), {"message": "b", "fields": {"nodeStage": "draft"}}, "c"]"""
+    found = (await judge(tmp_path, body)).findings
+    assert {**found[0].item, "long": len(found[0].item["long"])} == {
+        "capabilityId": "mail", "nodes": [1, {"ü": None}], "long": 2000, "left": "y" * 1999 + "…",
+    }  # fmt: skip
+    assert [finding.item for finding in found[1:]] == [{"nodeStage": "draft"}, {}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ("['x']", "`fields` of finding 1 is list ['x'], and no mapping"),
+        ("{'x': object()}", "`fields` of finding 1 is not JSON data"),
+        ("{'x': float('nan')}", "`fields` of finding 1 is not JSON data"),
+        ("{'x': 'y' * 100_001}", "`fields` of finding 1 is longer than 100,000 characters"),
+    ],
+)
+async def test_fields_that_are_no_data_are_no_verdict(
+    tmp_path: Path, fields: str, why: str
+) -> None:
+    assert why in await reason(tmp_path, f"return [{{'message': 'x', 'fields': {fields}}}]")
+
+
+async def test_no_secret_is_in_what_a_finding_says_more(tmp_path: Path) -> None:
+    setting = {"redact": redactor({"MAIL_TOKEN": "hunter2-hunter2"})}
+    body = "return [{'message': 'x', 'fields': {'url': ['https://hunter2-hunter2@x']}}]"
+    answer = await judge(tmp_path, body, setting=setting)
+    assert answer.findings[0].item == {"url": ["https://[MAIL_TOKEN]@x"]}

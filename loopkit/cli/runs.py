@@ -83,8 +83,9 @@ def show(run: str) -> int:
         is_driven = any(row.is_driven for row in rows)
         hints = await app.hints_for(state)
         usage = await app.usage_of(state)
-        told = [*summary(state, hints, usage, is_driven=is_driven), *_asked(engine, state)]
-        return [*told, *await _family(app, state, is_driven)]
+        items = engine.program.report_items
+        told = summary(state, hints, usage, is_driven=is_driven, items=items)
+        return [*told, *_asked(engine, state), *await _family(app, state, is_driven)]
 
     echo_wrapped(with_app(read))
     return exit_codes.OK

@@ -8,6 +8,7 @@ from textwrap import indent
 from loopkit.engine.findings import Finding, Report
 from loopkit.language import AuthorState
 from loopkit.machine.program import Program
+from loopkit.machine.report_items import ReportItems
 
 WHOLE_VERSION = "Reply with the complete new version, not only with what changed."
 IN_THE_FILES = "Fix this in the files, and leave everything else in them as it is."
@@ -27,9 +28,11 @@ def default_feedback(
     most = program.machine.limits.feedback_items
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
-    parts = [_heading(len(blocking), where, *revision), _listed(blocking, most)]
+    items = program.report_items
+    parts = [_heading(len(blocking), where, *revision), _listed(blocking, most, items)]
     if report.resolved:
-        parts.append(f"Fixed since the version before:\n\n{_listed(report.resolved, most)}")
+        fixed = _listed(report.resolved, most, items)
+        parts.append(f"Fixed since the version before:\n\n{fixed}")
     parts.append(_request(program, to, asked))
     return "\n\n".join([part for part in parts if part])
 
@@ -40,27 +43,30 @@ def _heading(count: int, where: str, revision: int, most: int) -> str:
     return f"Revision {revision} of {most}{last}. Fix {these}{where}:"
 
 
-def _listed(findings: Sequence[Finding], most: int) -> str:
-    lines = [_item(finding) for finding in findings[:most]]
+def _listed(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
+    lines = [_item(finding, items) for finding in findings[:most]]
     if len(findings) > most:
         lines.append(f"- … and {len(findings) - most} more")
     return "\n".join(lines)
 
 
-def _item(finding: Finding) -> str:
-    marks = ", ".join(_marks(finding))
+def _item(finding: Finding, items: ReportItems | None) -> str:
+    marks = ", ".join(_marks(finding, items))
     message = indent(finding.message.strip(), "  ").strip()
     return f"- {message} ({marks})" if marks else f"- {message}"
 
 
-def _marks(finding: Finding) -> Iterator[str]:
-    """Its place, its code, how long it has been known, and whether it may be somebody else's."""
+def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
+    """Its place, its code and what else is said of it, how long it has been known, and whether it
+    may be somebody else's."""
     if finding.location:
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
     if finding.code:
         yield f"code `{finding.code}`"
+    if items is not None:
+        yield from items.further(finding.item)
     if finding.status in _MARKS:
         yield _MARKS[finding.status]
     if finding.defaulted:

@@ -11,7 +11,10 @@ from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.template import Record
 from loopkit.machine.graph import Graph
 from loopkit.machine.readable import readable
+from loopkit.text.json_text import text_or_json
 
+SHORT = 80
+"""Characters of what is told beside a message."""
 TEXT = DataType({"type": "string"}, scalar="str")
 
 
@@ -23,19 +26,30 @@ class ReportItems:
     """Those that are declared; of several types nothing is known."""
     is_open: bool = False
     """Whether there may be others."""
+    parts: frozenset[str] = frozenset()
+    """Those from which a `map` reads parts of findings, which say the same."""
 
     def read(self, item: Mapping[str, object]) -> Record:
         """An item for templates: what is declared somewhere and left out here reads as none."""
         known = {name: readable(value, self.fields.get(name)) for name, value in item.items()}
         return Record(known, self.fields.keys() - known.keys())
 
+    def further(self, item: Mapping[str, object]) -> Iterator[str]:
+        """What an item says besides the parts of its finding, each with its name: single values,
+        short ones."""
+        for name, value in item.items():
+            if name not in self.parts and isinstance(value, str | int | float):
+                text = text_or_json(value)
+                if 0 < len(text) <= SHORT:
+                    yield f"{name} `{text}`"
+
 
 def report_items(graph: Graph) -> ReportItems | None:
-    """What findings may say besides their message: items of the reports that a `map` reads, and
-    the `fields` of rules. None where there is neither.
+    """What findings may say besides their message: items of reports, what plug-ins add, and the
+    `fields` of rules. None where there is nothing of that.
     """
     rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
-    saying = [rule for rule in rules if rule.report_map or _own_fields(rule)]
+    saying = [rule for rule in rules if rule.tells_more or _own_fields(rule)]
     return _joined(graph.machine, saying) if saying else None
 
 
@@ -44,13 +58,15 @@ def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
     is_open = False
     for rule in rules:
         item = _item_of(machine, rule)
-        if rule.report_map:
+        if rule.tells_more:
             is_open = is_open or item is None or item.others is not None
         own = ((name, TEXT) for name in _own_fields(rule))
         for name, datatype in chain(_fields(item, rule), own):
             is_other = name in fields and fields[name] != datatype
             fields[name] = None if is_other else datatype
-    return ReportItems(fields, is_open)
+    maps = (rule.report_map for rule in rules if rule.report_map is not None)
+    parts = {path.partition(".")[0] for each in maps for path in each.item_paths}
+    return ReportItems(fields, is_open, frozenset(parts))
 
 
 def _own_fields(rule: Rule) -> Iterable[str]:

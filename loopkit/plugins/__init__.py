@@ -58,3 +58,5 @@ class Finding:
     """What the defect is called in every round, where the message may be worded otherwise."""
     line: int | None = None
     """Where in the text, from 1."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What else there is to say of it, as JSON data by name, such as `{"capabilityId": "mail"}`."""

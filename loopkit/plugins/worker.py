@@ -25,7 +25,10 @@ from loopkit.text import printable
 MAX_FINDINGS = 50
 MAX_CHARS = 2_000
 """How much of a text of a finding, or of a reason, is told."""
+MOST_OF_FIELDS = 100_000
+"""Characters of JSON that a finding may say besides its own keys, of which a part is kept."""
 KEYS = [field.name for field in fields(Finding)]
+TEXTS = [key for key in KEYS if key not in ("line", "fields")]
 
 
 class NoVerdict(Exception):
@@ -78,10 +81,26 @@ def _finding(item: object, number: int) -> dict[str, object]:
             raise NoVerdict(
                 f"finding {number} has an unknown key {key!r}; known: {', '.join(KEYS)}"
             )
-    made = {key: _text(said.get(key), key, number) for key in KEYS if key != "line"}
+    made = {key: _text(said.get(key), key, number) for key in TEXTS}
     if not made["message"]:
         raise NoVerdict(f"finding {number} has no message")
-    return {**made, "line": _line(said.get("line"), number)}
+    fields = _fields(said.get("fields"), number)
+    return {**made, "line": _line(said.get("line"), number), "fields": fields}
+
+
+def _fields(value: object, number: int) -> object:
+    """What else is said, as JSON data."""
+    if not isinstance(value, Mapping | None):
+        raise NoVerdict(f"`fields` of finding {number} is {_kind(value)}, and no mapping")
+    try:
+        text = json.dumps({str(k): v for k, v in (value or {}).items()}, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NoVerdict(f"`fields` of finding {number} is not JSON data: {error}") from error
+    if len(text) > MOST_OF_FIELDS:
+        raise NoVerdict(
+            f"`fields` of finding {number} is longer than {MOST_OF_FIELDS:,} characters"
+        )
+    return json.loads(text)
 
 
 def _text(value: object, key: str, number: int) -> str:

@@ -15,11 +15,13 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.outside.python_workers import worker_command, worker_environment
+from loopkit.outside.redaction import redacted
 from loopkit.outside.workspace import UnusableWorkspace, prepare
 from loopkit.plugins import Finding
 from loopkit.text import one_line
 from loopkit.validators.command import tail
 from loopkit.validators.fault import CannotJudge, Fault
+from loopkit.validators.further_fields import further_fields
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.seen import seen_by
 from loopkit.validators.setting import Setting
@@ -110,5 +112,6 @@ def _fault(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
         severity=finding.severity,
         code=setting.redact(one_line(finding.code)),
         key=setting.redact(one_line(finding.key)),
+        fields=further_fields(redacted(finding.fields, setting.redact), ()),
         value=message,
     )

@@ -13,6 +13,7 @@ from loopkit.engine.revisions import most_of, used_up
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import described, parse_record
 from loopkit.machine.edges import Edge
+from loopkit.machine.report_items import ReportItems
 from loopkit.text import indented, item, one_line, or_empty, printable
 from loopkit.views.history import (
     change_lines,
@@ -39,7 +40,7 @@ def review(engine: Engine, run: RunState) -> str:
     artifacts, report = engine.questions.contents(run)
     parts = [
         *_artifacts(run, artifacts),
-        *_judged(run, report),
+        *_judged(run, report, engine.program.report_items),
         *_way(engine, run),
         *_question(question),
     ]
@@ -63,14 +64,14 @@ def _text(artifact: Artifact) -> str:
     return json.dumps(artifact.data, indent=2, ensure_ascii=False)
 
 
-def _judged(run: RunState, report: Report | None) -> Iterator[str]:
+def _judged(run: RunState, report: Report | None, items: ReportItems | None) -> Iterator[str]:
     """A report with what earlier attempts had of it."""
     if report is None:
         return
     yield f"Verdict of {report.state}: {counted(report)}{_stalling(report)}"
     names = short_ids(report.findings)
     for finding in report.findings:
-        yield _finding(finding, past(finding, run, report), names[finding.id])
+        yield _finding(finding, items, past(finding, run, report), names[finding.id])
     yield from resolved_lines(report)
     yield from _unheard(report)
     yield from round_lines(run, report)
@@ -87,17 +88,22 @@ def _unheard(report: Report) -> Iterator[str]:
             yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
 
 
-def report_lines(report: Report | None, judged_by: str = "") -> Iterator[str]:
-    """A report as lines: the verdict of a state or validator, then every finding."""
+def report_lines(
+    report: Report | None, judged_by: str = "", items: ReportItems | None = None
+) -> Iterator[str]:
+    """A report as lines: the verdict of a state or validator, then every finding.
+
+    `items` says of a machine what its findings may say besides their message.
+    """
     if report is None:
         return
     yield f"Verdict of {judged_by or report.state}: {counted(report)}{_stalling(report)}"
-    yield from (_finding(finding) for finding in report.findings)
+    yield from (_finding(finding, items) for finding in report.findings)
     if report.reason:
         yield indented(report.reason, "  ")
 
 
-def _finding(finding: Finding, history: str = "", name: str = "") -> str:
+def _finding(finding: Finding, items: ReportItems | None, history: str = "", name: str = "") -> str:
     """A finding on a line; `name` is how a person may call it, where its origin can change."""
     kind = weight(finding)
     status = f" ({history})" if history else ""
@@ -105,6 +111,8 @@ def _finding(finding: Finding, history: str = "", name: str = "") -> str:
     line = f"line {finding.line}" if finding.line else ""
     places = [place for place in (finding.location, line) if place]
     where = f" [{', '.join(places)}]" if places else ""
+    more = ", ".join(map(one_line, items.further(finding.item))) if items is not None else ""
+    where += f" ({more})" if more else ""
     whose = f"{found_by(finding)}{origins_of(finding)}"
     return item(f"{kind}{finding.message}{where}{whose}{status}")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
+from loopkit.machine.report_items import ReportItems
 from loopkit.text import indented, one_line, or_empty
 from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
@@ -30,11 +31,17 @@ def standing_of(state: RunState) -> str:
 
 
 def summary(
-    state: RunState, hints: Sequence[str], usage: Usage, *, is_driven: bool
+    state: RunState,
+    hints: Sequence[str],
+    usage: Usage,
+    *,
+    is_driven: bool,
+    items: ReportItems | None = None,
 ) -> Iterator[str]:
     """A run in lines, each a paragraph; the open question, which says more, is not in it.
 
-    The `hints` lead on with a run that was suspended; `usage` is what its family has spent.
+    The `hints` lead on with a run that was suspended; `usage` is what its family has spent;
+    `items` says what findings of its machine may say besides their message.
     """
     status, place = status_of(state, is_driven=is_driven), standing_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
@@ -46,7 +53,7 @@ def summary(
     if state.status != "waiting":
         # The open question shows the route and its report itself.
         yield "route: " + " → ".join(_route(state))
-        yield from report_lines(state.last_report)
+        yield from report_lines(state.last_report, items=items)
     if state.suspended is not None:
         why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
         yield f"{why}{state.suspended.message}"

@@ -84,6 +84,10 @@ class CommandRule(FixedRule):
         return 1 if self.parse == "exit_code" and self.verdict is None else inf
 
     @property
+    def tells_more(self) -> bool:
+        return self.parse == "report"
+
+    @property
     def report_map(self) -> ReportMap | None:
         return self.map
 

@@ -68,6 +68,10 @@ class PythonRule(FixedRule):
         return True
 
     @property
+    def tells_more(self) -> bool:
+        return True
+
+    @property
     def read_codes(self) -> frozenset[str] | None:
         return None
 

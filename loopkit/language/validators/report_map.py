@@ -108,6 +108,13 @@ class ReportMap(Noun):
         of_checks = any(check.origin for check in self.checks.values())
         return self.origin is not None or bool(self.origins) or of_checks
 
+    @property
+    def item_paths(self) -> tuple[str, ...]:
+        """Where the parts of a finding stand in an item."""
+        paths = (self.severity, self.key, self.origin)
+        named = (path for path in paths if path is not None)
+        return (self.message, self.code, self.location, self.line, *named)
+
     @model_validator(mode="after")
     def _counts_both(self) -> ReportMap:
         if (self.met is None) != (self.checked is None):

@@ -110,6 +110,11 @@ class RuleBase(Noun):
         return getattr(self, "sees", ())
 
     @property
+    def tells_more(self) -> bool:
+        """Whether its findings may say more than the language knows of them."""
+        return self.report_map is not None
+
+    @property
     def report_map(self) -> ReportMap | None:
         """How it reads a report of another shape than ours."""
         return None

@@ -22,7 +22,9 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
     A program can't be asked again: a `fail` without a finding counts in the report's own words,
     and all else that leaves a doubt is refused.
     """
-    form: ReportForm = OwnForm(levels=reading.levels, cap=reading.cap, origins=reading.origins)
+    form: ReportForm = OwnForm(
+        levels=reading.levels, cap=reading.cap, origins=reading.origins, keeps_others=True
+    )
     if reading.map is not None:
         form = ReportForm(
             levels=reading.levels, cap=reading.cap, parts=reading.map, origins=reading.origins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,9 @@ class OwnForm(ReportForm):
         default_factory=lambda: ReportMap(verdict="verdict", severity="severity")
     )
 
+    keeps_others: bool = False
+    """Whether a finding keeps fields that are not of our form."""
+
     items = "objects"
     is_mapped = False
     key = "key"
@@ -72,6 +75,12 @@ class OwnForm(ReportForm):
         """The origins to choose from, where that is a choice."""
         asked = self.of_author or self.origins
         return asked if len(asked) > 1 else ()
+
+    @property
+    def own_names(self) -> Collection[str] | None:
+        parts = self.parts
+        names = (parts.message, self.severity, parts.code, parts.location, parts.line, self.key)
+        return (*names, "origin") if self.keeps_others else None
 
     def text_of(self, value: object) -> str | None:
         return value if isinstance(value, str) else None

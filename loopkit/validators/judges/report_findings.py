@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 from loopkit.language import ReportMap
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
+from loopkit.validators.further_fields import further_fields
 from loopkit.validators.judges.findings import MAX_LINE
 from loopkit.validators.judges.form import Doubt, VerdictWord, quote
 from loopkit.validators.judges.report_form import ReportForm
@@ -20,11 +19,6 @@ from loopkit.validators.judges.report_parts import (
     meaning,
     part,
 )
-
-ITEM_CHARS = 8_000
-"""Of an item's other fields in JSON, as many as its finding keeps."""
-TEXT_CHARS = 2_000
-"""Of one of them that is a text, as many as stay."""
 
 
 def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[Fault]:
@@ -68,22 +62,8 @@ def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm)
         location=_text(item, form.parts.location, at, form),
         line=_line(item, at, form),
         word=as_text(part(item, form.severity)) or "",
-        fields=dict(_others(item, form)) if form.is_mapped else {},
+        fields={} if form.own_names is None else further_fields(item, form.own_names),
     )
-
-
-def _others(item: Report, form: ReportForm) -> Iterator[tuple[str, object]]:
-    """The fields of an item besides its message, as many as there is room for."""
-    room = ITEM_CHARS
-    for name, value in item.items():
-        if name == form.parts.message:
-            continue
-        if isinstance(value, str) and len(value) > TEXT_CHARS:
-            value = f"{value[: TEXT_CHARS - 1]}…"
-        text = json.dumps(value, ensure_ascii=False)
-        if len(name) + len(text) <= room:
-            room -= len(name) + len(text)
-            yield storable(name), json.loads(storable(text))
 
 
 def _wanted(form: ReportForm) -> str:

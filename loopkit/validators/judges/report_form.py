@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -98,6 +98,12 @@ class ReportForm(AnswerForm):
         if not self.origins:
             return None
         return self.parts.origin or ("origin" if self.parts.origins else None)
+
+    @property
+    def own_names(self) -> Collection[str] | None:
+        """The fields of an item that its finding does not keep as they are; none where it keeps
+        nothing else."""
+        return (self.parts.message,)
 
     @property
     def origin_words(self) -> Mapping[str, Sequence[str]]:

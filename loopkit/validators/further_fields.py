@@ -1,0 +1,32 @@
+"""Further fields of findings: what a report or a plug-in says besides our own parts, bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from loopkit.validators.answer import storable
+
+ITEM_CHARS = 8_000
+"""Of the further fields of a finding in JSON, as many as it keeps."""
+TEXT_CHARS = 2_000
+"""Of one of them that is a text, as many as stay."""
+
+
+def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, object]:
+    """The fields of an item but its `own`, as many as there is room for."""
+    return dict(_kept(item, own))
+
+
+def _kept(item: Mapping[str, Any], own: Collection[str]) -> Iterator[tuple[str, object]]:
+    room = ITEM_CHARS
+    for name, value in item.items():
+        if name in own:
+            continue
+        if isinstance(value, str) and len(value) > TEXT_CHARS:
+            value = f"{value[: TEXT_CHARS - 1]}…"
+        text = json.dumps(value, ensure_ascii=False)
+        if len(name) + len(text) <= room:
+            room -= len(name) + len(text)
+            yield storable(name), json.loads(storable(text))
