@@ -202,22 +202,25 @@ class Scope:
             fields |= dict.fromkeys(state.said, Scalar())
         beside = (*state.beside, *(output.beside if output is not None else ()))
         fields |= {name: BESIDE.get(name, Scalar()) for name in beside if name not in fields}
-        if isinstance(state, RenderState) and self._passes_data(state):
-            return Anything()
+        passed = self._passed(state) if isinstance(state, RenderState) else None
+        if passed is not None:
+            return passed
         return _weakened(Fields(fields), whole=whole) if fields else Scalar()
 
-    def _passes_data(self, state: RenderState) -> bool:
-        """Whether a render state may hand on data as it is, instead of a text."""
+    def _passed(self, state: RenderState) -> Shape | None:
+        """The shape of what a render state hands on as it is; None where it makes a text."""
         try:
             path = parse(state.render).whole
         except TemplateError:
-            return False
+            return None
         if path is None:
-            return False
+            return None
         known: Shape | None = Fields({"input": self._input_shape})
         for step in path:
-            known = known.fields.get(step) if isinstance(known, Fields) else known
-        return not isinstance(known, Scalar)
+            known = known.fields.get(step) if isinstance(known, Fields) else None
+        if isinstance(known, Fields) and known.fields and not known.optional:
+            return known
+        return None if isinstance(known, Scalar) else Anything()
 
     @cached_property
     def input(self) -> DataType:
