@@ -25,7 +25,7 @@ from loopkit.engine.tasks import Exchange, tool_task
 from loopkit.language import Agent, CommandTool, ModelAgent, ValidatorTool
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import DRAFT, AgentAsked, ToolAsked
-from loopkit.machine.codes import NO_ANSWER, NOT_VALIDATED
+from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.text.markdown import fenced
 
 RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
@@ -142,7 +142,8 @@ def _again(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
         return Answered(reply)
     asked_again = sum(not one.goes_on for one in rounds) - 1
     if is_over or asked_again >= talk.definition.reask:
-        return Answered(reply, NOT_VALIDATED, fault)
+        # What is no draft at all has a fault of its own.
+        return Answered(reply) if talk.made(reply).fault else Answered(reply, NOT_VALIDATED, fault)
     required = talk.definition.require_tool
     return (
         f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
@@ -156,9 +157,11 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
     if required is None:
         return ""
     artifact = talk.made(rounds[-1].reply)
-    if artifact.infeasible or artifact.fault:
-        # It has no draft, or says itself that there is none.
+    if artifact.infeasible or artifact.fault_code == CUT_OFF:
+        # It says itself that there is no draft, or would end at the same place again.
         return ""
+    if artifact.fault:
+        return f"it is no draft: {artifact.fault}"
     found = [
         given.found_clean
         for one in rounds
@@ -181,9 +184,11 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     artifact = talk.made(last.reply)
     if given is None and talk.definition.require_tool and not artifact.infeasible:
         return Answered(last.reply, NOT_VALIDATED, "no call was left to validate it")
-    if given is None or given.found_clean or artifact.infeasible or artifact.fault:
+    if given is None or given.found_clean or artifact.infeasible:
         return Answered(last.reply)
     required = talk.definition.require_tool
+    if artifact.fault and (is_over or artifact.fault_code == CUT_OFF):
+        return Answered(last.reply)
     if is_over:
         return Answered(last.reply, NOT_VALIDATED, f"`{required}` found errors in the last draft")
     return (
