@@ -772,3 +772,13 @@ def test_notes_are_those_of_check_alone(capsys: pytest.CaptureFixture[str]) -> N
     assert "note[" not in capsys.readouterr().err
     assert run(["check", "machine.yaml"]) == 0
     assert "note[" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("group", [(), ("runs",), ("mcp",)], ids=["loopkit", "runs", "mcp"])
+def test_what_a_command_does_fits_into_its_line_of_the_list(
+    group: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*group, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2]
+    assert len(listed.splitlines()) > 1
+    assert "..." not in listed

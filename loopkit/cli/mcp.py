@@ -32,7 +32,10 @@ def command() -> None:
     """Serve machines to coding programs over MCP."""
 
 
-@command.command(epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"))
+@command.command(
+    short_help="Serve the validators of MACHINE as tools.",
+    epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"),
+)
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
 @click.option("--judges", is_flag=True, help="Offer also validators that ask a judge.")

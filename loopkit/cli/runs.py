@@ -43,7 +43,10 @@ def command() -> None:
 command.add_command(record)
 
 
-@command.command(epilog=examples("loopkit runs ls --machine plan", "loopkit runs ls plan-1f09ab"))
+@command.command(
+    short_help="List runs, newest first.",
+    epilog=examples("loopkit runs ls --machine plan", "loopkit runs ls plan-1f09ab"),
+)
 @run_argument(required=False)
 @click.option("--machine", help="List only runs of this machine.")
 @click.option("--limit", default=50, show_default=True, help="The maximum number of runs.")
@@ -100,7 +103,10 @@ def _asked(engine: Engine, state: RunState) -> Iterator[str]:
         yield from answer_hints(state.run, state.question)
 
 
-@command.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))
+@command.command(
+    short_help="Remove runs from the journal.",
+    epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"),
+)
 @run_argument(nargs=-1, required=True)
 def rm(run: tuple[str, ...]) -> int:
     """Remove runs, with those that they have begun, and their events from the journal.
