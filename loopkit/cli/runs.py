@@ -127,12 +127,14 @@ def rm(run: tuple[str, ...]) -> int:
 async def _left_open(app: App, run: str) -> str:
     """What nobody can learn any more once a run is removed: what became of its open calls."""
     calls = [call async for call in _open_calls(app, run)]
-    names = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role != "run"))
-    return (
-        f"; it had asked {names} without an answer, and that call may have been paid for"
-        if names
-        else ""
-    )
+    asked = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.asks_agent))
+    tools = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role == "tool"))
+    told = ""
+    if asked:
+        told += f"; it had asked {asked} without an answer, and that call may have been paid for"
+    if tools:
+        told += f"; it had called {tools}, and nobody knows what came of it"
+    return told
 
 
 async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:

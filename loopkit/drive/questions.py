@@ -11,8 +11,10 @@ from loopkit.engine.state import RunState
 from loopkit.language import HumanState
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
-from loopkit.text import is_broken
+from loopkit.text import is_broken, one_line
 
+MOST_SHOWN = 200
+"""Characters that are shown of what a tool was called with."""
 DOUBT_CHOICES = ("retry", "fail")
 
 
@@ -66,14 +68,15 @@ async def ask_about_doubt(active: ActiveRun) -> None:
     if active.state.status != "running":
         return
     key, intent = next(iter(active.state.doubts.items()))
+    arguments = f" with {one_line(intent.prompt, MOST_SHOWN)}" if intent.role == "tool" else ""
     await active.append(
         Waiting(
             state=active.state.state,
             question=f"doubt:{key}",
             text=(
-                f"The process ended while `{intent.agent}` was being called, so the call may have "
-                f"been made, and a program may still be at work. Make it again, or let it count "
-                f"as failed?"
+                f"The process ended while `{intent.agent}` was being called{arguments}, so the "
+                f"call may have been made, and a program may still be at work. Make it again, or "
+                f"let it count as failed?"
             ),
             choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
             call=key,

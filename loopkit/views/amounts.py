@@ -14,8 +14,10 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def spent(usage: Usage) -> str:
-    """`4 calls · 1,204 tokens · $0.0210`."""
-    return " · ".join((plural(usage.agent_calls, "call"), *_tokens(usage), *money(usage)))
+    """`4 calls · 2 tool calls · 1,204 tokens · $0.0210`."""
+    of_tools = [plural(usage.tool_calls, "tool call")] if usage.tool_calls else []
+    calls = plural(usage.agent_calls, "call")
+    return " · ".join((calls, *of_tools, *_tokens(usage), *money(usage)))
 
 
 def took(usage: Usage) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,6 +46,8 @@ from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
 NAME_WIDTH = 14
 MAX_LISTED = 10
 MAX_CHANGES = 30
+MOST_ARGUMENTS = 60
+"""Characters that are shown of what a tool is called with, and of what it gave."""
 TRIES = r"(?! \(\d+ tries\))"
 """Not before a number of tries, which says nothing without what failed."""
 MESSAGE_WIDTH = 200
@@ -91,17 +95,25 @@ def _intended(event: Intended, before: Progress, _: float) -> Iterator[Line]:
     if event.role == "run":
         yield _row(event.state, f"runs: {one_line(event.prompt, 80)}")
         return
+    if event.role == "tool":
+        yield _row(event.state, f"calls `{event.agent}`: {one_line(event.prompt, MOST_ARGUMENTS)}")
+        return
     model = f" ({one_line(event.model, MODEL_WIDTH)})" if event.model else ""
     task = f" to judge ({event.asked_at})" if event.role == "judge" else ""
     which = f", fallback {event.fallback}" if event.fallback else ""
-    again = _misread(event) if event.task in before.asked else ""
+    again = _again(event, before) if event.task in before.asked else ""
     yield _row(event.state, f"asks `{event.agent}`{which}{model}{task}{again}")
 
 
-def _misread(event: Intended) -> str:
-    """Why a judge is asked once more, where its answer could not be used."""
-    reason = reask_reason(event.prompt) if event.role == "judge" else ""
-    return f" again: {one_line(reason, MESSAGE_WIDTH)}" if reason else ""
+def _again(event: Intended, before: Progress) -> str:
+    """Why somebody is asked once more who has answered: a judge, or an agent with tools."""
+    if event.role == "judge":
+        reason = reask_reason(event.prompt)
+        return f" again: {one_line(reason, MESSAGE_WIDTH)}" if reason else ""
+    if event.task in before.pending or before.answered is None:
+        # The same is asked once more, after a failure or a resume.
+        return ""
+    return " again" if event.goes_on else f" again: {one_line(event.prompt, MOST_ARGUMENTS)}"
 
 
 def _held(event: Held, before: Progress, at: float) -> Iterator[Line]:
@@ -123,11 +135,37 @@ def _replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
     call, cost = before.call(event.key), took(event.usage)
     if call is not None and call.role == "judge" and cost:
         yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
+    elif call is not None and call.role == "tool":
+        word, tone = _given(event)
+        yield _row("", cost, word=word, tone=tone)
+
+
+def _given(event: Replied) -> tuple[str, Tone]:
+    """What a tool gave, in a few words."""
+    if event.found_clean is not None:
+        found = _diagnostics(event.text)
+        if not event.found_clean:
+            return plural(found, "finding"), "odd"
+        return "valid" + (f", {plural(found, 'warning')}" if found else ""), "good"
+    if event.exit_code is not None:
+        return f"exit {event.exit_code}", "plain"
+    is_error = event.text.startswith("Error: ")
+    return one_line(event.text, MOST_ARGUMENTS), "odd" if is_error else "plain"
+
+
+def _diagnostics(text: str) -> int:
+    """How many there are in what a tool said of a draft."""
+    told: dict[str, Any] = {}
+    # A text that is too long is stored without its middle.
+    with suppress(ValueError):
+        told = json.loads(text)
+    return len(told.get("diagnostics", ())) + int(told.get("left_out", 0))
 
 
 def _failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:
     call = before.call(event.key)
-    who = f"`{call.agent}` ({call.asked_at}) " if call is not None and call.role == "judge" else ""
+    who = f"`{call.agent}` " if call is not None and call.role in ("judge", "tool") else ""
+    who += f"({call.asked_at}) " if call is not None and call.role == "judge" else ""
     again = "" if event.retry_at is None else f" · again {until(event.retry_at - at)}"
     tone: Tone = "bad" if event.retry_at is None else "odd"
     told = f" ({event.error_class}): {one_line(event.message, MESSAGE_WIDTH)}"

@@ -66,7 +66,7 @@ class Progress:
     pending: Mapping[str, Pending] = field(default_factory=dict)
     """By task, in the order in which they began."""
     answered: Usage | None = None
-    """What the last reply in this state cost."""
+    """What the replies in this state cost, those of tools included."""
     asked: frozenset[str] = frozenset()
     """The tasks in this state that somebody was asked for."""
     faults: tuple[str, ...] = ()
@@ -129,14 +129,15 @@ def _held(now: Progress, event: Held) -> Progress:
 def _intended(now: Progress, event: Intended) -> Progress:
     return replace(
         now,
-        calls=now.calls + (event.role != "run"),
+        calls=now.calls + event.asks_agent,
         asked=now.asked | {event.task},
         pending={**now.pending, event.task: Pending(now.since, event)},
     )
 
 
 def _replied(now: Progress, event: Replied) -> Progress:
-    return replace(_settled(now, event.key, event.usage), answered=event.usage)
+    answered = event.usage if now.answered is None else now.answered.plus(event.usage)
+    return replace(_settled(now, event.key, event.usage), answered=answered)
 
 
 def _failed(now: Progress, event: Failed) -> Progress:
@@ -280,6 +281,8 @@ def _asked(pending: Pending) -> str:
         return f"waits for {one_line(pending.provider, MODEL_WIDTH)}"
     if call.role == "run":
         return f"runs {one_line(call.prompt, COMMAND_WIDTH)}"
+    if call.role == "tool":
+        return f"calls {call.agent}"
     which = f", fallback {call.fallback}" if call.fallback else ""
     task = f" to judge {call.asked_at}" if call.role == "judge" else ""
     return f"asks {call.agent}{which}{task}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loopkit.language import (
+    AgentState,
     EachState,
     HumanState,
     JudgeRule,
@@ -39,12 +40,20 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             named = (item if isinstance(item, str) else _rule(item) for item in state.by)
             yield _shown("by " + ", ".join(named))
             yield from _judges(machine, state)
+        case AgentState() if tools := _tools(machine, name):
+            yield _shown("may call " + ", ".join(tools))
         case EachState() if state.parallel > 1:
             yield f"up to {state.parallel} at once"
         case HumanState():
             yield _shown(", ".join(state.choices))
             if state.timeout is not None and state.otherwise is not None:
                 yield _shown(f"after {_duration(state.timeout)}: {state.otherwise}")
+
+
+def _tools(machine: Machine, name: str) -> list[str]:
+    """What the agents of a state may call."""
+    agents = machine.agents_at(name)
+    return list(dict.fromkeys(tool for agent in agents for tool in agent.callable_tools))
 
 
 def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
