@@ -4,7 +4,9 @@
 for the unharmed run and one for each point: before and after every append, and
 inside every window between an intent and its reply. The killed process is a fork
 of this one, so that a point costs milliseconds. With a URL the agents are models,
-and calls are what the llmock server there received. With a mended machine (`--mended FILE`) the
+and calls are what the llmock server there received; their tools are programs, which note their
+calls as agents do. A call in doubt about which a person is asked is decided by `--doubt CHOICE`;
+`--only PREFIX` leaves out the points with other names. With a mended machine (`--mended FILE`) the
 run, which has to stop by itself, is repaired with it, and so is every killed one. Answers that are
 posted (`--posted FILE`, one a line and for each question) are left in the inbox by a person who
 gives each of them twice.
@@ -21,8 +23,9 @@ import threading
 import urllib.request
 import warnings
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +35,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     Decided,
+    Emitted,
     Failed,
     Finished,
     HumanAnswer,
@@ -49,12 +53,17 @@ from loopkit.language.load import Loaded, load
 from loopkit.machine.inputs import complete_input
 from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
-from tests.commits import Row, types_of, watched
+from tests.commits import Row, watched
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
 ANSWER_SECONDS = 0.8
 """How long the server takes where the client is killed while it waits."""
+
+
+def _asks_agent(row: Row) -> bool:
+    """Whether a record says that an agent is about to be asked, and not a tool."""
+    return row[4] == "intended" and read_record(Intended, row[5]).asks_agent
 
 
 def _kill() -> None:
@@ -75,7 +84,7 @@ class Killer:
         if moment == self._moment and self.appends == self._number:
             _kill()
         if moment == "after":
-            self.intents += sum(kind == "intended" for kind in types_of(rows))
+            self.intents += sum(map(_asks_agent, rows))
             if self._inside and self.intents >= self._inside:
                 self._inside = 0
                 threading.Timer(ANSWER_SECONDS / 2, _kill).start()
@@ -88,11 +97,25 @@ class Programs:
         """Before a run in this folder."""
 
     def calls(self, folder: Path) -> int:
-        return len(list(folder.glob("call_*")))
+        return len(_noted(folder))
+
+    def received(self) -> list[str]:
+        """What servers were sent."""
+        return []
 
     def killer_inside(self, folder: Path, call: int) -> Killer:
-        (folder / "kill_at").write_text(f"{call}\n", encoding="utf-8")
-        return Killer()
+        return _killed_by_program(folder, call)
+
+
+def _noted(folder: Path) -> list[str]:
+    """The programs that were called, in order."""
+    noted = sorted(folder.glob("call_*"), key=lambda path: int(path.name.partition("_")[2]))
+    return [path.read_text(encoding="utf-8").strip() for path in noted]
+
+
+def _killed_by_program(folder: Path, call: int) -> Killer:
+    (folder / "kill_at").write_text(f"{call}\n", encoding="utf-8")
+    return Killer()
 
 
 class Models:
@@ -111,6 +134,10 @@ class Models:
     def calls(self, folder: Path) -> int:
         count: int = self._ask("/_llmock/requests")["count"]
         return count
+
+    def received(self) -> list[str]:
+        bodies: list[str] = self._ask("/_llmock/requests").get("bodies", [])
+        return bodies
 
     def killer_inside(self, folder: Path, call: int) -> Killer:
         # The first answer, an error, comes at once whatever is queued.
@@ -139,13 +166,22 @@ class Play:
     script: Script
     mend: Mend
     posted: tuple[HumanAnswer, ...]
+    doubt: str
+    """What becomes of a call in doubt about which a person is asked; empty where nobody is."""
 
     @classmethod
-    def of(cls, machine: Path, scenario: Path, mended: Path | None, posted: Path | None) -> Play:
+    def of(
+        cls,
+        machine: Path,
+        scenario: Path,
+        mended: Path | None,
+        posted: Path | None,
+        doubt: str = "",
+    ) -> Play:
         mend = AS_IT_IS if mended is None else Mend(load(mended))
         lines = [] if posted is None else posted.read_text(encoding="utf-8").splitlines()
         said = tuple(read_record(HumanAnswer, line) for line in lines)
-        return cls(load(machine), Script(*load_scenario(scenario)), mend, said)
+        return cls(load(machine), Script(*load_scenario(scenario)), mend, said, doubt)
 
 
 async def _started(play: Play, folder: Path, killer: Killer) -> None:
@@ -162,8 +198,11 @@ async def _started(play: Play, folder: Path, killer: Killer) -> None:
 async def _driven(play: Play, app: App, active: ActiveRun) -> RunState:
     """Drive a run, and answer what it asks."""
     state = await app.drive(active)
-    while play.posted and state.status == "waiting":
-        await _post(play, app, state)
+    while (play.posted or play.doubt) and state.status == "waiting":
+        if play.doubt and state.question is not None and state.question.call is not None:
+            await app.post_answer(state.run, HumanAnswer(choice=play.doubt))
+        else:
+            await _post(play, app, state)
         state = await app.drive(await app.resume(state.run))
     return state
 
@@ -229,8 +268,10 @@ def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
     state, family = asyncio.run(_resumed(folder, play))
     events = [event for of_one in family.values() for event in of_one]
     told: dict[str, Any] = {"point": folder.name, "ended": ended, "calls": world.calls(folder)}
+    told |= {"received": world.received(), "programs": _noted(folder)}
     if state is None:
         return {**told, "outcome": None}
+    emitted = [event for event in events if isinstance(event, Emitted)]
     return {
         **told,
         "outcome": state.finished.outcome if state.finished else state.status,
@@ -258,7 +299,15 @@ def _told(world: World, play: Play, ended: int, folder: Path) -> dict[str, Any]:
         "suspensions": sum(isinstance(event, Suspended) for event in events),
         "repairs": state.repairs,
         "in_doubt": sum(isinstance(event, InDoubt) for event in events),
+        "programs_in_doubt": _tools_in_doubt(events),
+        "emitted": [[e.name, e.attempt, [f.message for f in e.findings]] for e in emitted],
     }
+
+
+def _tools_in_doubt(events: Sequence[Any]) -> list[str]:
+    """The tools of agents that may have been called when the process was killed."""
+    tools = {e.key: e.agent for e in events if isinstance(e, Intended) and e.role == "tool"}
+    return [tools[e.key] for e in events if isinstance(e, InDoubt) and e.key in tools]
 
 
 def _answered(events: Sequence[Any]) -> list[str]:
@@ -267,22 +316,33 @@ def _answered(events: Sequence[Any]) -> list[str]:
     return [asked[event.key] for event in events if isinstance(event, Replied)]
 
 
-def points(play: Play, work: Path, world: World) -> Iterator[dict[str, Any]]:
-    """The unharmed run, then every point."""
+def points(play: Play, work: Path, world: World, only: str) -> Iterator[dict[str, Any]]:
+    """The unharmed run, then every point whose name begins so."""
     folder = _fresh(work, "unharmed", world)
     killer = Killer()
     asyncio.run(_started(play, folder, killer))
     unharmed = _told(world, play, 0, folder)
     yield {**unharmed, "appends": killer.appends}
-    for number in range(1, killer.appends + 1):
-        for moment in ("before", "after"):
-            folder = _fresh(work, f"{moment}_{number}", world)
-            ended = _forked(play, folder, Killer(moment, number))
+    for name, killer_in in _killers(killer.appends, unharmed, world):
+        if name.startswith(only):
+            folder = _fresh(work, name, world)
+            ended = _forked(play, folder, killer_in(folder))
             yield _told(world, play, ended, folder)
+
+
+def _killers(
+    appends: int, unharmed: Mapping[str, Any], world: World
+) -> Iterator[tuple[str, Callable[[Path], Killer]]]:
+    """Every point, and who kills there a run in a folder."""
+    moments: tuple[Moment, ...] = ("before", "after")
+    for number in range(1, appends + 1):
+        for moment in moments:
+            yield f"{moment}_{number}", lambda _, at=(moment, number): Killer(*at)
     for call in range(1, unharmed["calls"] + 1):
-        folder = _fresh(work, f"inside_call_{call}", world)
-        ended = _forked(play, folder, world.killer_inside(folder, call))
-        yield _told(world, play, ended, folder)
+        yield f"inside_call_{call}", partial(world.killer_inside, call=call)
+    if isinstance(world, Models):
+        for call in range(1, len(unharmed["programs"]) + 1):
+            yield f"inside_program_{call}", partial(_killed_by_program, call=call)
 
 
 def _fresh(work: Path, name: str, world: World) -> Path:
@@ -300,10 +360,12 @@ if __name__ == "__main__":
     parser.add_argument("url", nargs="?")
     for option in ("--mended", "--posted"):
         parser.add_argument(option, type=Path)
+    for option in ("--doubt", "--only"):
+        parser.add_argument(option, default="")
     given = parser.parse_args()
     if not given.url:
         warnings.simplefilter("error")
     called: World = Models(given.url) if given.url else Programs()
-    play = Play.of(given.machine, given.scenario, given.mended, given.posted)
-    for told in points(play, given.folder, called):
+    play = Play.of(given.machine, given.scenario, given.mended, given.posted, given.doubt)
+    for told in points(play, given.folder, called, given.only):
         print(json.dumps(told), flush=True)
