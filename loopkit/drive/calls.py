@@ -22,6 +22,7 @@ from loopkit.drive.sizes import (
     KEPT_CHARS,
     LONGEST_ANSWER,
     LONGEST_NAME,
+    LONGEST_TOOL,
     MOST_BYTES,
     fits,
     is_answer,
@@ -305,7 +306,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         said=tuple([_kept(active, message) for message in reply.said]) if reply.said else (),
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
-        tool_calls=tuple([_tool_call(active, called) for called in reply.tool_calls]),
+        tool_calls=_tool_calls(active, reply.tool_calls) if reply.tool_calls else (),
         kept=_kept_as_it_is(active, reply.kept) if reply.kept else {},
         has_no_tools=reply.has_no_tools,
         found_clean=reply.found_clean,
@@ -326,13 +327,26 @@ def _kept(active: ActiveRun, text: str) -> str:
     return storable(active.redact(text)) if text else ""
 
 
-def _tool_call(active: ActiveRun, called: ToolCall) -> ToolCall:
-    """A call of a tool as it may be stored; arguments that are too long are broken off."""
-    return called.replace(
-        id=storable(called.id[:LONGEST_NAME]),
-        name=storable(called.name[:LONGEST_NAME]),
-        arguments=_kept(active, called.arguments[:LONGEST_ANSWER]),
-    )
+def _tool_calls(active: ActiveRun, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Calls of tools as they may be stored: together they are not much longer than an answer.
+
+    Where arguments have no room their middle is left out, so that they are not JSON; calls after
+    that are left out.
+    """
+    kept: list[ToolCall] = []
+    left = LONGEST_ANSWER
+    for called in calls:
+        if left <= 0:
+            break
+        own, name = called.id[:LONGEST_NAME], called.name[:LONGEST_TOOL]
+        arguments = called.arguments
+        left -= len(own) + len(name) + len(arguments)
+        if left < 0 and len(arguments) > KEPT_CHARS:
+            arguments = shortened(arguments)
+        kept.append(
+            ToolCall(id=storable(own), name=_kept(active, name), arguments=_kept(active, arguments))
+        )
+    return tuple(kept)
 
 
 def _kept_as_it_is(active: ActiveRun, kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,6 +80,10 @@ class CommandNotStarted(Exception):
     """The command never ran; the message has the cause and the remedy."""
 
 
+class ArgumentsRefused(CommandNotStarted):
+    """It never ran because of what it was to be given: too much, or what no program can be."""
+
+
 class CommandTimeout(Exception):
     """The command was ended at its deadline; `stdout` and `stderr` are what it had written."""
 
@@ -215,9 +219,7 @@ def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[float]) -> No
 def _start(
     argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
 ) -> subprocess.Popen[bytes]:
-    refusal = _refusal(argv, env, stdin)
-    if refusal:
-        raise CommandNotStarted(refusal)
+    _refuse(argv, env, stdin)
     try:
         with holding(stdin) as source, GROUPS.start() as add:
             process = subprocess.Popen(  # noqa: S603 - commands are what this is about
@@ -234,25 +236,28 @@ def _start(
             add(process.pid)
     except (OSError, ValueError) as error:
         cause, remedy = _explained(argv[0], cwd, env, error)
-        raise CommandNotStarted(_message(argv[0], cause, remedy)) from error
+        is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
+        refused = ArgumentsRefused if is_too_long else CommandNotStarted
+        raise refused(_message(argv[0], cause, remedy)) from error
     return process
 
 
-def _refusal(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> str | None:
-    """What no system could start, said more clearly than the system would."""
+def _refuse(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> None:
+    """Raise for what no system could start, and say it more clearly than the system would."""
     if not argv or not argv[0].strip():
-        return "the command is empty; its first element has to name a program"
+        raise CommandNotStarted("the command is empty; its first element has to name a program")
     for index, argument in enumerate(argv):
         flaw = _flaw(argument)
         if flaw:
-            return _message(argv[0], f"its argument {index} contains {flaw}", "remove it")
+            cause = f"its argument {index} contains {flaw}"
+            raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             cause = f"its environment variable {_shown(name)} has no name, or a NUL or = in it"
-            return _message(argv[0], cause, "correct it")
+            raise CommandNotStarted(_message(argv[0], cause, "correct it"))
     if stdin and not _is_unicode(stdin):
-        return _message(argv[0], f"its stdin contains {_HALF_A_PAIR}", "remove it")
-    return None
+        cause = f"its stdin contains {_HALF_A_PAIR}"
+        raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
 
 
 def _flaw(argument: str) -> str | None:

@@ -15,7 +15,7 @@ from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
-from loopkit.drive.tools.rounds import Answered, Conversation, converse, with_required_call
+from loopkit.drive.tools.rounds import Answered, Conversation, converse, with_calls
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again
@@ -27,7 +27,7 @@ from loopkit.engine.template_values import (
     render,
     template_names,
 )
-from loopkit.language import Agent, AgentState, KeepTurns
+from loopkit.language import AgentState, KeepTurns, ModelAgent
 from loopkit.language.datatypes import DataType, facts_of
 from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
@@ -129,13 +129,17 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         role="author",
         callees=callees(active, agent, name),
         quote=port.quote,
-        ask=partial(_ask, port, agent) if asked.tools else port.ask,
+        ask=partial(_ask, port, agent) if isinstance(agent, ModelAgent) else port.ask,
         ready=port.ready,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
     paid = stored_reply(active, work, partial(_is_usable, active, name, asked))
     talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
-    if paid is not None and not (asked.tools and talk.rounds):
+    rounds = talk.rounds
+    # What it has called is answered even where a repair has taken its tools away.
+    has_called = any(one.reply.tool_calls for one in rounds)
+    is_talk = isinstance(agent, ModelAgent) and bool(asked.tools or has_called)
+    if paid is not None and not has_called and not (is_talk and rounds):
         return Answered(paid)
     if output.is_left:
         work = work.replace(written=await watch_output(active, folder, output, work.task))
@@ -146,7 +150,7 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         agent=chosen,
         place=name,
         role="author",
-        messages=conversation(told, prompt),
+        messages=conversation(told, prompt, active.state.tasks),
         prompt=prompt,
         names=_names(active, asked) if asked.templates else {},
         input=active.state.input,
@@ -155,15 +159,14 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         session=told[-1].reply.session if told else None,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
-    if asked.tools:
+    if is_talk:
         return await converse(talk, told, request)
     return Answered(await call(active, work, request, hold=True))
 
 
-async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    """The reply, with the call that whoever can't call tools would have made."""
-    reply = await port.ask(request)
-    return with_required_call(agent, reply)
+async def _ask(port: AgentPort, agent: ModelAgent, request: Request) -> Reply:
+    """The reply, with the calls that are made of it."""
+    return with_calls(agent, await port.ask(request))
 
 
 def told_before(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.calls import CallSeries, call
 from loopkit.drive.conversation import conversation
 from loopkit.drive.retries import ONCE
@@ -22,7 +22,8 @@ from loopkit.engine.emitting import emitted_meanwhile
 from loopkit.engine.events import Artifact, Replied, ToolCall, Usage
 from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, tool_task
-from loopkit.language import Agent, CommandTool, ModelAgent, ValidatorTool
+from loopkit.language import CommandTool, ModelAgent, ValidatorTool
+from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import DRAFT, AgentAsked, ToolAsked
 from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
@@ -35,8 +36,12 @@ RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
 """What a tool of each kind does."""
 LONGEST_S = 3600.0
 """Seconds after which a call of a tool is given up that has no timeout of its own."""
+GRACE_S = 10.0
+"""Seconds that a tool has, after its own timeout, to end what it has begun."""
 LONGEST_NAME = 60
 """Characters of the name of a tool that does not exist."""
+MOST_REFUSED = 20
+"""Calls beyond those that may be made of which a model is told so; others it has not written."""
 VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
 IS_REQUIRED = " Your answer has to be the draft that it found valid last."
 NEVER_ANSWERED = "it went on calling tools, and gave no answer"
@@ -184,9 +189,9 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     artifact = talk.made(last.reply)
     if given is None and talk.definition.require_tool and not artifact.infeasible:
         return Answered(last.reply, NOT_VALIDATED, "no call was left to validate it")
-    if given is None or given.found_clean or artifact.infeasible:
-        return Answered(last.reply)
     required = talk.definition.require_tool
+    if given is None or given.found_clean or artifact.infeasible or not required:
+        return Answered(last.reply)
     if artifact.fault and (is_over or artifact.fault_code == CUT_OFF):
         return Answered(last.reply)
     if is_over:
@@ -197,11 +202,14 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     )
 
 
-def with_required_call(agent: Agent, reply: Reply) -> Reply:
-    """The reply with the call of the required tool that its model can't make itself."""
+def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
+    """The reply with the calls that are kept of it, and made.
+
+    For a model that can't call the required tool itself this is that call.
+    """
     required = agent.required_tool
     if not reply.has_no_tools or required is None:
-        return reply
+        return reply.replace(tool_calls=reply.tool_calls[: agent.max_tool_calls + MOST_REFUSED])
     arguments = json.dumps({DRAFT: reply.text}, ensure_ascii=False)
     return reply.replace(tool_calls=(ToolCall(id="", name=required, arguments=arguments),))
 
@@ -217,6 +225,8 @@ async def _call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
     last, left = rounds[-1], talk.calls_left(rounds[:-1])
     for number, called in enumerate(last.reply.tool_calls[:left], last.tool_calls_before + 1):
         if _given(talk, number) is None:
+            if talk.active.stopping:
+                raise Stopped
             await _call_tool(talk, number, called)
 
 
@@ -236,7 +246,7 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
         agent=name,
         place=talk.state,
         role="tool",
-        callees=(Callee(ONCE, timeout_s + 1.0),),
+        callees=(Callee(ONCE, timeout_s + GRACE_S),),
         quote=lambda _: Usage(tool_calls=1),
         ask=ask,
     )
@@ -252,7 +262,7 @@ async def _result(
 ) -> ToolResult:
     """What a call gave, be it why it could not be made; raises AgentError."""
     if tool is None:
-        known = ", ".join(map("`{}`".format, talk.asked.tools))
+        known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
         return ToolResult(
             f"Error: there is no tool `{called.name[:LONGEST_NAME]}`; there are {known}"
         )
@@ -263,6 +273,8 @@ async def _result(
         )
     except BadArguments as error:
         return ToolResult(f"Error: {error}")
+    except NotJudged as error:
+        return ToolResult(f"Error: the arguments can't be used: {error}")
     except TemplateError as error:
         raise AgentError(
             "fatal", f"the arguments of `{name}` can't be filled in: {error}"
