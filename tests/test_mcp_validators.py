@@ -62,6 +62,12 @@ states:
 """  # noqa: E501
 GOOD = "# Tea\n\n## Goal\n\nA cup of tea for everybody.\n"
 PLAN = {"title": "tea", "nodes": [{"id": "a", "capability": "boil"}]}
+ABOUT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+"""What a client says of itself."""
 INPUT = {"known": ["boil", "pour"], "topic": "tea"}
 LEAVING = """
 import sys
@@ -310,16 +316,10 @@ def test_a_client_that_goes_away_ends_the_server_and_its_programs(folder: Path) 
     argv = [sys.executable, "-m", "loopkit", "mcp", "validators", "words.yaml"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe)
-    client = {"name": "test", "version": "1"}
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
     called = {"name": "sleepy", "arguments": {"draft": "TODO"}}
     assert process.stdin is not None
     for message in (
-        {
-            "id": 1,
-            "method": "initialize",
-            "params": {**about, "clientInfo": {"name": "t", "version": "1"}},
-        },
+        {"id": 1, "method": "initialize", "params": ABOUT},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": called},
     ):
@@ -331,6 +331,37 @@ def test_a_client_that_goes_away_ends_the_server_and_its_programs(folder: Path) 
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "code", "why"),
+    [
+        ("/dev/zero", "/dev/null", 4, "a message of more than 32,000,000 characters"),
+        ("asked", "/dev/full", 4, "No space left on device"),
+    ],
+)
+def test_a_client_that_says_no_end_or_hears_nothing_ends_the_server(
+    folder: Path, said: str, heard: str, code: int, why: str
+) -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}
+    (folder / "asked").write_text(f"{json.dumps(asked)}\n", encoding="utf-8")
+    with (folder / said).open("rb") as stdin, (folder / heard).open("wb") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-m", "loopkit", "mcp", "validators", "words.yaml"],
+            cwd=folder, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == code
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_closed_streams_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["mcp", "validators", "words.yaml"]) == 2
+    assert "standard input or output is closed" in capsys.readouterr().err
 
 
 WRONG = WORDS.replace("section: Goal", "sectoin: Goal")

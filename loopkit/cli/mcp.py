@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
 
 import click
 
@@ -50,7 +51,7 @@ def validators(
 
     An input that is given here is fixed; the client gives the others with each draft.
     """
-    _refuse_stdin(machine, input_file, sets)
+    _refuse_streams(machine, input_file, sets)
     with report_errors():
         loaded = load_checked(machine)
         fixed = fixed_inputs(loaded.machine, input_file, sets, set_json)
@@ -87,8 +88,12 @@ def _leave_at_signals() -> None:
         signal.signal(number, lambda *_, code=code: GROUPS.end(lambda: os._exit(code)))
 
 
-def _refuse_stdin(machine: Path, input_file: str | None, sets: tuple[str, ...]) -> None:
-    """Standard input is the client's."""
+def _refuse_streams(machine: Path, input_file: str | None, sets: tuple[str, ...]) -> None:
+    """Standard input and output are the client's."""
+    # Python has none of a stream that is closed, whatever its stubs say.
+    streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stdout)
+    if None in streams:
+        raise Stop(USAGE, "error: standard input or output is closed, and the client speaks there")
     if str(machine) == "-" or input_file == "-" or any(s.endswith("=@-") for s in sets):
         raise Stop(USAGE, "error: the client speaks on standard input: name a file instead of `-`")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 try:
+    from anyio import wrap_file
     from mcp import types
     from mcp.server import Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
@@ -11,4 +12,4 @@ except ImportError as error:
         "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
     ) from error
 
-__all__ = ["Server", "ServerRequestContext", "stdio_server", "types"]
+__all__ = ["Server", "ServerRequestContext", "stdio_server", "types", "wrap_file"]

@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import json
+import sys
 import traceback
+from errno import EMSGSIZE
+from io import TextIOWrapper
 from typing import Any
 
 from loopkit import __version__
-from loopkit.serving.mcp_library import Server, ServerRequestContext, stdio_server, types
+from loopkit.serving.mcp_library import Server, ServerRequestContext, stdio_server, types, wrap_file
 from loopkit.serving.toolbox import CallRefused, ServedTool, Toolbox
+
+LONGEST_MESSAGE = 32_000_000
+"""Characters of a message of the client."""
 
 
 async def serve(toolbox: Toolbox) -> None:
     """Answer a client until it goes away; calls in hand are given up then.
 
-    Meanwhile, what anybody prints goes to standard error.
+    Meanwhile, what anybody prints goes to standard error. Raises OSError where nobody reads the
+    answers any more, or a message has no end.
     """
     server = _server(toolbox)
-    async with stdio_server() as (requests, replies):
-        await server.run(requests, replies, server.create_initialization_options())
+    try:
+        messages = wrap_file(_Lines(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+        async with stdio_server(stdin=messages) as (requests, replies):
+            await server.run(requests, replies, server.create_initialization_options())
+    except ExceptionGroup as failed:
+        lost, others = failed.split(OSError)
+        if lost is None or others is not None:
+            raise
+        raise OSError(None, _first(lost).strerror) from failed
+
+
+class _Lines(TextIOWrapper):
+    """Lines of bounded length: a client that never ends one would fill the memory."""
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override] # its stub has bytes
+        line = super().readline(LONGEST_MESSAGE)
+        if len(line) == LONGEST_MESSAGE:
+            raise OSError(EMSGSIZE, f"a message of more than {LONGEST_MESSAGE:,} characters")
+        return line
+
+
+def _first(failed: BaseExceptionGroup[OSError]) -> OSError:
+    inner = failed.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 def _server(toolbox: Toolbox) -> Server[Any]:
