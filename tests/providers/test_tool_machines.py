@@ -10,9 +10,11 @@ import pytest
 
 from loopkit.agents.port import CUT_OFF
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, json_answer
-from tests.providers.tool_talk import anthropic_answer, openai_message
+from tests.providers.openai_mock import OpenAIMock
+from tests.providers.tool_talk import COUNTED, anthropic_answer, openai_message
 from tests.support import Desk, Played
 
 pytestmark = pytest.mark.usefixtures("provider_key")
@@ -86,12 +88,15 @@ def play(
 ) -> Played:
     desk.write("catalogue.txt", "coffee\ntea, green\ntea, black\n")
     server.queue(*answers)
-    known = {"MODEL": server.model, "URL": server.base_url, "VARIABLE": KEY_VARIABLE, **parts}
-    for name, value in known.items():
-        text = text.replace(name, value)
-    went = desk.play(text)
+    went = desk.play(written(text, **{"MODEL": server.model, "URL": server.base_url, **parts}))
     assert not server.waiting
     return went
+
+
+def written(text: str, **parts: str) -> str:
+    for name, value in {**parts, "VARIABLE": KEY_VARIABLE}.items():
+        text = text.replace(name, value)
+    return text
 
 
 def results(server: HostileServer, number: int = -1) -> list[str]:
@@ -432,6 +437,60 @@ def test_a_judge_hands_in_its_report_by_a_tool(hostile: HostileServer, desk: Des
     (sent,) = (request.body for request in hostile.requests())
     assert [tool["function"]["name"] for tool in sent["tools"]] == ["submit_review"]
     assert "response_format" not in sent
+
+
+INTERFACES = [
+    ("anthropic/claude-sonnet-4-5", ""),
+    ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", ""),
+    ("cohere/command-a-03-2025", "/v2/chat"),
+    ("deepseek/deepseek-chat", "/v1"),
+    ("gemini/gemini-2.5-flash", "/v1beta"),
+    ("mistral/mistral-large-latest", "/v1"),
+    ("ollama_chat/qwen3", ""),
+    ("openai/gpt-4o-mini", "/v1"),
+    ("openai/responses/gpt-5-mini", "/v1"),
+    ("openrouter/openai/gpt-4o", "/api/v1"),
+    ("together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo", "/v1"),
+    ("xai/grok-4", "/v1"),
+]
+
+
+@pytest.mark.parametrize(("model", "path"), INTERFACES)
+def test_each_interface_takes_a_machine_through_its_rounds(
+    anthropic_server: AnthropicMock,
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    path: str,
+) -> None:
+    """At a server that nobody here wrote, and that speaks them all."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "made-up-for-a-test")
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    counted = {"usage": COUNTED}
+    for draft in (BAD, GOOD):
+        call = {"name": "validate_plan", "arguments": json.dumps({"draft": draft})}
+        anthropic_server.queue({"toolCalls": [call], **counted})
+    anthropic_server.queue({"content": json.dumps(GOOD), **counted})
+    key = "" if model.startswith("bedrock/") else "    api_key_env: VARIABLE\n"
+    text = MACHINE.replace("    api_key_env: VARIABLE\n", key)
+    went = desk.play(written(text, MODEL=model, URL=anthropic_server.base_url + path))
+    assert (went.outcome, went.result) == ("done", {"plan": GOOD})
+    assert (went.state.attempts["plan"], usage(went)[:2]) == (1, (3, 2))
+    assert len(anthropic_server.requests()) == 3
+
+
+def test_a_client_that_calls_tools_passes_llmock_s_verdict(
+    openai_server: OpenAIMock, desk: Desk
+) -> None:
+    for draft in (BAD, GOOD):
+        call = {"name": "validate_plan", "arguments": {"draft": draft}}
+        openai_server.queue({"type": "reply", "tool_calls": [call]})
+    openai_server.say(json.dumps(GOOD))
+    text = written(MACHINE, MODEL=openai_server.model, URL=openai_server.base_url)
+    assert desk.play(text).outcome == "done"
+    verdict = openai_server.verdict()
+    assert (verdict["passed"], verdict["findings"]) == (True, [])
 
 
 TREE = """{
