@@ -360,10 +360,20 @@ class TestASchemaBesideTools:
         assert (asked.get("response_mime_type") == "application/json") is is_native
         assert ("JSON Schema" in str(talk.sent["system_instruction"])) is not is_native
 
-    def test_without_tools_is_asked_for_as_before(self, hostile: HostileServer) -> None:
+    @pytest.mark.parametrize(
+        ("model", "own", "fields"),
+        [
+            ("openai/gpt-4o-mini", {"tool_use": "runner"}, {}),
+            ("groq/openai/gpt-oss-20b", {"tool_use": "runner"}, {}),
+            ("groq/openai/gpt-oss-20b", {}, {"tools": []}),
+        ],
+    )
+    def test_without_tools_is_asked_for_as_before(
+        self, hostile: HostileServer, model: str, own: Any, fields: Any
+    ) -> None:
         hostile.queue(openai_message(content=PLAN))
-        talk = Talk(hostile, tool_use="runner")
-        talk.ask(schema=SCHEMA)
+        talk = Talk(hostile, model, **own)
+        talk.ask(schema=SCHEMA, **fields)
         assert "response_format" in talk.sent
 
 

@@ -332,6 +332,22 @@ def test_a_fallback_goes_on_with_the_conversation_in_its_own_words(
     assert last["messages"][4]["tool_call_id"] == "Ab3dEf9hI"
 
 
+@pytest.mark.parametrize(("own", "is_offered"), [("", True), (", tool_use: runner", False)])
+def test_a_fallback_s_tools_are_its_own_affair(
+    hostile: HostileServer, desk: Desk, own: str, is_offered: bool
+) -> None:
+    """What an agent says of its model is not said of another one."""
+    other = f"fallbacks: [{{model: mistral/mistral-small-latest, base_url: '{hostile.base_url}', "
+    other += f"api_key_env: {KEY_VARIABLE}, price: 1{own}}}]\n    tool_use: runner"
+    text = MACHINE.replace("    max_tool_calls: 4", f"    max_tool_calls: 4\n    {other}")
+    gone = json_answer({"error": {"message": "gone", "code": "model_not_found"}}, 404)
+    rest = [calls(GOOD)] * is_offered
+    assert play(desk, hostile, gone, *rest, says(GOOD), text=text).outcome == "done"
+    assert ["tools" in request.body for request in hostile.requests()] == [
+        False, is_offered, *[True] * is_offered,
+    ]  # fmt: skip
+
+
 def test_a_model_that_turns_out_to_have_no_tools_names_the_remedy(
     hostile: HostileServer, desk: Desk
 ) -> None:

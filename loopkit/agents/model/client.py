@@ -47,7 +47,7 @@ async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
         try:
             return await litellm.acompletion(**arguments, **FIXED)
         except litellm.UnsupportedParamsError:
-            if received.status is not None or arguments.get("tool_choice") != "none":
+            if arguments.get("tool_choice") != "none":
                 raise
             # Nothing was sent: LiteLLM knows no way to tell this provider to call no tool.
             free = {name: value for name, value in arguments.items() if name != "tool_choice"}

@@ -45,12 +45,12 @@ def has_tools(agent: ModelAgent, model: str) -> bool:
 
 
 def takes_schema_too(agent: ModelAgent, model: str) -> bool:
-    """Whether a schema may be asked for by the provider's own means beside tools."""
+    """Whether a schema can be asked for by the provider's own means beside tools."""
     provider, known = provider_of(model), known_model(model)
     if known is not None and known.native_schema:
         gemini = _GEMINI.search(model) if provider in ("gemini", "vertex_ai") else None
         if provider in TAKE_BOTH or (gemini and int(gemini[1]) >= _FIRST_GEMINI):
-            return agent.structured != "text"
+            return True
     return agent.structured == "native" and provider not in SCHEMA_AS_TOOL
 
 

@@ -40,6 +40,7 @@ Rate = Annotated[
 ]
 """USD for a million tokens: one number for all of them, or one for each sort."""
 Structured = Literal["native", "text"]
+ToolUse = Literal["native", "runner"]
 
 
 class Fallback(Noun):
@@ -59,6 +60,8 @@ class Fallback(Noun):
     """USD for a million tokens; default is the list price."""
     structured: Structured | None = None
     """How it is asked for a `schema`; default is native where the model is known to have it."""
+    tool_use: ToolUse | None = None
+    """Whether it calls the agent's tools; default is native, but where it is known to have none."""
     retry: Retry | None = None
     """Its own tries."""
     timeout: Duration | None = None
@@ -111,7 +114,7 @@ class ModelAgent(AgentBase):
     """Calls of tools in one attempt, refused ones included; then an answer is asked for."""
     reask: int = Field(2, ge=0, le=10)
     """How often it is asked again where its answer is not what `require_tool` asks for."""
-    tool_use: Literal["native", "runner"] | None = None
+    tool_use: ToolUse | None = None
     """Whether the model calls its tools, or loopkit calls the required one for it.
 
     Default is native, but where the model is known to have no tools."""
@@ -211,7 +214,7 @@ class ModelAgent(AgentBase):
         given = {name: getattr(by, name) for name in Fallback.model_fields}
         own = {name: value for name, value in given.items() if value is not None}
         strange = _providers(by.model) != _providers(self.model)
-        lost = ["price", "structured"] + (["base_url"] if strange else [])
+        lost = ["price", "structured", "tool_use"] + (["base_url"] if strange else [])
         is_moved = strange or by.base_url not in (None, self.base_url)
         lost += ["api_key_env"] if is_moved else []
         return self.model_copy(update={**dict.fromkeys(lost), **own, "fallbacks": ()})
