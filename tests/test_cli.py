@@ -782,3 +782,27 @@ def test_what_a_command_does_fits_into_its_line_of_the_list(
     listed = capsys.readouterr().out.partition("Commands:")[2]
     assert len(listed.splitlines()) > 1
     assert "..." not in listed
+
+
+def test_versions_of_an_artifact_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """By default the last two; with the run, its prompts are told by their size."""
+    assert run(RUN_PLAN) == 0
+    name = only_run()
+    capsys.readouterr()
+    assert run(["runs", "diff", name, "--to", "2"]) == 0
+    first, second, *further = capsys.readouterr().out.splitlines()
+    assert first.startswith("--- plan 1, attempt 1 by draft: fail, ")
+    assert second.startswith("+++ plan 2, attempt 2 by draft: fail, ")
+    assert "Found only in plan 2:" in further
+    assert run(["runs", "diff", name, "plan"]) == 0
+    assert "+++ plan 3, attempt 3 by draft: pass" in capsys.readouterr().out
+    for wrong, told in (
+        (["pln"], "there is no artifact `pln`; did you mean `plan`?"),
+        (["--from", "9"], "plan has no version 9; there are 1 to 3"),
+        (["--to", "1"], "there is no version before plan 1"),
+    ):
+        assert run(["runs", "diff", name, *wrong]) == 2
+        assert told in capsys.readouterr().err
+    assert run(["runs", "show", name]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^prompts:\n  draft, attempt 1: [\d,]+ characters", told, re.MULTILINE)

@@ -23,7 +23,7 @@ COMMANDS = {
     "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),
     "answer": ("loopkit.cli.answer", "Answer the question that a run is waiting on."),
     "cancel": ("loopkit.cli.cancel", "Cancel a run permanently."),
-    "runs": ("loopkit.cli.runs", "List, show, record and remove runs."),
+    "runs": ("loopkit.cli.runs", "List, show, compare, record and remove runs."),
     "stats": ("loopkit.cli.stats", "Show defects, and what it took to correct them."),
     "check": ("loopkit.cli.check", "Check machine files for problems."),
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),

@@ -10,6 +10,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
+from loopkit.cli.diff import diff
 from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import run_argument, with_app
@@ -27,6 +28,7 @@ from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
 from loopkit.views.console import lines
 from loopkit.views.hints import answer_hints
 from loopkit.views.progress import Progress
+from loopkit.views.prompt_sizes import prompt_lines
 from loopkit.views.review import option_lines, review
 from loopkit.views.summary import standing_of, status_of, summary
 
@@ -37,10 +39,11 @@ HEADINGS = ("run", "status", "state", "age", "cost")
 
 @click.group(epilog=examples("loopkit runs ls", "loopkit runs show plan-1f09ab"))
 def command() -> None:
-    """List, show, record and remove runs."""
+    """List, show, compare, record and remove runs."""
 
 
 command.add_command(record)
+command.add_command(diff)
 
 
 @command.command(
@@ -88,7 +91,8 @@ def show(run: str) -> int:
         usage = await app.usage_of(state)
         items = engine.program.report_items
         told = summary(state, hints, usage, is_driven=is_driven, items=items)
-        return [*told, *_asked(engine, state), *await _family(app, state, is_driven)]
+        sent = prompt_lines(stored.event for stored in await app.events(run))
+        return [*told, *sent, *_asked(engine, state), *await _family(app, state, is_driven)]
 
     echo_wrapped(with_app(read))
     return exit_codes.OK

@@ -16,6 +16,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
 from loopkit.drive.limits import AnswerCutOff, LimitReached
+from loopkit.drive.prompt_size import size_of
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.room import find_room, out_of_time, room_for_longer
 from loopkit.drive.sizes import (
@@ -246,6 +247,7 @@ def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usa
         deadline_s=request.deadline_s,
         cap=request.cap,
         reserved=reserved,
+        size=size_of(request, goes_on=work.goes_on),
     )
 
 

@@ -113,7 +113,9 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     yield f"Changed since attempt {last.attempt}:"
-    diff = list(difflib.unified_diff(_lines(last), _lines(artifact), lineterm="", n=2))[2:]
+    diff = list(
+        difflib.unified_diff(printed_lines(last), printed_lines(artifact), lineterm="", n=2)
+    )[2:]
     yield from _shortened(diff)
 
 
@@ -170,7 +172,8 @@ def _listed(attempts: Sequence[int]) -> str:
     return ", ".join(map(str, attempts))
 
 
-def _lines(artifact: Artifact) -> list[str]:
+def printed_lines(artifact: Artifact) -> list[str]:
+    """An artifact line by line; data as indented JSON."""
     text = artifact.text
     if artifact.is_data:
         text = json.dumps(artifact.data, indent=2, ensure_ascii=False, sort_keys=True)

@@ -19,6 +19,11 @@ def beside_attempt(version: Version) -> str:
     return _in_brackets([*_number(version, version.attempt), *_label(version)])
 
 
+def phase_and_fallback(version: Version) -> str:
+    """The phase of a version, and why it is a fallback."""
+    return _in_brackets([*_label(version)])
+
+
 def _number(version: Version, attempts: int) -> Iterator[str]:
     """Which version it is, where the attempts do not say it."""
     if version.version != attempts and version.version > 1:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Decided, Emitted, Worked
+from loopkit.engine.events import Decided, Emitted, Intended, Worked
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
+from loopkit.views.prompt_sizes import prompt_lines
 from loopkit.views.summary import summary
+from loopkit.views.version_diff import diff_lines, versions_of
 from tests.support import Desk, Played, scenario
 
 MACHINE = """
@@ -412,3 +414,37 @@ def test_a_draft_that_is_rejected_inside_the_conversation_has_its_event(desk: De
     assert [p.path for p in problems if p.severity == "error"] == [
         "agents.planner.tools.validate.emit.source"
     ]
+
+
+def test_versions_are_kept_with_their_diagnostics_and_can_be_compared(
+    desk: Desk,
+) -> None:
+    """S3.30: any two of them, over authors and fallbacks."""
+    played = play(desk, nodes("search"), nodes("answer", "search"), retries=1)
+    versions = versions_of(played.events)["plan"]
+    assert [version.title for version in versions] == [
+        "plan 1, attempt 1 by plan (phase initial): fail, 1 blocking finding",
+        "plan 2, attempt 2 by plan (phase initial): fail, 1 blocking finding, 1 warning",
+        "plan 3, attempt 1 by stock (phase initial, fallback: exhausted): pass",
+    ]
+    compared = list(diff_lines(versions[1], versions[2]))
+    assert compared[:2] == [f"--- {versions[1].title}", f"+++ {versions[2].title}"]
+    assert '-      "capability": "search",' in compared
+    assert compared[-3:] == ["Found only in plan 2:", "  - No search.", "  - That is much."]
+
+
+def test_the_size_of_each_prompt_is_recorded(desk: Desk) -> None:
+    """S3.33: part by part for each call, and told of each attempt."""
+    drafts = {"planner": [[validating("bad"), validating("good"), {"reply": "good"}]]}
+    machine = TOOL.replace(
+        "model: openai/gpt-5-mini", "model: openai/gpt-5-mini\n    system: Be brief."
+    )
+    played = desk.play(machine, scenario(agents=drafts))
+    sizes = [event.size for event in played.of(Intended) if event.role == "author"]
+    assert [(size.system, size.prompt) for size in sizes] == [(9, 5), (9, 0), (9, 0)]
+    assert sizes[0].turns == 0 < sizes[0].schemas
+    assert sizes[0].total < sizes[1].total < sizes[2].total
+    [heading, line] = prompt_lines(played.events)
+    assert heading == "prompts:"
+    assert line.startswith(f"  plan, attempt 1: {sizes[2].total} characters (system 9, earlier")
+    assert line.endswith(", 3 calls")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event, Policy, Role
-from loopkit.engine.events.payloads import LeftFolder, ToolCall, Usage
+from loopkit.engine.events.payloads import LeftFolder, PromptSize, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 
 
@@ -43,6 +43,8 @@ class Intended(Event, frozen=True, kw_only=True):
     own options say it, or nothing limits it."""
     reserved: Usage
     """What the call may cost at most; charged until it is settled."""
+    size: PromptSize = PromptSize()
+    """How much is sent."""
 
     @property
     def asks_agent(self) -> bool:

@@ -53,6 +53,23 @@ class Usage(Record, frozen=True, kw_only=True):
         )
 
 
+class PromptSize(Record, frozen=True, kw_only=True):
+    """What one call sends, in characters. A program is sent its prompt alone."""
+
+    system: int = 0
+    """The system prompt."""
+    turns: int = 0
+    """The conversation so far: what was said and asked, and what tools gave."""
+    prompt: int = 0
+    """The message that is sent last."""
+    schemas: int = 0
+    """JSON Schemas of the answer and of tools, and the descriptions of these."""
+
+    @property
+    def total(self) -> int:
+        return self.system + self.turns + self.prompt + self.schemas
+
+
 class ToolCall(Record, frozen=True, kw_only=True):
     """A call of a tool, as a model wrote it."""
 
