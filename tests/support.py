@@ -184,14 +184,19 @@ def _done(work: Coroutine[Any, Any, T]) -> T:
 
 
 _SOUND: dict[tuple[str, str], Loaded] = {}
+_OURS: dict[Path, Loaded] = {}
+"""Machines of the project, whose files no test changes."""
 _SCRIPTS: dict[str, Script] = {}
 
 
 def sound(path: Path) -> Loaded:
     """The machine of a file, which has to pass the checks; each text is read and checked once.
 
-    What a machine takes from other files, or starts in its folder, is read each time.
+    What a machine takes from other files, or starts in its folder, is read each time, unless it
+    is one of the project's.
     """
+    if path in _OURS:
+        return _OURS[path]
     text = path.read_text(encoding="utf-8")
     known = _SOUND.get((text, path.name))
     if known is not None:
@@ -200,7 +205,9 @@ def sound(path: Path) -> Loaded:
     errors = [problem for problem in check(loaded) if problem.severity == "error"]
     assert not errors, errors
     definition = json.dumps(json.loads(loaded.resolved)["machine"], ensure_ascii=False)
-    if not loaded.source.included and str(path.parent) not in definition:
+    if path in MACHINES:
+        _OURS[path] = loaded
+    elif not loaded.source.included and str(path.parent) not in definition:
         _SOUND[text, path.name] = loaded
     return loaded
 
