@@ -48,6 +48,7 @@ from loopkit.checks.report_maps import check_report_maps
 from loopkit.checks.report_schemas import check_report_schemas
 from loopkit.checks.requirements import check_requirements
 from loopkit.checks.sees import check_sees
+from loopkit.checks.servers_named import check_servers
 from loopkit.checks.severities import check_counting, check_severities
 from loopkit.checks.silent_schemas import check_silent_schemas
 from loopkit.checks.subject import Subject
@@ -94,6 +95,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_silent_schemas,
     check_lookups,
     check_plugins,
+    check_servers,
     check_report_maps,
     check_report_schemas,
     check_verdict_readings,

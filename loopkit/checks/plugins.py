@@ -1,4 +1,7 @@
-"""`unknown-plugin`: a plug-in that is not installed. Its files are read, never imported or run."""
+"""`unknown-plugin`: a plug-in or a tool that is not installed.
+
+Its files are read, never imported or run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pathlib import Path
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import PythonRule
+from loopkit.language import PythonRule, PythonTool
 from loopkit.machine.edges import DocPath
 from loopkit.plugins import ENTRY_POINTS
 
@@ -24,13 +27,16 @@ MEANINGS = {
 
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
-    """The entry point of each `python:` rule, or its module and the function in that."""
+    """The entry point of each `python:` rule, or its module and the function in that; of a tool
+    the module and the function."""
     for placed in subject.rules_of(PythonRule):
         path = (*placed.path, "python")
         if placed.rule.is_entry_point:
             yield from _unoffered(subject, path, placed.rule.python)
         else:
-            yield from _unfound(subject, path, placed.rule)
+            yield from _unfound(subject, path, placed.rule.python, placed.rule.folder)
+    for tool_path, tool in subject.tools_of(PythonTool):
+        yield from _unfound(subject, (*tool_path, "python"), tool.python, tool.folder)
 
 
 def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
@@ -42,9 +48,9 @@ def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
         yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
 
 
-def _unfound(subject: Subject, path: DocPath, rule: PythonRule) -> Iterator[Problem]:
-    module, _, function = rule.python.partition(":")
-    spec = _spec(module, rule.folder)
+def _unfound(subject: Subject, path: DocPath, name: str, folder: str | None) -> Iterator[Problem]:
+    module, _, function = name.partition(":")
+    spec = _spec(module, folder)
     if spec is None:
         message = f"there is no module `{module}`"
         remedy = "put it beside the machine file, name its `folder:`, or install its package"
@@ -52,7 +58,7 @@ def _unfound(subject: Subject, path: DocPath, rule: PythonRule) -> Iterator[Prob
             remedy = f"write `{module.removesuffix('.py')}:{function}`"
         yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
     elif spec.origin is not None and spec.origin.endswith(".py"):
-        yield from _without(subject, path, Path(spec.origin), rule.python)
+        yield from _without(subject, path, Path(spec.origin), name)
 
 
 def _spec(module: str, folder: str | None) -> ModuleSpec | None:

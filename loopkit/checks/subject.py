@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from loopkit.document.problems import Problem
+from loopkit.language import ToolBase
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template import Shape
 from loopkit.machine.edges import DocPath, Edge
@@ -17,6 +19,8 @@ from loopkit.machine.graph import Graph
 from loopkit.machine.knots import knots
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes import Analysis
+
+T = TypeVar("T", bound=ToolBase)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,13 @@ class Subject(Analysis):
     @property
     def source(self) -> Source:
         return self.loaded.source
+
+    def tools_of(self, noun: type[T]) -> Iterator[tuple[DocPath, T]]:
+        """The tools of one kind, each with its place."""
+        for agent, asked in self.machine.agents.items():
+            for name, tool in asked.callable_tools.items():
+                if isinstance(tool, noun):
+                    yield ("agents", agent, "tools", name), tool
 
     @cached_property
     def entering(self) -> Mapping[str, Mapping[str, Shape]]:

@@ -1,4 +1,7 @@
-"""`unused`: a model, agent, validator, guard, pattern, feedback or budget that nothing names."""
+"""`unused`: a declaration that nothing names.
+
+That is a model, MCP server, agent, validator, guard, pattern, feedback or budget.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ from loopkit.checks.patterns import written_patterns
 from loopkit.checks.references import is_plain_id, revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, Severity
-from loopkit.language import JudgeRule
+from loopkit.language import JudgeRule, McpTool
 from loopkit.language.guard import Guard
 from loopkit.proof.outcomes import parsed_guard
 
+WORDS = {"feedback": "feedback", "mcp": "MCP server"}
+"""What the parts of a section are called, where it is not one of them in the plural."""
 MEANINGS = {
     "unused": "A declaration is never used.",
 }
@@ -33,6 +38,8 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     validators = {item for item in items if isinstance(item, str)}
     validators.update(name for tool in tools for name in tool.validators)
     yield from _unused(subject, ("models",), machine.models, _models(subject), "note")
+    servers = {tool.server for _, tool in subject.tools_of(McpTool)}
+    yield from _unused(subject, ("mcp",), machine.mcp, servers)
     yield from _unused(subject, ("agents",), machine.agents, _agents(subject))
     yield from _unused(subject, ("validators",), machine.validators, validators, "note")
     yield from _unused(subject, ("guards",), machine.guards, _guards(subject))
@@ -48,7 +55,7 @@ def _unused(
     used: Set[object],
     severity: Severity = "warning",
 ) -> Iterator[Problem]:
-    word = section[-1] if section[-1] == "feedback" else section[-1].removesuffix("s")
+    word = WORDS.get(section[-1]) or section[-1].removesuffix("s")
     if used - {None, *declared}:
         # An unknown name stands for one of these, and is told elsewhere.
         return

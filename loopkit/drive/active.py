@@ -13,6 +13,7 @@ from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
 from loopkit.drive.occupancy import Occupancy
+from loopkit.drive.servers import Servers
 from loopkit.engine.changes import apply
 from loopkit.engine.events import ChildStarted, Event, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
@@ -158,6 +159,8 @@ class ActiveRun:
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps have to leave alone."""
+    servers: Servers = field(default_factory=Servers)
+    """The MCP servers with which it is connected."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     may_merge: Callable[[], bool] = lambda: True

@@ -59,6 +59,7 @@ async def advance(active: ActiveRun) -> None:
         active.occupancy.leave(active.state.run)
         # Whatever ends this, what was staged and not written yet must not be lost.
         await active.append()
+        await active.servers.close()
 
 
 async def _go_on(active: ActiveRun) -> None:

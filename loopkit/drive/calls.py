@@ -79,6 +79,8 @@ class CallSeries(Value, frozen=True):
     """What the call left, where the output is a file or a folder."""
     files: Callable[[], Awaitable[str]] | None = None
     """The digest of what the call left in its workspace, where it leaves files."""
+    digests: Mapping[str, str] = {}
+    """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
     ready: Callable[[], Awaitable[None]] = _at_once
     """Waits for what a call needs and is not part of it."""
     opinion: str = ""
@@ -246,6 +248,7 @@ def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usa
         fallback=request.fallback,
         deadline_s=request.deadline_s,
         cap=request.cap,
+        offered={name: digest for name, digest in work.digests.items() if name not in run.offered},
         reserved=reserved,
         size=size_of(request, goes_on=work.goes_on),
     )

@@ -90,6 +90,8 @@ def _intend(state: RunState, event: Intended) -> None:
     task = state.tasks.get(event.task)
     state.tasks[event.task] = task.after_intent(event) if task else _task(state, event)
     state.open_calls[event.key] = event
+    if event.offered:
+        state.offered = {**state.offered, **event.offered}
 
 
 def _task(state: RunState, event: Intended) -> Task:

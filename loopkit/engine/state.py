@@ -89,6 +89,8 @@ class RunState(Mutable):
     """How many pieces of work each agent has had."""
     asked_at: dict[tuple[str, str], int] = {}
     """How many each agent has had at each place."""
+    offered: Mapping[str, str] = {}
+    """By `SERVER.TOOL`, the digests of tools of MCP servers as they were first offered."""
     open_calls: dict[str, Intended] = {}
     """Intended, and neither answered nor failed nor in doubt."""
     doubts: dict[str, Intended] = {}

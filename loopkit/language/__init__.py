@@ -4,9 +4,17 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
-from loopkit.language.agents.tools import CommandTool, Tool, ToolBase, ValidatorTool
+from loopkit.language.agents.tools import (
+    CommandTool,
+    McpTool,
+    PythonTool,
+    Tool,
+    ToolBase,
+    ValidatorTool,
+)
 from loopkit.language.emission import Emission
 from loopkit.language.machine import Alert, Limits, Machine
+from loopkit.language.mcp_server import McpServer
 from loopkit.language.noun import Bound, Noun
 from loopkit.language.states import State, state_kind
 from loopkit.language.states.agent import AgentState
@@ -75,6 +83,8 @@ __all__ = [
     "MachineState",
     "MatchesRule",
     "MaxCharsRule",
+    "McpServer",
+    "McpTool",
     "MinCharsRule",
     "ModelAgent",
     "NotMatchesRule",
@@ -82,6 +92,7 @@ __all__ = [
     "Output",
     "Price",
     "PythonRule",
+    "PythonTool",
     "RenderOutput",
     "RenderState",
     "ReportMap",

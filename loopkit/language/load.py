@@ -245,7 +245,9 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
         for name, state in machine.states_of(ValidateState).items()
     }
     states = {**machine.states, **judging}
-    return machine.model_copy(update={"validators": validators, "states": states})
+    agents = {name: agent.placed_in(folder) for name, agent in machine.agents.items()}
+    changed = {"validators": validators, "states": states, "agents": agents}
+    return machine.model_copy(update=changed)
 
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:

@@ -10,6 +10,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes import DataType, common_type, parse_fields, parse_record
+from loopkit.language.mcp_server import McpServer
 from loopkit.language.noun import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.severities import ERROR, WARNING, Severities
 from loopkit.language.states import State, children
@@ -84,6 +85,8 @@ class Machine(Noun):
     """Named regular expressions, for rules and fields."""
     models: dict[ModelName, ModelName] = {}
     """Names for models, for every place that takes a model."""
+    mcp: dict[Id, McpServer] = {}
+    """MCP servers whose tools agents may call."""
     agents: dict[Id, Agent] = {}
     """Who writes and who judges: models and programs."""
     validators: dict[Id, Validator] = {}
@@ -141,9 +144,11 @@ class Machine(Noun):
 
     @property
     def key_names(self) -> list[str]:
-        """The environment variables that hold keys of its models, whatever they are called."""
+        """The environment variables that hold keys of its models and servers, whatever they are
+        called."""
         asked = (one for agent in self.agents.values() for one in agent.in_turn)
-        return [one.key_env for one in asked if one.key_env is not None]
+        of_models = [one.key_env for one in asked if one.key_env is not None]
+        return of_models + [name for server in self.mcp.values() for name in server.variables]
 
     @property
     def start(self) -> str:

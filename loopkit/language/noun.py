@@ -20,6 +20,8 @@ from pydantic_core import PydanticCustomError
 from loopkit.language.datatypes import NotationError, parse_fields, parse_record, parse_type
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
+FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
+"""`package.module:function`."""
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
 """Where something stands in its noun."""

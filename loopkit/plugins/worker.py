@@ -1,11 +1,15 @@
-"""One call of a plug-in, in the process that is made for it: `python -m loopkit.plugins.worker`.
+"""One call of a plug-in or a tool, in the process that is made for it:
+`python -m loopkit.plugins.worker`.
 
-Reads a request as JSON on stdin, and writes the answer as JSON to what was stdout: `findings`, or
-`error` with the reason why there is no verdict.
+Reads a request as JSON on stdin, and writes the answer as JSON to what was stdout. A plug-in gives
+`findings`, or `error` with the reason why there is no verdict; a tool, which has `arguments`, its
+`result`, what it `raised`, or `error` where there is none.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import os
 import sys
@@ -23,6 +27,8 @@ from loopkit.plugins import ENTRY_POINTS, Context, Finding
 from loopkit.text import printable
 
 MAX_FINDINGS = 50
+MAX_RESULT = 1_000_000
+"""Characters of what a tool returned."""
 MAX_CHARS = 2_000
 """How much of a text of a finding, or of a reason, is told."""
 MOST_OF_FIELDS = 100_000
@@ -47,6 +53,25 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
         return {"error": _storable(str(error))[:MAX_CHARS]}
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
         return {"error": _storable(_told(error))[:MAX_CHARS]}
+
+
+def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
+    """What a tool returns: a text, or data as JSON."""
+    try:
+        if request["folder"] is not None:
+            sys.path.insert(0, request["folder"])
+        function = _function(request["python"])
+    except BaseException as error:  # noqa: BLE001 - importing a module runs anything
+        return {"error": _storable(_told(error))[:MAX_CHARS]}
+    try:
+        given = function(**request["arguments"])
+        if inspect.iscoroutine(given):
+            given = asyncio.run(given)
+        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        told = text.encode(errors="replace").decode()
+        return {"result": told[:MAX_RESULT], "left_out": max(0, len(told) - MAX_RESULT)}
+    except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
+        return {"raised": _storable(_told(error))[:MAX_CHARS]}
 
 
 def _function(name: str) -> Any:
@@ -140,7 +165,8 @@ def main() -> None:
     # What the plug-in prints goes to stderr: no print can be taken for the answer.
     answers = os.dup(1)
     os.dup2(2, 1)
-    answer = answer_request(json.load(sys.stdin))
+    request = json.load(sys.stdin)
+    answer = answer_call(request) if "arguments" in request else answer_request(request)
     with os.fdopen(answers, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
     for printed in (sys.stdout, sys.stderr):

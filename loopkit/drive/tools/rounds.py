@@ -7,31 +7,43 @@ reply that is stored: no model is asked for it again, and no tool is called twic
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
+from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
 from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.calls import CallSeries, call
 from loopkit.drive.conversation import conversation
 from loopkit.drive.retries import ONCE
-from loopkit.drive.tools import program, validating
+from loopkit.drive.tools import of_server, program, python_function, validating
 from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
 from loopkit.drive.turns import Callee
 from loopkit.engine.emitting import emitted_meanwhile
 from loopkit.engine.events import Artifact, Replied, ToolCall, Usage
 from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, tool_task
-from loopkit.language import CommandTool, ModelAgent, ValidatorTool
+from loopkit.language import (
+    CommandTool,
+    McpTool,
+    ModelAgent,
+    PythonTool,
+    Retry,
+    ValidatorTool,
+)
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import DRAFT, AgentAsked, ToolAsked
 from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.outside.mcp import OfferedTool
 from loopkit.text.markdown import fenced
 
 RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
     ValidatorTool.kind: validating.run,
     CommandTool.kind: program.run,
+    McpTool.kind: of_server.run,
+    PythonTool.kind: python_function.run,
 }
 """What a tool of each kind does."""
 LONGEST_S = 3600.0
@@ -84,18 +96,29 @@ class Conversation(Value, frozen=True):
         made = sum(len(one.reply.tool_calls) for one in rounds)
         return max(0, self.definition.max_tool_calls - made)
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether tools of servers are real: nothing that plays is told of them, or calls them."""
+        port = self.active.agents[self.agent]
+        is_played = self.active.scenario is not None or isinstance(port, FunctionAgentPort)
+        return not is_played and self.definition.tool_use != "runner"
 
-def offered(asked: AgentAsked) -> list[Offered]:
-    """The tools of an agent, as a model is told of them."""
+
+def offered(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
+    """The tools of an agent, as a model is told of them; of some, servers have told."""
     required = asked.agent.required_tool
     return [
-        Offered(name, _description(tool, is_required=name == required), tool.schema)
+        Offered(
+            name,
+            _description(tool, served.get(name), is_required=name == required),
+            served[name].schema if name in served else tool.schema,
+        )
         for name, tool in asked.tools.items()
     ]
 
 
-def _description(tool: ToolAsked, *, is_required: bool) -> str:
-    said = tool.tool.description
+def _description(tool: ToolAsked, served: OfferedTool | None, *, is_required: bool) -> str:
+    said = tool.tool.description or (served.description if served else "")
     if not said and tool.rules is not None:
         said = VALIDATES
     return said + IS_REQUIRED if is_required else said
@@ -106,7 +129,8 @@ async def converse(talk: Conversation, told: Sequence[Exchange], request: Reques
 
     `told` are the turns of a kept session before this one. Raises CallFailed and LimitReached.
     """
-    tools, prompt = offered(talk.asked), request.prompt
+    served: Mapping[str, OfferedTool] | None = None
+    prompt = request.prompt
     while True:
         rounds = talk.rounds
         if rounds:
@@ -116,15 +140,28 @@ async def converse(talk: Conversation, told: Sequence[Exchange], request: Reques
                 return again
             prompt = again
         goes_on = bool(rounds) and not prompt
+        if served is None:
+            served = await _served(talk, talk.asked.tools)
         tasks, may_call = talk.active.state.tasks, talk.calls_left(rounds) > 0
         asked = request.replace(
             prompt=prompt,
             messages=conversation((*told, *rounds), None if goes_on else prompt, tasks),
-            tools=tools,
+            tools=offered(talk.asked, served),
             may_call_tools=may_call,
             is_sent_again=request.is_sent_again or may_call,
         )
-        await call(talk.active, talk.work.replace(goes_on=goes_on), asked, hold=True)
+        digests = of_server.digests(talk.asked, served)
+        work = talk.work.replace(goes_on=goes_on, digests=digests)
+        await call(talk.active, work, asked, hold=True)
+
+
+async def _served(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
+    """What servers say of tools of these names; raises CallFailed."""
+    tools = ((name, talk.asked.tools[name].tool) for name in names if name in talk.asked.tools)
+    wanted = {name: tool for name, tool in tools if isinstance(tool, McpTool)}
+    if not wanted or not talk.asks_servers:
+        return {}
+    return await of_server.offers(talk.active, talk.asked, wanted, talk.definition.retry)
 
 
 def _again(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
@@ -246,15 +283,27 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
         agent=name,
         place=talk.state,
         role="tool",
-        callees=(Callee(ONCE, timeout_s + GRACE_S),),
+        callees=(Callee(_retry(talk, tool), timeout_s + GRACE_S),),
         quote=lambda _: Usage(tool_calls=1),
         ask=ask,
+        ready=partial(_ready, talk, called.name),
     )
     request = Request(name, talk.state, "tool", called.arguments)
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
     if emit is not None and found and (findings := found[-1].findings):
         active.stage(emitted_meanwhile(active.program, active.state, emit, findings))
+
+
+def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
+    """A server that fails is asked again where a call may be made twice."""
+    may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
+    return talk.definition.retry if may_come_twice else ONCE
+
+
+async def _ready(talk: Conversation, tool: str) -> None:
+    """Wait until the server of a tool can be asked."""
+    await _served(talk, [tool])
 
 
 async def _result(

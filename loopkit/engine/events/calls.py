@@ -41,6 +41,8 @@ class Intended(Event, frozen=True, kw_only=True):
     cap: int | None = None
     """The longest answer in tokens that is asked for because of a limit; none where the agent's
     own options say it, or nothing limits it."""
+    offered: dict[str, str] = {}
+    """By `SERVER.TOOL`, the digests of tools of MCP servers that the run was not offered before."""
     reserved: Usage
     """What the call may cost at most; charged until it is settled."""
     size: PromptSize = PromptSize()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
@@ -132,6 +133,10 @@ class AgentBase(Noun):
     def callable_tools(self) -> Mapping[str, Tool]:
         """What it may call while it writes."""
         return {}
+
+    def placed_in(self, folder: Path) -> Self:
+        """The agent with the paths of its tools from the folder of the machine file on."""
+        return self
 
     @property
     def required_tool(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -164,6 +165,12 @@ class ModelAgent(AgentBase):
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
         return self.tools
+
+    def placed_in(self, folder: Path) -> Self:
+        if not self.tools:
+            return self
+        tools = {name: tool.placed_in(folder) for name, tool in self.tools.items()}
+        return self.model_copy(update={"tools": tools})
 
     @property
     def required_tool(self) -> str | None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.language.agents.agent import OnInDoubt
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.emission import Emission, Emit
-from loopkit.language.noun import Argv, Duration, Fields, Ids, Noun, Text, Texts, Written
+from loopkit.language.noun import (
+    FUNCTION_PATTERN,
+    Argv,
+    Duration,
+    Fields,
+    Ids,
+    Noun,
+    Text,
+    Texts,
+    Written,
+    fault,
+)
 
 
 class ToolBase(Noun):
@@ -50,6 +63,10 @@ class ToolBase(Noun):
     def accepts(self) -> DataType | None:
         """What it is called with; none where the tool itself does not say it."""
         return None
+
+    def placed_in(self, folder: Path) -> Self:
+        """The tool with its paths from the folder of the machine file on."""
+        return self
 
 
 class ValidatorTool(ToolBase):
@@ -107,7 +124,127 @@ class CommandTool(ToolBase):
         return parse_record(self.input)
 
 
-TOOL_NOUNS: tuple[type[ToolBase], ...] = (ValidatorTool, CommandTool)
+SERVER_TOOL_PATTERN = r"^[a-z][a-z0-9_]*\.\S+$"
+DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+
+
+def _server_tool(text: str) -> str:
+    if not re.fullmatch(SERVER_TOOL_PATTERN, text):
+        raise fault(
+            "bad-server-tool",
+            f"`{text}` does not name a tool of a server",
+            help="write SERVER.TOOL, such as `files.read_file`",
+        )
+    return text
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch(DIGEST_PATTERN, text):
+        raise fault(
+            "bad-digest",
+            f"`{text}` is not a digest",
+            help="copy the one that `loopkit mcp tools MACHINE` prints: `sha256:` and 64 digits",
+        )
+    return text
+
+
+class McpTool(ToolBase):
+    """A tool of an MCP server."""
+
+    mcp: Annotated[
+        str, AfterValidator(_server_tool), Field(json_schema_extra={"pattern": SERVER_TOOL_PATTERN})
+    ]
+    """`SERVER.TOOL`: the server as the machine calls it, and the tool as the server does."""
+    digest: (
+        Annotated[
+            str, AfterValidator(_digest), Field(json_schema_extra={"pattern": DIGEST_PATTERN})
+        ]
+        | None
+    ) = None
+    """The tool is this one, as the server describes it; another one is fatal."""
+    timeout: Duration = 60.0
+    """After that the call is given up, and the server ended."""
+    on_in_doubt: OnInDoubt | None = None
+    """After a crash, what becomes of a call that may or may not have been made."""
+
+    kind = "mcp"
+    example = {"mcp": "files.read_file"}
+
+    @property
+    def server(self) -> str:
+        """The server, as the machine calls it."""
+        return self.mcp.partition(".")[0]
+
+    @property
+    def its_name(self) -> str:
+        """The tool, as the server calls it."""
+        return self.mcp.partition(".")[2]
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout
+
+
+def _function(text: str) -> str:
+    if not re.fullmatch(FUNCTION_PATTERN, text, re.ASCII):
+        raise fault(
+            "bad-plugin",
+            f"`{text}` names no function",
+            help="write `package.module:function`, without `.py`",
+        )
+    return text
+
+
+class PythonTool(ToolBase):
+    """A function of Python, in a process of its own."""
+
+    python: Annotated[
+        str,
+        AfterValidator(_function),
+        Field(json_schema_extra={"pattern": f"^{FUNCTION_PATTERN}$"}),
+    ]
+    """`package.module:function`; it is called with the fields of `input` and `with` by name."""
+    input: Fields = {}
+    """The fields that the model fills in."""
+    with_: dict[str, Any] = Field({}, alias="with")
+    """Arguments that the model does not see, as data; no templates."""
+    folder: str | None = None
+    """Where modules are looked for first, from the machine file on; without it, beside that."""
+    timeout: Duration = 60.0
+    """After that it is ended, and the model is told so."""
+    env: Texts = ()
+    """Environment variables that it may see besides the harmless ones."""
+    on_in_doubt: OnInDoubt | None = None
+    """After a crash, what becomes of a call that may or may not have been made."""
+
+    kind = "python"
+    example = {"python": "catalogue:search", "input": {"word": "str"}}
+
+    @model_validator(mode="after")
+    def _says_each_argument_once(self) -> Self:
+        for name in self.with_.keys() & self.accepts.schema.get("properties", {}).keys():
+            raise fault(
+                "given-twice",
+                f"`{name}` is an argument under `with` and under `input`",
+                ("with", name),
+                help="keep the one whose value you mean: the machine's, or the model's",
+            )
+        return self
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout
+
+    @property
+    def accepts(self) -> DataType:
+        return parse_record(self.input)
+
+    def placed_in(self, folder: Path) -> Self:
+        placed = (folder / (self.folder or ".")).resolve()
+        return self.model_copy(update={"folder": str(placed)})
+
+
+TOOL_NOUNS: tuple[type[ToolBase], ...] = (ValidatorTool, CommandTool, McpTool, PythonTool)
 """Every kind of tool: the one table of them."""
 TOOL_KINDS = {noun.kind: noun for noun in TOOL_NOUNS}
 
@@ -121,7 +258,7 @@ def _tag(value: object) -> str | None:
 
 
 if TYPE_CHECKING:
-    Tool = ValidatorTool | CommandTool
+    Tool = ValidatorTool | CommandTool | McpTool | PythonTool
 else:
     Tool = Annotated[
         Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in TOOL_NOUNS)],  # noqa: UP007

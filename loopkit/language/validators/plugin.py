@@ -9,10 +9,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field
 
-from loopkit.language.noun import Duration, Texts, fault
+from loopkit.language.noun import FUNCTION_PATTERN, Duration, Texts, fault
 from loopkit.language.validators.rule import Example, FixedRule
 
-FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 PLUGIN_PATTERN = rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$"
 
 

@@ -62,7 +62,9 @@ class ToolText:
     """What a call of a tool gave."""
 
     text: str
-    """At most 200,000 characters; more is left out, and said to be."""
+    """At most the first 200,000 characters."""
+    left_out: int
+    """How many followed."""
     is_error: bool
 
 

@@ -46,9 +46,8 @@ def result(given: types.CallToolResult) -> dict[str, Any]:
 
 def answer(text: str, *, is_error: bool) -> dict[str, Any]:
     """A text as it is handed on, cut where it is too long."""
-    if len(text) > MAX_TEXT:
-        text = f"{text[:MAX_TEXT]}\n[{len(text) - MAX_TEXT:,} characters left out]"
-    return {"text": text.encode(errors="replace").decode(), "is_error": is_error}
+    told = text[:MAX_TEXT].encode(errors="replace").decode()
+    return {"text": told, "left_out": len(text) - len(told), "is_error": is_error}
 
 
 def _text(block: types.ContentBlock) -> str:

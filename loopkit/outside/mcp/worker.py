@@ -29,7 +29,7 @@ async def answer_requests(sock: socket.socket) -> None:
     session = Session()
     try:
         while line := await reader.readline():
-            answer = await _answer(session, json.loads(line))
+            answer = await _answer(session, line)
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
     finally:
@@ -38,8 +38,9 @@ async def answer_requests(sock: socket.socket) -> None:
                 await session.close()
 
 
-async def _answer(session: Session, request: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _answer(session: Session, line: bytes) -> Mapping[str, Any]:
     try:
+        request = json.loads(line)
         if "list" in request:
             return await session.list_tools(request["list"], request["timeout_s"])
         if "call" in request:

@@ -1,0 +1,82 @@
+"""The tool `python`: a function, in a process of its own that can be ended."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from loopkit.agents.command import as_agent_errors
+from loopkit.agents.port import AgentError
+from loopkit.drive.state_files import workspace
+from loopkit.drive.tools.call import ToolCalled, ToolResult, as_data, told_of
+from loopkit.language import PythonTool
+from loopkit.outside.processes import CommandResult, CommandTimeout, run_command
+from loopkit.outside.python_workers import worker_command, worker_environment
+from loopkit.validators.command import tail
+
+WORKER = worker_command("loopkit.plugins.worker")
+FAILED = "It failed, and says"
+MAX_PRINTED = 500
+"""How much of what a broken function printed is told."""
+
+
+class _Given(BaseModel):
+    """What the worker answers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    result: str = ""
+    left_out: int = 0
+    raised: str = ""
+    error: str = ""
+
+
+async def run(called: ToolCalled) -> ToolResult:
+    """What the function returned, or what it raised, fenced.
+
+    Raises AgentError where there is no such function, or its process gave no answer.
+    """
+    tool, active = called.tool.tool, called.active
+    assert isinstance(tool, PythonTool)
+    folder = await workspace(active, called.asked.workspace, writes=True)
+    request = {
+        "python": tool.python,
+        "folder": tool.folder,
+        "arguments": {**called.arguments, **tool.with_},
+    }
+    with as_agent_errors():
+        try:
+            played = active.commands.result(called.name, called.index, folder)
+            if played is not None:
+                said = "It returned" if played.exit_code == 0 else FAILED
+                told = as_data(said, told_of(played), active.redact)
+                return ToolResult(told, exit_code=played.exit_code)
+            result = await run_command(
+                WORKER,
+                cwd=folder,
+                env=worker_environment(tool.env),
+                stdin=json.dumps(request),
+                timeout_s=tool.timeout,
+            )
+        except CommandTimeout:
+            return ToolResult(f"It was ended after {tool.timeout:g} s.", exit_code=-9)
+    given = _given(tool, result)
+    if given.error:
+        raise AgentError("fatal", f"the tool `{tool.python}` failed: {given.error}")
+    if given.raised:
+        return ToolResult(as_data(FAILED, given.raised, active.redact), exit_code=1)
+    told = as_data("It returned", given.result, active.redact, given.left_out)
+    return ToolResult(told, exit_code=0)
+
+
+def _given(tool: PythonTool, result: CommandResult) -> _Given:
+    try:
+        return _Given.model_validate_json(result.stdout)
+    except ValidationError as error:
+        code = result.exit_code
+        ended = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        printed = tail("", result.stderr, MAX_PRINTED)
+        saying = f"; it printed:\n{printed}" if printed else ""
+        reason = f"its process ended with {ended} and gave no answer{saying}"
+        raise AgentError("fatal", f"the tool `{tool.python}` failed: {reason}") from error
