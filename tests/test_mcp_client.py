@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,10 +18,11 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
+from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
 
-BY_HAND = Path(__file__).with_name("mcp_server.py")
+BY_HAND = Path(__file__).with_name("server_by_hand.py")
 Connect = Callable[..., Connection]
 
 
@@ -85,6 +88,26 @@ async def test_a_server_that_nobody_here_wrote_says_what_time_it_is() -> None:
         assert wrong.is_error
     finally:
         await clock.close()
+
+
+def test_the_command_line_lists_what_servers_offer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    machine = tmp_path / "machine.yaml"
+    served = {"command": [sys.executable, str(BY_HAND), "honest"], "env": ["NOTES"]}
+    gone = {"command": ["no-such-program"]}
+    servers = json.dumps({"files": served, "gone": gone})
+    states = "{start: {render: x, next: done}, done: {final: success}}"
+    machine.write_text(f"loopkit: 1\nmcp: {servers}\nstates: {states}\n")
+    assert run(["mcp", "tools", str(machine)]) == 4
+    said = capsys.readouterr()
+    look, description, *_ = said.out.splitlines()
+    assert re.fullmatch("files.look  sha256:[0-9a-f]{64}", look)
+    assert description == "  Looks."
+    assert "error: MCP server `gone`: its program was not started" in said.err
+    assert run(["mcp", "tools", str(machine), "fils"]) == 2
+    assert "did you mean `files`?" in capsys.readouterr().err
 
 
 async def test_one_connection_serves_many_calls(connect: Connect) -> None:
@@ -230,6 +253,7 @@ async def test_a_server_that_will_not_end_is_killed_with_its_children(
 async def test_servers_end_with_a_loopkit_that_is_killed(tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys
+from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program
 from loopkit.outside.processes import command_environment
 

@@ -1,4 +1,4 @@
-"""`loopkit mcp validators`."""
+"""`loopkit mcp`, and its command `validators`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import OK, SIGINT, SIGTERM, USAGE, Stop, report_errors, say
 from loopkit.cli.inputs import fixed_inputs, input_options
 from loopkit.cli.machine import load_checked
+from loopkit.cli.mcp_tools import tools
 from loopkit.drive.standalone import StandaloneValidator
 from loopkit.language.load import Loaded
 from loopkit.outside.groups import GROUPS
@@ -30,7 +31,10 @@ Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
 
 @click.group(epilog=examples("loopkit mcp validators plan.yaml"))
 def command() -> None:
-    """Serve machines to coding programs over MCP."""
+    """Serve machines to coding programs over MCP, and look at the servers of a machine."""
+
+
+command.add_command(tools)
 
 
 @command.command(
