@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loopkit.agents.port import Message, Reply, Request
+from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.app import App
 from loopkit.drive.active import ActiveRun, Stored
 from loopkit.engine.events import ToolCall, Usage
@@ -32,9 +32,9 @@ def _written(arguments: Any) -> str:
 
 @dataclass
 class Model:
-    """Says one reply after the other; the messages of each request are kept."""
+    """Says one reply after the other, or fails; the messages of each request are kept."""
 
-    replies: Iterator[Reply]
+    replies: Iterator[Reply | AgentError]
     sent: list[list[Message]] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
     """Which model of a ladder, or which fallback, was asked."""
@@ -48,7 +48,10 @@ class Model:
     async def ask(self, request: Request) -> Reply:
         self.sent.append([*request.messages])
         self.models.append(request.model)
-        return next(self.replies).replace(tokens=10)
+        said = next(self.replies)
+        if isinstance(said, AgentError):
+            raise said
+        return said.replace(tokens=10)
 
 
 @dataclass

@@ -9,13 +9,13 @@ from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import faulty, make_artifact
-from loopkit.drive.calls import CallSeries, call, stored_reply
+from loopkit.drive.calls import CallSeries, call, exchanges_of, stored_reply
 from loopkit.drive.conversation import conversation
 from loopkit.drive.ladder import callees
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
-from loopkit.drive.tools.rounds import Answered, Conversation, converse, with_calls
+from loopkit.drive.tools.rounds import Answered, Conversation, converse, counts, with_calls
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again
@@ -70,9 +70,12 @@ def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Ar
     return make_artifact(reply, asked.agent, asked.output, name, attempt, patterns)
 
 
-def _is_usable(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> bool:
-    artifact = _made(active, name, asked, reply)
-    return not (artifact.fault or _undecided(active, name, artifact))
+def _is_usable(talk: Conversation, reply: Replied) -> bool:
+    """Whether a reply that could not be used before a resume can be now."""
+    artifact = talk.made(reply)
+    if artifact.fault or _undecided(talk.active, talk.state, artifact):
+        return False
+    return not talk.asked.tools or counts(talk, exchanges_of(talk.active, talk.work))
 
 
 def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
@@ -133,8 +136,8 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         ready=port.ready,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
-    paid = stored_reply(active, work, partial(_is_usable, active, name, asked))
     talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
+    paid = stored_reply(active, work, partial(_is_usable, talk))
     rounds = talk.rounds
     # What it has called is answered even where a repair has taken its tools away.
     has_called = any(one.reply.tool_calls for one in rounds)
@@ -205,7 +208,7 @@ def _newest(active: ActiveRun, told: Sequence[Exchange], most: int) -> Sequence[
     """The last turns, after the newest one that says what the task is."""
     kept = last_turns(told, most)
     opening = kept[0][0].opening if kept else None
-    if opening is not None and opening is not kept[-1][0].opening:
+    if opening is not None and opening is kept[-1][0].opening:
         kept = [list(active.state.tasks[opening.task].exchanges), *kept]
     return [exchange for turn in kept for exchange in turn]
 

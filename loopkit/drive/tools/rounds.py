@@ -239,6 +239,15 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     )
 
 
+def counts(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
+    """Whether the last reply of a conversation that came to its end is an answer that counts."""
+    last = rounds[-1]
+    if last.reply.has_no_tools:
+        judged = _judged_for_it(talk, last, is_over=True)
+        return isinstance(judged, Answered) and not judged.fault
+    return bool(last.reply.text.strip()) and not _not_validated(talk, rounds)
+
+
 def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
     """The reply with the calls that are kept of it, and made.
 
