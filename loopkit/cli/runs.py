@@ -160,7 +160,10 @@ async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
     "-f", "--follow", is_flag=True, help="Print new events as they occur, until the run stops."
 )
 @click.option("--jsonl", is_flag=True, help="Print each event as a line of JSON.")
-def logs(run: str, follow: bool, jsonl: bool) -> int:
+@click.option(
+    "--after", "behind", default=0, metavar="SEQ", help="Print only events after this number."
+)
+def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     """Print the events of RUN."""
 
     async def print_events(app: App) -> None:
@@ -168,9 +171,10 @@ def logs(run: str, follow: bool, jsonl: bool) -> int:
         while True:
             for stored in await app.events(run, after):
                 after = stored.seq
-                told = [line.text for line in lines(progress, stored)]
-                for line in [event_line(run, stored)] if jsonl else told:
-                    click.echo(line)
+                if stored.seq > behind:
+                    told = [line.text for line in lines(progress, stored)]
+                    for line in [event_line(run, stored)] if jsonl else told:
+                        click.echo(line)
                 progress = progress.after(stored)
             state = await app.state_of(run)
             if not follow or state.status not in ("new", "running"):

@@ -153,6 +153,7 @@ class TestARunThatGoesOn:
     def test_a_hang_ends_at_the_deadline_and_stays_charged(
         self, hostile: HostileServer, desk: Desk
     ) -> None:
+        """S3.16: the call is given up as transient, tried again, and costs no attempt."""
         hostile.queue(Answer(hang=True))
         hostile.say("A short line")
         played = desk.play(machine(hostile, timeout="400ms"))

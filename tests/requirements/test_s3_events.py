@@ -173,7 +173,7 @@ def test_what_cannot_be_done_stops_at_once(desk: Desk) -> None:
 
 
 def test_an_answer_that_is_no_plan_is_a_rejected_attempt(desk: Desk) -> None:
-    """S3.13: JSON and schema failures are attempts with diagnostics, and versions of the plan."""
+    """S3.13 and S3.35: also of a scripted author, whose drafts go through the same schema."""
     machine = MACHINE.replace("command: [none]", "command: [none]\n    description: p")
     script = scenario(
         agents={"planner": ["no JSON", {"data": {"nodes": [{"id": 1}]}}, {"data": nodes("a")}]}
