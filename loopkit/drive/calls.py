@@ -6,7 +6,6 @@ that may have been made is in doubt, and its policy decides.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,16 +16,11 @@ from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
 from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.prompt_size import size_of
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, kept_text, replied, usage_of
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.room import find_room, out_of_time, room_for_longer
 from loopkit.drive.sizes import (
     KEPT_CHARS,
-    LONGEST_ANSWER,
-    LONGEST_NAME,
-    LONGEST_TOOL,
-    MOST_BYTES,
-    fits,
-    is_answer,
     shortened,
 )
 from loopkit.drive.turns import Callee, take_turn
@@ -34,29 +28,13 @@ from loopkit.engine.events import (
     Failed,
     Held,
     Intended,
-    LeftFolder,
     RefusedCall,
     Replied,
     Role,
-    ToolCall,
     Usage,
 )
 from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, Task
-from loopkit.validators.answer import storable
-
-
-class Written(Value, frozen=True):
-    """What an attempt left in its output file or folder."""
-
-    text: str | None = None
-    """The file's; none where the attempt did not write it."""
-    fault: str = ""
-    folder: LeftFolder | None = None
-    """None where the attempt changed nothing in it."""
-
-
-NOTHING_WRITTEN = Written()
 
 
 async def _at_once() -> None:
@@ -280,7 +258,7 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
             raise out_of_time(active) from error
         raise failure from error
     except AgentError as error:
-        message = _kept(active, error.message)
+        message = kept_text(active.redact, error.message)
         message = message if len(message) <= KEPT_CHARS else shortened(message)
         spent_s = active.clock.monotonic() - started
         failure = TryFailed(error, message, request.key, spent_s)
@@ -296,88 +274,8 @@ async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replie
         written = Written(folder=reply.folder)
     elif work.written is not None:
         written = await work.written()
-    if written.text is not None:
-        written = _storable(active, written.text)
-    left = storable(reply.workspace) if reply.workspace else ""
-    if work.files is not None and not left:
-        left = await work.files()
-    text = _kept(active, reply.text)
-    is_agent = work.role in ("author", "judge")
-    is_cut = is_agent and not is_answer(text)
-    usage = _usage(work, reply.tokens, reply.cost_usd, spent_s)
-    return Replied(
-        key=request.key,
-        text=shortened(text) if is_cut else text if is_agent else _output(text),
-        said=tuple([_kept(active, message) for message in reply.said]) if reply.said else (),
-        cut_off=reply.cut_off or is_cut,
-        played=reply.played,
-        tool_calls=_tool_calls(active, reply.tool_calls) if reply.tool_calls else (),
-        kept=_kept_as_it_is(active, reply.kept) if reply.kept else {},
-        has_no_tools=reply.has_no_tools,
-        found_clean=reply.found_clean,
-        exit_code=reply.exit_code,
-        stderr=_output(_kept(active, reply.stderr)) if reply.stderr else "",
-        session=None if reply.session is None else _session(reply.session),
-        model=_kept(active, reply.model[:LONGEST_NAME]) if reply.model else "",
-        artifact_text=written.text,
-        artifact_fault=written.fault,
-        folder=written.folder,
-        workspace=left,
-        usage=usage.as_held if reply.held else usage,
-    )
-
-
-def _kept(active: ActiveRun, text: str) -> str:
-    """A text from outside as it may be stored."""
-    return storable(active.redact(text)) if text else ""
-
-
-def _tool_calls(active: ActiveRun, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Calls of tools as they may be stored: together they are not much longer than an answer.
-
-    Where arguments have no room their middle is left out, so that they are not JSON; calls after
-    that are left out.
-    """
-    kept: list[ToolCall] = []
-    left = LONGEST_ANSWER
-    for called in calls:
-        if left <= 0:
-            break
-        own, name = called.id[:LONGEST_NAME], called.name[:LONGEST_TOOL]
-        arguments = called.arguments
-        left -= len(own) + len(name) + len(arguments)
-        if left < 0 and len(arguments) > KEPT_CHARS:
-            arguments = shortened(arguments)
-        kept.append(
-            ToolCall(id=storable(own), name=_kept(active, name), arguments=_kept(active, arguments))
-        )
-    return tuple(kept)
-
-
-def _kept_as_it_is(active: ActiveRun, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """What a provider wants back; nothing where that is not what may be stored, or too long."""
-    text = json.dumps(kept)
-    may_be_stored = len(text) <= LONGEST_ANSWER and active.redact(text) == text
-    return dict(kept) if may_be_stored else {}
-
-
-def _storable(active: ActiveRun, text: str) -> Written:
-    """What the output file holds as it may be stored; too much of it is a fault."""
-    text = _kept(active, text)
-    if fits(text):
-        return Written(text)
-    most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
-    return Written(fault=f"the output file has {len(text):,} characters, {most}; write less")
-
-
-def _output(text: str) -> str:
-    """What a program printed, as far as it can be stored."""
-    return text if fits(text) else shortened(text)
-
-
-def _session(named: str) -> str | None:
-    """The session that a program names; of one that is no name nothing is known."""
-    return None if len(named) > LONGEST_NAME else storable(named)
+    files = await work.files() if work.files is not None and not reply.workspace else ""
+    return replied(active.redact, request, reply, written, files, spent_s)
 
 
 def _failed(
@@ -401,24 +299,14 @@ def _failed(
 def _cut_short(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
     """What says that a try came to nothing, without a word about the next one."""
     error = failure.error
-    usage = _usage(work, error.tokens, error.cost_usd, failure.spent_s)
+    usage = usage_of(work.role, error.tokens, error.cost_usd, failure.spent_s)
     if error.charged:
         reserved = active.state.open_calls[failure.key].reserved
-        usage = _usage(work, reserved.tokens, reserved.cost_usd, failure.spent_s).as_held
+        usage = usage_of(work.role, reserved.tokens, reserved.cost_usd, failure.spent_s).as_held
     return Failed(
         key=failure.key,
         error_class=error.error_class,
         message=failure.message,
         unreadable=error.unreadable,
         usage=usage,
-    )
-
-
-def _usage(work: CallSeries, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
-    return Usage(
-        agent_calls=int(work.role in ("author", "judge")),
-        tool_calls=int(work.role == "tool"),
-        tokens=tokens,
-        cost_usd=cost_usd,
-        time_s=spent_s,
     )

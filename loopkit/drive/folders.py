@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import Written
 from loopkit.drive.isolation import origin_of
+from loopkit.drive.replies import Written
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import LONGEST_ANSWER
 from loopkit.engine.events import Captured, LeftFolder

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import Written
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.isolation import in_tree_above, origin_of, own_tree
+from loopkit.drive.replies import Written
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace

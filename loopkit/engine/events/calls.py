@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from loopkit.engine.events.event import Event, Policy, Role
+from loopkit.engine.events.event import OF_AGENTS, Event, Policy, Role
 from loopkit.engine.events.payloads import LeftFolder, PromptSize, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 
@@ -51,7 +51,7 @@ class Intended(Event, frozen=True, kw_only=True):
     @property
     def asks_agent(self) -> bool:
         """Whether an agent is asked, and no command or tool."""
-        return self.role in ("author", "judge")
+        return self.role in OF_AGENTS
 
     @property
     def asked_at(self) -> str:

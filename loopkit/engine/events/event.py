@@ -8,6 +8,8 @@ from loopkit.engine.records import Record
 
 EVENT_VERSION = 1
 Role = Literal["author", "judge", "run", "tool"]
+OF_AGENTS: tuple[Role, ...] = ("author", "judge")
+"""The roles in which an agent is asked, and no command or tool."""
 Policy = Literal["retry", "ask", "fail"]
 Outcome = Literal["done", "transient", "content", "fatal", "limit"]
 

@@ -1,0 +1,136 @@
+"""Replies as they are stored: without secrets, no longer than a record may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loopkit.agents.port import Reply, Request
+from loopkit.drive.sizes import (
+    KEPT_CHARS,
+    LONGEST_ANSWER,
+    LONGEST_NAME,
+    LONGEST_TOOL,
+    MOST_BYTES,
+    fits,
+    is_answer,
+    shortened,
+)
+from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
+from loopkit.engine.events.event import OF_AGENTS
+from loopkit.engine.records import Value
+from loopkit.outside.redaction import Redact
+from loopkit.validators.answer import storable
+
+
+class Written(Value, frozen=True):
+    """What an attempt left in its output file or folder."""
+
+    text: str | None = None
+    """The file's; none where the attempt did not write it."""
+    fault: str = ""
+    folder: LeftFolder | None = None
+    """None where the attempt changed nothing in it."""
+
+
+NOTHING_WRITTEN = Written()
+
+
+def replied(
+    redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
+) -> Replied:
+    """The event of a reply; `files` is the digest of what it left in its workspace."""
+    if written.text is not None:
+        written = _storable(redact, written.text)
+    text = kept_text(redact, reply.text)
+    is_agent = request.role in OF_AGENTS
+    is_cut = is_agent and not is_answer(text)
+    usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
+    return Replied(
+        key=request.key,
+        text=shortened(text) if is_cut else text if is_agent else _output(text),
+        said=tuple([kept_text(redact, message) for message in reply.said]) if reply.said else (),
+        cut_off=reply.cut_off or is_cut,
+        played=reply.played,
+        tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
+        kept=_as_it_is(redact, reply.kept) if reply.kept else {},
+        has_no_tools=reply.has_no_tools,
+        found_clean=reply.found_clean,
+        exit_code=reply.exit_code,
+        stderr=_output(kept_text(redact, reply.stderr)) if reply.stderr else "",
+        session=None if reply.session is None else _session(reply.session),
+        model=kept_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
+        artifact_text=written.text,
+        artifact_fault=written.fault,
+        folder=written.folder,
+        workspace=storable(reply.workspace) if reply.workspace else files,
+        usage=usage.as_held if reply.held else usage,
+    )
+
+
+def kept_text(redact: Redact, text: str) -> str:
+    """A text from outside as it may be stored."""
+    return storable(redact(text)) if text else ""
+
+
+def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Calls of tools as they may be stored: together they are not much longer than an answer.
+
+    Where arguments have no room their middle is left out, so that they are not JSON; calls after
+    that are left out.
+    """
+    kept: list[ToolCall] = []
+    left = LONGEST_ANSWER
+    for called in calls:
+        if left <= 0:
+            break
+        own, name = called.id[:LONGEST_NAME], called.name[:LONGEST_TOOL]
+        arguments = called.arguments
+        left -= len(own) + len(name) + len(arguments)
+        if left < 0 and len(arguments) > KEPT_CHARS:
+            arguments = shortened(arguments)
+        kept.append(
+            ToolCall(
+                id=storable(own),
+                name=kept_text(redact, name),
+                arguments=kept_text(redact, arguments),
+            )
+        )
+    return tuple(kept)
+
+
+def _as_it_is(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """What a provider wants back; nothing where that is not what may be stored, or too long."""
+    text = json.dumps(kept)
+    may_be_stored = len(text) <= LONGEST_ANSWER and redact(text) == text
+    return dict(kept) if may_be_stored else {}
+
+
+def _storable(redact: Redact, text: str) -> Written:
+    """What the output file holds as it may be stored; too much of it is a fault."""
+    text = kept_text(redact, text)
+    if fits(text):
+        return Written(text)
+    most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
+    return Written(fault=f"the output file has {len(text):,} characters, {most}; write less")
+
+
+def _output(text: str) -> str:
+    """What a program printed, as far as it can be stored."""
+    return text if fits(text) else shortened(text)
+
+
+def _session(named: str) -> str | None:
+    """The session that a program names; of one that is no name nothing is known."""
+    return None if len(named) > LONGEST_NAME else storable(named)
+
+
+def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
+    return Usage(
+        agent_calls=int(role in OF_AGENTS),
+        tool_calls=int(role == "tool"),
+        tokens=tokens,
+        cost_usd=cost_usd,
+        time_s=spent_s,
+    )
