@@ -22,6 +22,7 @@ _WAITED = "write `timeout:` on the agent"
 _SAID = "write `system:` on the agent and `prompt:` on the state"
 _SHAPED = "write `schema:` on the agent"
 _KEPT_OUT = "keys come from the environment: write `api_key_env: NAME` on the agent"
+_CALLED = "write `tools:` on the agent; a provider's own tools are not offered"
 _ONE = "one call brings one whole answer"
 RESERVED = {
     "api_key": _KEPT_OUT,
@@ -39,8 +40,10 @@ RESERVED = {
     "stream": _ONE,
     "stream_options": _ONE,
     "mock_response": "play the agent with `--script FILE`",
-    "tools": "this version offers a model no tools",
-    "functions": "this version offers a model no tools",
+    "tools": _CALLED,
+    "functions": _CALLED,
+    "tool_choice": "the model decides what it calls; write `require_tool:` for what it has to call",
+    "function_call": _CALLED,
 }
 
 

@@ -44,13 +44,29 @@ def _idle(agent: ModelAgent) -> Iterator[tuple[str, str]]:
 
 
 def _never_called(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
-    for tool in agent.tools:
-        if agent.tool_use == "runner" and tool != agent.require_tool:
-            message = (
-                "nobody calls it: with `tool_use: runner` the model calls no tools, and loopkit "
-                "only the one of `require_tool`"
-            )
-            yield subject.no_effect(("agents", name, "tools", tool), message)
+    others = [tool for tool in agent.tools if tool != agent.require_tool]
+    if not others or (reason := _no_tools(agent)) is None:
+        return
+    why, remedy = reason
+    for tool in others:
+        message = f"nobody calls it: {why}, and loopkit only the one of `require_tool`"
+        yield subject.no_effect(("agents", name, "tools", tool), message, remedy)
+
+
+def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
+    """Why an agent's model calls no tools, and what to do; none where it may call some."""
+    if agent.tool_use == "runner":
+        return "with `tool_use: runner` the model calls no tools", "delete it"
+    # Only an agent with tools needs the table of models, which is long.
+    from loopkit.agents.model.catalogue import provider_of  # noqa: PLC0415
+    from loopkit.agents.model.tool_support import NO_TOOLS, has_tools  # noqa: PLC0415
+
+    if any(has_tools(agent, model) for model in agent.model):
+        return None
+    told = f"LiteLLM says that `{agent.model[0]}` calls no tools"
+    if provider_of(agent.model[0]) in NO_TOOLS:
+        return told, "take another model; those of Ollama call tools as `ollama_chat/…`"
+    return told, "take another model, or write `tool_use: native` if it does call tools"
 
 
 def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:

@@ -417,16 +417,6 @@ class TestARefusalOfTools:
         assert (raised.value.error_class, raised.value.charged) == ("content", True)
 
 
-def test_tools_of_the_provider_s_own_stay_beside_those_of_the_agent(
-    hostile: HostileServer,
-) -> None:
-    search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
-    hostile.queue(anthropic_answer({"type": "text", "text": "A plan"}, stop="end_turn"))
-    talk = Talk(hostile, "anthropic/claude-sonnet-4-5", params={"tools": [search]})
-    talk.ask()
-    assert [tool["name"] for tool in talk.sent["tools"]] == ["web_search", TOOL.name]
-
-
 def test_a_server_that_can_not_be_told_to_call_nothing_is_asked_once(
     hostile: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -357,6 +357,34 @@ def test_a_model_that_turns_out_to_have_no_tools_names_the_remedy(
     assert "write `tool_use: runner` on the agent" in suspended.message
 
 
+THROWN_AWAY = {"error": {"message": "Failed to call a function.", "code": "tool_use_failed"}}
+ENDED = {
+    "candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}],
+    "usageMetadata": {"promptTokenCount": 20, "totalTokenCount": 20},
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "answer"),
+    [
+        ("groq/openai/gpt-oss-20b", json_answer(THROWN_AWAY, 400)),
+        ("gemini/gemini-2.5-flash", json_answer(ENDED)),
+    ],
+)
+def test_an_answer_that_is_thrown_away_for_a_call_in_it_is_the_author_s_fault(
+    hostile: HostileServer, desk: Desk, model: str, answer: Any
+) -> None:
+    text = (
+        MACHINE.replace("output: ", "")
+        .replace("prompt: Plan it., next", "prompt: Plan it., on_error: {content: failed}, next")
+        .replace("failed: {final: failure, result: plan}", "failed: {final: failure}")
+    )
+    went = play(desk, hostile, answer, text=text, MODEL=model)
+    (failed,) = went.of(Failed)
+    assert failed.message.startswith("the model called a tool wrongly: ")
+    assert (failed.error_class, went.outcome) == ("content", "failed")
+
+
 class TestLimits:
     def test_each_round_is_reserved_with_all_that_it_sends(
         self, hostile: HostileServer, desk: Desk

@@ -22,6 +22,8 @@ from loopkit.text import plural
 _THOUGHT = re.compile(r"([<\[])((?:think|thinking|thought|reasoning)[>\]])", re.IGNORECASE)
 """How a thought begins in a text; it ends with the same word behind a slash."""
 BROKEN_OFF = {"message": "the answer ended in an error"}
+MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+"""How Gemini ends an answer that it throws away for the call of a tool in it."""
 THOUGHTS = ("reasoning_content", "thinking_blocks")
 """Where LiteLLM puts what a model thought."""
 
@@ -48,6 +50,10 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         tokens, usd = used.total, cost(agent, request.model, used, listed)
     if record := _error_inside(choice):
         raise error_of(record, tokens=tokens, cost_usd=usd)
+    if not calls and (miscall := _native_finish(choice)) in MISCALLS:
+        raise AgentError(
+            "content", f"the model called a tool wrongly: {miscall}", cost_usd=usd, tokens=tokens
+        )
     if finish == "length" and _is_capped(request, used):
         reason = _cut_off(request)
         is_charged = used is None
@@ -73,22 +79,27 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
 
 def _error_inside(choice: Any) -> Mapping[str, Any]:
     """What went wrong while the provider answered, as OpenRouter says it in the answer."""
-    own = getattr(choice, "provider_specific_fields", None)
-    told: Mapping[str, Any] = own if isinstance(own, Mapping) else {}
-    record = told.get("error")
+    record = _own_fields(choice).get("error")
     if isinstance(record, Mapping):
         return record
-    # LiteLLM makes a `stop` of what it does not know.
-    return BROKEN_OFF if told.get("native_finish_reason") == "error" else {}
+    return BROKEN_OFF if _native_finish(choice) == "error" else {}
+
+
+def _native_finish(choice: Any) -> object:
+    """Why the answer ended, in the provider's own word: LiteLLM makes a `stop` of many."""
+    return _own_fields(choice).get("native_finish_reason")
+
+
+def _own_fields(part: Any) -> Mapping[str, Any]:
+    """What is a provider's own, which LiteLLM keeps apart."""
+    own = getattr(part, "provider_specific_fields", None)
+    return own if isinstance(own, Mapping) else {}
 
 
 def _refusal(message: Any, finish: object) -> str:
     if finish == "content_filter":
         return "the provider's content policy withheld the answer; change the prompt or the model"
-    # LiteLLM keeps what is OpenAI's own apart.
-    own = getattr(message, "provider_specific_fields", None)
-    kept_apart = own.get("refusal") if isinstance(own, Mapping) else None
-    said = kept_apart or getattr(message, "refusal", None)
+    said = _own_fields(message).get("refusal") or getattr(message, "refusal", None)
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
 
 

@@ -60,8 +60,7 @@ def tool_arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
     is_silent = not request.may_call_tools and provider_of(request.model) in NO_CHOICE
     if not tools or is_silent:
         return {}
-    own = agent.params.get("tools")
-    told: dict[str, Any] = {"tools": [*(own or ()), *map(_function, tools)]}
+    told: dict[str, Any] = {"tools": [_function(tool) for tool in tools]}
     if not request.may_call_tools:
         told["tool_choice"] = "none"
     return told
