@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -279,7 +280,7 @@ def test_a_draft_of_two_megabytes_is_judged_and_its_diagnostics_are_bounded(
     assert 1_990_000 < len(text) < 2_000_000
     result = served.call("structure", draft=text)
     judged = result.structured_content
-    assert len(judged["diagnostics"]) > 10
+    assert 10 < len(judged["diagnostics"]) < 20
     assert judged["left_out"] > 0
     assert len(str(result.content)) < 25_000
     told = served.refused("structure", draft=text + "x" * 10_000)
@@ -291,6 +292,8 @@ def test_secrets_of_the_server_are_in_no_answer(served: Served) -> None:
     assert SECRET not in str(told)
     assert "[SERVICE_API_KEY]" in str(told)
     assert SECRET not in str(served.call(SECRET, draft=GOOD))
+    quoted = served.judged("structure", draft=f"{GOOD}TODO {SECRET}\n")["diagnostics"]
+    assert [one["message"] for one in quoted] == ["Line 0: TODO [SERVICE_API_KEY]"]
 
 
 def test_with_judges_all_are_offered_and_what_the_server_was_given_is_fixed(folder: Path) -> None:
@@ -310,7 +313,10 @@ def test_with_judges_all_are_offered_and_what_the_server_was_given_is_fixed(fold
     assert "`compared` is not offered: it reads `text`, which only a run has" in errors
 
 
-def test_a_client_that_goes_away_ends_the_server_and_its_programs(folder: Path) -> None:
+@pytest.mark.parametrize(("interrupted", "code"), [(False, 0), (True, 130)])
+def test_a_client_that_goes_away_and_a_signal_end_the_server_in_the_midst_of_a_call(
+    folder: Path, interrupted: bool, code: int
+) -> None:
     begun = folder / "begun"
     begun.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "loopkit", "mcp", "validators", "words.yaml"]
@@ -328,8 +334,11 @@ def test_a_client_that_goes_away_ends_the_server_and_its_programs(folder: Path) 
     while not begun.exists():
         assert process.poll() is None
         time.sleep(0.02)
+    if interrupted:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
     out, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
+    assert process.returncode == code, errors
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
 
 

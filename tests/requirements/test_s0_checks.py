@@ -394,7 +394,10 @@ def alone(desk: Desk, validator: str, text: str, critic: list[Any]) -> Report:
         path = desk.write("alone.yaml", scenario(agents={"critic": critic}))
         alone = StandaloneValidator(load(PLAN_REVIEW), validator)
         async with App.open(None) as app:
-            return await app.judge(alone, text, ISSUE, Script(*load_scenario(path)))
+            report = await app.judge(alone, text, ISSUE, Script(*load_scenario(path)))
+            # It leaves no run behind: a server judges many.
+            assert not list(await app.journal.runs(None, 1))
+            return report
 
     return asyncio.run(ask())
 
