@@ -94,6 +94,14 @@ def made(run: Played, *roles: str) -> int:
             id="loopkit calls the tool",
         ),
         pytest.param(
+            "{require_tool: measure, tool_use: runner, max_tool_calls: 2, reask: 1, "
+            "fallbacks: [openai/gpt-5]}",
+            [LOST, LOST, *lost_once_each("Unseen.", MEASURE, MEASURE, "Unseen.")],
+            10,
+            2,
+            id="a fallback that calls tools itself",
+        ),
+        pytest.param(
             "{tool_use: runner, max_tool_calls: 2}",
             lost_once_each("Short."),
             2,

@@ -50,9 +50,8 @@ def assign_agents(
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
             is_model, part = isinstance(agent, ModelAgent), scenario.agents[name]
-            has_no_tools = isinstance(agent, ModelAgent) and agent.tool_use == "runner"
             ports[name] = ScriptedAgent(
-                name, part, sleep, is_model=is_model, has_no_tools=has_no_tools
+                name, part, sleep, is_model=is_model, without_tools=agent.without_tools
             )
         elif name in functions:
             ports[name] = FunctionAgentPort(name, agent, functions[name])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from loopkit.agents.model.answer_caps import AnswerCaps
-from loopkit.engine.events import HumanAnswer, LeftFolder, Role, ToolCall, Usage
+from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Mutable, Value
@@ -113,6 +113,8 @@ class Reply(Value, frozen=True):
     """Whoever answered can't call tools, and was not offered any."""
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
+    commands: tuple[Ran, ...] = ()
+    """Of a tool: what the programs did that it started, as it may be stored."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol
@@ -85,13 +85,14 @@ class ScriptedAgent:
         sleep: Sleep = asyncio.sleep,
         *,
         is_model: bool = True,
-        has_no_tools: bool = False,
+        without_tools: Collection[int] = (),
     ) -> None:
+        """`without_tools` are those in turn that can't call tools; 0 is the agent itself."""
         self._name = name
         self._part = part
         self._sleep = sleep
         self._is_model = is_model
-        self._has_no_tools = has_no_tools
+        self._without_tools = without_tools
 
     async def ready(self) -> None:
         return None
@@ -120,9 +121,9 @@ class ScriptedAgent:
         if played.fault is not None and played.fault in FAULTS:
             raise _failure(played, played.fault)
         write_files(request.folder, played.files)
-        return self._reply(played)
+        return self._reply(played, request)
 
-    def _reply(self, played: Played) -> Reply:
+    def _reply(self, played: Played, request: Request) -> Reply:
         broken = BROKEN.get(played.fault or "")
         said = broken.replace(text=played.message or broken.text) if broken else None
         said = said or Reply(played.text, said=played.said, cut_off=played.cut_off)
@@ -139,7 +140,7 @@ class ScriptedAgent:
             workspace=played.workspace,
             folder=left,
             tool_calls=called,
-            has_no_tools=self._has_no_tools,
+            has_no_tools=not played.tools or request.fallback in self._without_tools,
         )
 
     def _next(self, request: Request) -> Played:

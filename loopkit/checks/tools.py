@@ -39,7 +39,7 @@ def _idle(agent: ModelAgent) -> Iterator[tuple[str, str]]:
     if "reask" in agent.model_fields_set:
         if agent.require_tool is None:
             yield "reask", "an agent without `require_tool` is never asked again for its answer"
-        elif agent.tool_use == "runner":
+        elif agent.leaves_tools_alone:
             yield "reask", "with `tool_use: runner` it is asked again up to `max_tool_calls`"
 
 
@@ -55,13 +55,13 @@ def _never_called(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Pr
 
 def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
     """Why an agent's model calls no tools, and what to do; none where it may call some."""
-    if agent.tool_use == "runner":
+    if agent.leaves_tools_alone:
         return "with `tool_use: runner` the model calls no tools", "delete it"
     # Only an agent with tools needs the table of models, which is long.
     from loopkit.agents.model.catalogue import provider_of  # noqa: PLC0415
     from loopkit.agents.model.tool_support import NO_TOOLS, has_tools  # noqa: PLC0415
 
-    if any(has_tools(agent, model) for model in agent.model):
+    if any(has_tools(one, model) for one in agent.in_turn for model in one.model):
         return None
     told = f"LiteLLM says that `{agent.model[0]}` calls no tools"
     if provider_of(agent.model[0]) in NO_TOOLS:

@@ -57,6 +57,7 @@ def replied(
         kept=_as_it_is(redact, reply.kept) if reply.kept else {},
         has_no_tools=reply.has_no_tools,
         found_clean=reply.found_clean,
+        commands=reply.commands,
         exit_code=reply.exit_code,
         stderr=_output(kept_text(redact, reply.stderr)) if reply.stderr else "",
         session=None if reply.session is None else _session(reply.session),

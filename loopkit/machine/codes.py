@@ -40,7 +40,7 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
     if may_be_nobody(graph, author):
         yield NO_AGENT
     models = [agent for agent in agents if isinstance(agent, ModelAgent)]
-    if any(agent.tools and agent.tool_use != "runner" for agent in models):
+    if any(agent.tools and not agent.leaves_tools_alone for agent in models):
         yield NO_ANSWER
     if any(agent.require_tool for agent in models):
         yield NOT_VALIDATED

@@ -146,9 +146,9 @@ class Expect(Noun):
     revisions: Numbers | None = None
     """How many revisions were spent: by the state that is revised, or by edge."""
     calls: Numbers | None = None
-    """How often each agent is called, retries and re-asks included."""
+    """How often each agent is called, retries and re-asks included; each tool as `AGENT.TOOL`."""
     calls_at_most: Numbers | None = None
-    """How often each agent is called at most."""
+    """How often each agent, or tool, is called at most."""
     cost_usd_at_most: Annotated[float, Field(ge=0, strict=False)] | None = None
     """What the whole run costs at most, in USD."""
     events: Sequence | None = None

@@ -133,6 +133,8 @@ class Played(Unwritten):
     """A real judge said it: it has to answer for every open finding, as it had to then."""
     tool_calls: Annotated[tuple[PlayedToolCall, ...], FROM_LIST] = ()
     """Tools that the agent calls with it; its next call follows once it has what they gave."""
+    tools: bool = True
+    """Whether who answers can call tools; else loopkit calls the required one with the reply."""
     session: bool = True
     """Whether a program names a session to which it can be taken back."""
 

@@ -13,9 +13,10 @@ from loopkit.language import (
     HumanState,
     JudgeRule,
     Machine,
-    ModelAgent,
     Rule,
+    Tool,
     ValidateState,
+    rules_of,
 )
 from loopkit.language.states.children import CANCELLED, ChildrenState
 from loopkit.machine.asked import validators_of
@@ -43,10 +44,25 @@ class Playbill:
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
-        """The states and validators that run a command."""
+        """The states, validators and tools that run a command."""
         running = self.machine.states_of(CommandState)
         judging = [name for name, rule in self._rules() if isinstance(rule, CommandRule)]
-        return tuple(dict.fromkeys([*running, *judging]))
+        return tuple(dict.fromkeys([*running, *judging, *filter(self._is_played, self.tools)]))
+
+    @cached_property
+    def tools(self) -> dict[str, Tool]:
+        """Those of the agents, as `AGENT.TOOL`."""
+        return {
+            f"{agent}.{name}": tool
+            for agent, declared in self.machine.agents.items()
+            for name, tool in declared.callable_tools.items()
+        }
+
+    def _is_played(self, name: str) -> bool:
+        """Whether a tool may start a program, which a case can play; validators look at drafts."""
+        named = self.tools[name].validators
+        rules = (rule for one in named for rule in rules_of(self.machine.validators.get(one, ())))
+        return not named or any(isinstance(rule, CommandRule) for rule in rules)
 
     @cached_property
     def children(self) -> dict[str, Playbill]:
@@ -59,6 +75,12 @@ class Playbill:
         """The agents of the machine, and of those that its states run."""
         of_children = (name for bill in self.children.values() for name in bill.family_agents)
         return tuple(dict.fromkeys([*self.machine.agents, *of_children]))
+
+    @cached_property
+    def called(self) -> tuple[str, ...]:
+        """Whom calls are counted of: these agents, and the tools of each."""
+        of_children = (name for bill in self.children.values() for name in bill.called)
+        return tuple(dict.fromkeys([*self.family_agents, *self.tools, *of_children]))
 
     def outcomes(self, state: str) -> tuple[str, ...]:
         """What can become of a child of a state that has children."""
@@ -89,14 +111,11 @@ class Playbill:
     @cached_property
     def emitted(self) -> tuple[str, ...]:
         """The names of the events that it can store."""
-        tools = (
-            agent.tools for agent in self.machine.agents.values() if isinstance(agent, ModelAgent)
-        )
         written = (getattr(state, "emit", None) for state in self.machine.states.values())
         emissions = (
             *map(Emission.of, written),
             *(edge.emit for edge in self.graph.edges),
-            *(tool.emits for each in tools for tool in each.values()),
+            *(tool.emits for tool in self.tools.values()),
         )
         return tuple(dict.fromkeys(each.name for each in emissions if each is not None))
 

@@ -26,6 +26,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.state import RunState
+from loopkit.engine.tasks import is_of_program
 from loopkit.language.states.children import RESULT
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.testing.family import FamilyRun
@@ -41,8 +42,8 @@ PROCESS = frozenset(
 """Events about the process that drives a run and about its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
-    "intended": ("model", "fallback", "deadline_s", "cap", "reserved"),
-    "replied": ("model", "session", "played"),
+    "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered"),
+    "replied": ("model", "session", "played", "kept"),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),
@@ -162,12 +163,14 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
     for name in ("time_s", "held_tokens", "held_usd"):
         plain.get("usage", {}).pop(name, None)
-    is_command = tasks.get(getattr(event, "key", ""), "").endswith(":run")
+    is_command = is_of_program(tasks.get(getattr(event, "key", ""), ""))
     if isinstance(event, Replied | Worked):
         plain.update(_without_place(plain))
     if event.type == "replied" and not is_command:
         # What the program of an agent printed beside its answer goes nowhere.
         del plain["exit_code"], plain["stderr"]
+    for called in plain.get("tool_calls", ()):
+        del called["id"]
     if event.type == "worked":
         _unrepeated_of_work(plain)
     return dict(redacted(_without_durations(plain), redact))

@@ -60,7 +60,7 @@ class Trace:
     revisions: Counter[str] = field(default_factory=Counter)
     """By edge, and by the state that is revised."""
     calls: Counter[str] = field(default_factory=Counter)
-    """By agent, those of children included."""
+    """By agent and by tool, those of children included."""
     cost_usd: float | None = 0.0
     """The same in USD; none where it is not known."""
     children: list[ChildTrace] = field(default_factory=list)
@@ -136,8 +136,16 @@ def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
         case Intended(role="author" | "judge"):
             made.calls[event.agent] += 1
             made.asked.append(_asked(machine, run, event))
+        case Intended(role="tool") if _is_tool(machine, event.agent):
+            made.calls[event.agent] += 1
         case _:
             pass
+
+
+def _is_tool(machine: Machine, name: str) -> bool:
+    """Whether there is such a tool; a model may call for one that does not exist."""
+    agent, _, tool = name.partition(".")
+    return tool in machine.agents[agent].callable_tools
 
 
 def _asked(machine: Machine, run: RunState, event: Intended) -> Asked:

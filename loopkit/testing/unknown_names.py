@@ -84,8 +84,8 @@ def _expected(
     for key, kind, known in (
         ("verdicts", "validate state", judges),
         ("revisions", "revised state or edge", bill.revised),
-        ("calls", "agent", bill.family_agents),
-        ("calls_at_most", "agent", bill.family_agents),
+        ("calls", "agent", bill.called),
+        ("calls_at_most", "agent", bill.called),
         ("artifacts", "artifact", tuple(bill.graph.artifacts)),
         (CHILDREN, OF_CHILDREN, bill.children),
     ):

@@ -14,7 +14,14 @@ from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.state_files import workspace
-from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, as_data, told_of
+from loopkit.drive.tools.call import (
+    BadArguments,
+    ToolCalled,
+    ToolResult,
+    as_data,
+    ran,
+    told_of,
+)
 from loopkit.language import McpTool, Retry
 from loopkit.machine.asked import AgentAsked
 from loopkit.outside.mcp import Connection, OfferedTool, ServerFailed
@@ -56,7 +63,8 @@ def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
 
 def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool) -> ToolResult:
     said = "It failed, and says" if is_error else "It answers"
-    return ToolResult(as_data(said, text, called.active.redact, left_out))
+    told = as_data(said, text, called.active.redact, left_out)
+    return ToolResult(told, commands=ran(called, int(is_error), text))
 
 
 async def offers(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.drive.state_files import workspace
-from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, as_data, told_of
+from loopkit.drive.tools.call import (
+    BadArguments,
+    ToolCalled,
+    ToolResult,
+    as_data,
+    ended_after,
+    ran,
+    told_of,
+)
 from loopkit.language import CommandTool
 from loopkit.outside.processes import (
     ArgumentsRefused,
@@ -39,8 +47,9 @@ async def run(called: ToolCalled) -> ToolResult:
         except ArgumentsRefused as error:
             raise BadArguments(str(error)) from error
         except CommandTimeout:
-            return ToolResult(f"It was ended after {tool.timeout:g} s.", exit_code=-9)
-    return ToolResult(_told(result, active.redact), exit_code=result.exit_code)
+            return ended_after(called, tool.timeout)
+    did = ran(called, result.exit_code, result.stdout, result.stderr)
+    return ToolResult(_told(result, active.redact), exit_code=result.exit_code, commands=did)
 
 
 def _told(result: CommandResult, redact: Redact) -> str:

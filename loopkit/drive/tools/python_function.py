@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import AgentError
 from loopkit.drive.state_files import workspace
-from loopkit.drive.tools.call import ToolCalled, ToolResult, as_data, told_of
+from loopkit.drive.tools.call import (
+    ToolCalled,
+    ToolResult,
+    as_data,
+    ended_after,
+    ran,
+    told_of,
+)
 from loopkit.language import PythonTool
 from loopkit.outside.processes import CommandResult, CommandTimeout, run_command
 from loopkit.outside.python_workers import worker_command, worker_environment
@@ -51,7 +58,8 @@ async def run(called: ToolCalled) -> ToolResult:
             if played is not None:
                 said = "It returned" if played.exit_code == 0 else FAILED
                 told = as_data(said, told_of(played), active.redact)
-                return ToolResult(told, exit_code=played.exit_code)
+                did = ran(called, played.exit_code, played.stdout, played.stderr)
+                return ToolResult(told, exit_code=played.exit_code, commands=did)
             result = await run_command(
                 WORKER,
                 cwd=folder,
@@ -60,14 +68,15 @@ async def run(called: ToolCalled) -> ToolResult:
                 timeout_s=tool.timeout,
             )
         except CommandTimeout:
-            return ToolResult(f"It was ended after {tool.timeout:g} s.", exit_code=-9)
+            return ended_after(called, tool.timeout)
     given = _given(tool, result)
     if given.error:
         raise AgentError("fatal", f"the tool `{tool.python}` failed: {given.error}")
     if given.raised:
-        return ToolResult(as_data(FAILED, given.raised, active.redact), exit_code=1)
+        told = as_data(FAILED, given.raised, active.redact)
+        return ToolResult(told, exit_code=1, commands=ran(called, 1, given.raised))
     told = as_data("It returned", given.result, active.redact, given.left_out)
-    return ToolResult(told, exit_code=0)
+    return ToolResult(told, exit_code=0, commands=ran(called, 0, given.result))
 
 
 def _given(tool: PythonTool, result: CommandResult) -> _Given:

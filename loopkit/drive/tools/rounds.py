@@ -284,7 +284,12 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     async def ask(request: Request) -> Reply:
         result = await _result(talk, tool, called, name, request.task_index)
         found.append(result)
-        return Reply(result.text, exit_code=result.exit_code, found_clean=result.found_clean)
+        return Reply(
+            result.text,
+            exit_code=result.exit_code,
+            found_clean=result.found_clean,
+            commands=result.commands,
+        )
 
     timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
     work = CallSeries(

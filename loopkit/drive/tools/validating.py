@@ -24,19 +24,21 @@ async def run(called: ToolCalled) -> ToolResult:
     draft = called.arguments[DRAFT]
     text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
     artifact, rules = _artifact(called, text), called.tool.rules
+    ran: list[Ran] = []
     assert rules is not None
     if artifact.infeasible:
         return ToolResult(json.dumps(diagnostics((), 0)), found_clean=digest(artifact))
     if artifact.fault:
         answers = [content_fault(artifact, rules.levels.worst)]
     else:
-        answers = await _judged(called, artifact, rules)
+        answers = await _judged(called, artifact, rules, ran)
     findings = tuple(finding for answer in answers for finding in answer.findings)
     told = diagnostics(findings, called.active.program.machine.limits.feedback_items)
     return ToolResult(
         json.dumps(told, ensure_ascii=False),
         found_clean=digest(artifact) if told["ok"] else "",
         findings=findings,
+        commands=tuple(ran),
     )
 
 
@@ -54,11 +56,13 @@ def _artifact(called: ToolCalled, text: str) -> Artifact:
     return make_artifact(reply, asked.agent, asked.output, called.state, attempt, patterns)
 
 
-async def _judged(called: ToolCalled, artifact: Artifact, rules: FixedRules) -> list[Answer]:
+async def _judged(
+    called: ToolCalled, artifact: Artifact, rules: FixedRules, ran: list[Ran]
+) -> list[Answer]:
+    """What the rules find; what their programs did is added to `ran`."""
     active = called.active
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     folder = await workspace(active, called.asked.workspace)
-    ran: list[Ran] = []
     answers: list[Answer] = []
     for validator, fixed in rules.fixed:
         setting = setting_for(active, folder, rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import OF_AGENTS, Event, Policy, Role
-from loopkit.engine.events.payloads import LeftFolder, PromptSize, ToolCall, Usage
+from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 
 
@@ -93,6 +93,8 @@ class Replied(Event, frozen=True, kw_only=True):
     """Whoever answered can't call tools, and was not offered any."""
     found_clean: str | None = None
     """Of a tool that validates: the digest of a draft in which nothing blocks, else empty."""
+    commands: tuple[Ran, ...] = ()
+    """Of a tool: what the programs did that it started."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None

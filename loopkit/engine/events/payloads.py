@@ -248,9 +248,10 @@ class Considered(Record, frozen=True, kw_only=True):
 
 
 class Ran(Record, frozen=True, kw_only=True):
-    """One run of a command validator's program."""
+    """One run of a program, by a command validator or a tool."""
 
     validator: str
+    """Of a tool `AGENT.TOOL`."""
     exit_code: int = 0
     stdout: str = ""
     """The end of what it printed."""

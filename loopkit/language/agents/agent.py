@@ -154,6 +154,11 @@ class AgentBase(Noun):
         return 0
 
     @property
+    def without_tools(self) -> frozenset[int]:
+        """Which of those in turn leave calls of tools to loopkit; 0 is the agent itself."""
+        return frozenset()
+
+    @property
     def usual_calls(self) -> int:
         """Calls that one answer takes where nothing goes wrong."""
         return 1

@@ -177,15 +177,24 @@ class ModelAgent(AgentBase):
         return self.require_tool
 
     @property
+    def without_tools(self) -> frozenset[int]:
+        return frozenset(n for n, one in enumerate(self.in_turn) if one.tool_use == "runner")
+
+    @property
+    def leaves_tools_alone(self) -> bool:
+        """Whether no model that may answer calls its tools itself."""
+        return len(self.without_tools) == len(self.in_turn)
+
+    @property
     def most_rounds(self) -> int:
-        if self.tool_use == "runner":
+        if self.leaves_tools_alone:
             # The call of the required tool belongs to the draft that it judges.
             return max(0, self.most_tool_calls - 1)
         return self.most_tool_calls + (self.reask if self.require_tool else 0)
 
     @property
     def most_tool_calls(self) -> int:
-        is_called = self.require_tool or self.tool_use != "runner"
+        is_called = self.require_tool or not self.leaves_tools_alone
         return self.max_tool_calls if self.tools and is_called else 0
 
     @property

@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopkit.engine.events import HumanAnswer, InDoubt, Intended, Ran, RefusedCall, Replied, Usage
+from loopkit.engine.events import (
+    HumanAnswer,
+    InDoubt,
+    Intended,
+    Ran,
+    RefusedCall,
+    Replied,
+    ToolCall,
+    Usage,
+)
 from loopkit.language import Machine
 
 NOTHING: dict[str, Any] = {}
@@ -19,6 +28,13 @@ def reply_of(
 ) -> dict[str, Any]:
     """The call that gave a reply; `file` is where the agent writes its output, if it does."""
     call = _said(replied.text)
+    agent = machine.agents[intent.agent]
+    if replied.has_no_tools and agent.callable_tools:
+        # loopkit makes the call that whoever answered could not make.
+        call["tools"] = False
+    elif replied.tool_calls:
+        call = call if replied.text else {}
+        call["tool_calls"] = list(map(_tool_call, replied.tool_calls))
     if replied.artifact_text is not None:
         call |= {"files": {file: replied.artifact_text}}
         call = call if replied.text else {"files": call["files"]}
@@ -27,7 +43,6 @@ def reply_of(
     if replied.cut_off:
         call["cut_off"] = True
     call |= _left(replied)
-    agent = machine.agents[intent.agent]
     if agent.goes_on and replied.session is None:
         call["session"] = False
     if "time" in limits:
@@ -126,6 +141,8 @@ def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
     """Why a call in doubt can't be played, where it can't."""
     if intent.role == "run":
         return f"the command of `{intent.state}` was in doubt, which no scenario plays"
+    if intent.role == "tool":
+        return f"a call of the tool `{intent.agent}` was in doubt, which no scenario plays"
     if doubt.policy == "ask":
         return f"a person was asked about a call of `{intent.agent}`, which no scenario plays"
     return None
@@ -139,6 +156,17 @@ def _said(text: str) -> dict[str, Any]:
         return {"reply": text}
     is_data = isinstance(data, dict | list) and json.dumps(data, ensure_ascii=False) == text
     return {"data": data} if is_data else {"reply": text}
+
+
+def _tool_call(called: ToolCall) -> dict[str, Any]:
+    """A call of a tool: its arguments as data where they are the same text."""
+    said = _said(called.arguments)
+    named = {"name": called.name}
+    return (
+        {**named, "input": said["data"]}
+        if "data" in said
+        else {**named, "arguments": called.arguments}
+    )
 
 
 def _printed(exit_code: int, stdout: str, stderr: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from loopkit.drive.active import Stored
@@ -30,8 +31,10 @@ from loopkit.language import (
     CommandRule,
     HumanState,
     JudgeRule,
+    rules_of,
 )
 from loopkit.machine.program import Program
+from loopkit.testing.playbill import Playbill
 from loopkit.testing.played_parts import Call
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import asked_for, duration, fault_of
@@ -55,7 +58,7 @@ class Tape:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     """By task, in the order in which agents were asked first."""
     commands: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    """By `run` state or validator."""
+    """By `run` state, validator or tool."""
     answers: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     """By `human` state."""
     limits: dict[str, Any] = field(default_factory=dict)
@@ -70,6 +73,11 @@ class Tape:
     files: dict[str, str] = field(default_factory=dict)
     """By call: where its output file is."""
 
+    @cached_property
+    def bill(self) -> Playbill:
+        """Everybody and everything that a scenario can name."""
+        return Playbill(self.program.graph)
+
     def note(self, before: RunState, stored: Stored) -> None:
         """Take an event in; `before` is the run's state before it."""
         match stored.event:
@@ -78,7 +86,7 @@ class Tape:
             case Intended() as intent:
                 self._intended(before, intent)
             case Replied() as replied:
-                self._replied(before.open_calls[replied.key], replied)
+                self._replied(before, before.open_calls[replied.key], replied)
             case Failed() as failed:
                 self._failed(before, failed, stored.at)
             case InDoubt() as doubt:
@@ -99,7 +107,7 @@ class Tape:
         output = state.output_at(intent.state)
         if output is not None and output.file is not None:
             self.files[intent.key] = render(self.program, before, output.file).strip()
-        if intent.role != "run":
+        if intent.asks_agent:
             self._made_after_all(intent)
             self._asked_again(before, intent)
             self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
@@ -127,8 +135,12 @@ class Tape:
             for rule in rules.get(intent.place, ())
         )
 
-    def _replied(self, intent: Intended, replied: Replied) -> None:
+    def _replied(self, before: RunState, intent: Intended, replied: Replied) -> None:
         file = self.files.get(replied.key, "")
+        if intent.role == "tool":
+            if replied.commands:
+                self._ran(intent.agent, before.tasks[intent.task].index, replied.commands)
+            return
         if intent.role == "run":
             self.commands[intent.state].append(calls.result_of(replied, file))
             return
@@ -138,6 +150,12 @@ class Tape:
 
     def _failed(self, before: RunState, failed: Failed, at: float) -> None:
         intent = before.open_calls[failed.key]
+        if intent.role == "tool":
+            if intent.agent in self.bill.commands:
+                results, index = self.commands[intent.agent], before.tasks[intent.task].index
+                results += [calls.NOTHING] * (index - len(results))
+                results.append(calls.lost_result_of(failed.message, failed.error_class))
+            return
         if intent.role == "run":
             lost = calls.lost_result_of(failed.message, failed.error_class)
             self.commands[intent.state].append(lost)
@@ -160,7 +178,7 @@ class Tape:
     def _in_doubt(self, intent: Intended, doubt: InDoubt) -> None:
         if (note := calls.doubt_note(doubt, intent)) is not None:
             self.notes.append(note)
-        if intent.role != "run":
+        if intent.asks_agent:
             self.attempts[intent.task].calls.append(calls.crash_of(intent))
 
     def _worked(self, before: RunState, worked: Worked, at: float) -> None:
@@ -238,7 +256,12 @@ class Tape:
 
 
 def _commands_of(program: Program, validator: str) -> int:
-    """How many commands judge for a validator, in the state that has the most."""
+    """How many commands judge for a validator, in the state that has the most, or for a tool."""
+    agent, _, tool = validator.partition(".")
+    if tool:
+        called = program.machine.agents[agent].callable_tools[tool]
+        named = [program.machine.validators.get(name, ()) for name in called.validators]
+        return sum(isinstance(rule, CommandRule) for rules in named for rule in rules_of(rules))
     rules = (program.validators_at(name).get(validator, ()) for name in program.graph.judges)
     counts = (sum(isinstance(rule, CommandRule) for rule in some) for some in rules)
     return max(counts, default=1)
