@@ -102,7 +102,7 @@ def test_each_kind_of_state_says_what_it_is_and_who_works_there() -> None:
     every = ROOT / "tests/cases/ok/every_kind.yaml"
     assert shown(every, "entry") == ["choice"]
     assert shown(every, "context") == ["run git log -n 5 -- {{ input.issue }} → log"]
-    assert shown(every, "draft_freely") == ["render → log"]
+    assert shown(every, "draft_freely") == ["render → log", "fallback"]
     assert shown(every, "draft") == ["agent writer → plan"]
     assert shown(every, "check") == ["validate plan", "by section Goal, judge critic"]
     assert shown(every, "ask") == ["human", "start, change, stop"]

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from loopkit.language import (
     AgentState,
+    CommandState,
     EachState,
     HumanState,
     JudgeRule,
     Limits,
     Machine,
+    RenderState,
     Rule,
     ValidateState,
     rules_of,
@@ -42,6 +44,8 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             yield from _judges(machine, state)
         case AgentState() if tools := _tools(machine, name):
             yield _shown("may call " + ", ".join(tools))
+        case RenderState(fallback=True) | CommandState(fallback=True):
+            yield "fallback"
         case EachState() if state.parallel > 1:
             yield f"up to {state.parallel} at once"
         case HumanState():
