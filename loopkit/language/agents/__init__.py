@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Annotated, Union
-
-from pydantic import Discriminator, Tag
+from typing import TYPE_CHECKING
 
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.kinds import one_of
 
 AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent)
 """Every kind of agent: the one table of them. What has none of their keys is taken for a model."""
@@ -21,20 +20,7 @@ def noun_with(keys: Container[str]) -> type[AgentBase]:
     return next((noun for kind, noun in AGENT_KINDS.items() if kind in keys), ModelAgent)
 
 
-def _tag(value: object) -> str:
-    """The tag of the agent that a mapping or an agent object is."""
-    noun = (
-        value
-        if isinstance(value, AgentBase)
-        else noun_with(value if isinstance(value, dict) else ())
-    )
-    return f"<{noun.kind}>"
-
-
 if TYPE_CHECKING:
     Agent = ModelAgent | CommandAgent
 else:
-    Agent = Annotated[
-        Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in AGENT_NOUNS)],  # noqa: UP007
-        Discriminator(_tag),
-    ]
+    Agent = one_of(AGENT_NOUNS, ModelAgent.kind)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from loopkit.language.agents.agent import OnInDoubt
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.emission import Emission, Emit
+from loopkit.language.kinds import one_of
 from loopkit.language.noun import (
     FUNCTION_PATTERN,
     Argv,
@@ -249,22 +250,7 @@ TOOL_NOUNS: tuple[type[ToolBase], ...] = (ValidatorTool, CommandTool, McpTool, P
 TOOL_KINDS = {noun.kind: noun for noun in TOOL_NOUNS}
 
 
-def _tag(value: object) -> str | None:
-    """The tag of the tool that a mapping or a tool object is."""
-    if isinstance(value, ToolBase):
-        return f"<{value.kind}>"
-    keys = value if isinstance(value, dict) else ()
-    return next((f"<{kind}>" for kind in TOOL_KINDS if kind in keys), None)
-
-
 if TYPE_CHECKING:
     Tool = ValidatorTool | CommandTool | McpTool | PythonTool
 else:
-    Tool = Annotated[
-        Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in TOOL_NOUNS)],  # noqa: UP007
-        Discriminator(
-            _tag,
-            custom_error_type="unknown-tool",
-            custom_error_message="this is not a tool",
-        ),
-    ]
+    Tool = one_of(TOOL_NOUNS, unknown=("unknown-tool", "this is not a tool"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Discriminator, Tag
-
+from loopkit.language.kinds import kind_of, one_of
 from loopkit.language.states.agent import AgentState
 from loopkit.language.states.choice import ChoiceState
 from loopkit.language.states.command import CommandState
@@ -34,16 +33,10 @@ STATE_KINDS = {noun.kind: noun for noun in STATE_NOUNS}
 
 def state_kind(value: Any) -> str:
     """The kind of a state, from its mapping or its object."""
-    if isinstance(value, StateBase):
-        return value.kind
-    keys = value if isinstance(value, dict) else {}
-    return next((kind for kind in STATE_KINDS if kind in keys), ChoiceState.kind)
+    return kind_of(value, STATE_NOUNS) or ChoiceState.kind
 
 
 if TYPE_CHECKING:
     State = WorkingState | FinalState
 else:
-    State = Annotated[
-        Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in STATE_NOUNS)],  # noqa: UP007
-        Discriminator(lambda value: f"<{state_kind(value)}>"),
-    ]
+    State = one_of(STATE_NOUNS, ChoiceState.kind)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from loopkit.language.kinds import one_of
 from loopkit.language.noun import Id
 from loopkit.language.validators.acyclic import AcyclicRule
 from loopkit.language.validators.command import CommandRule
@@ -37,26 +38,10 @@ RULE_NOUNS: tuple[type[RuleBase], ...] = (
 RULE_KINDS = {noun.kind: noun for noun in RULE_NOUNS}
 
 
-def _tag(value: object) -> str | None:
-    """The tag of the rule that a mapping or a rule object is."""
-    if isinstance(value, RuleBase):
-        return f"<{value.kind}>"
-    if isinstance(value, dict):
-        return next((f"<{kind}>" for kind in RULE_KINDS if kind in value), None)
-    return None
-
-
 if TYPE_CHECKING:
     Rule = FixedRule | JudgeRule
 else:
-    Rule = Annotated[
-        Union[tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in RULE_NOUNS)],  # noqa: UP007
-        Discriminator(
-            _tag,
-            custom_error_type="unknown-rule",
-            custom_error_message="this is not a rule",
-        ),
-    ]
+    Rule = one_of(RULE_NOUNS, unknown=("unknown-rule", "this is not a rule"))
 
 
 def _rules(value: Any) -> Any:

@@ -1,0 +1,41 @@
+"""Kinds: nouns that a file tells apart by the key that only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Protocol, Union
+
+from pydantic import Discriminator, Tag
+
+
+class Kind(Protocol):
+    """A noun of a kind."""
+
+    kind: ClassVar[str]
+    """The key by which it is known."""
+
+
+def kind_of(value: object, nouns: Sequence[type[Kind]], otherwise: str | None = None) -> str | None:
+    """The kind of a mapping or of an object, by the key that it has or else `otherwise`."""
+    keys = value if isinstance(value, dict) else ()
+    fitting = (noun.kind for noun in nouns if isinstance(value, noun) or noun.kind in keys)
+    return next(fitting, otherwise)
+
+
+def one_of(
+    nouns: Sequence[type[Kind]],
+    otherwise: str | None = None,
+    unknown: tuple[str, str] | None = None,
+) -> Any:
+    """What may be any of these nouns; `unknown` are the code and the message where it is none."""
+
+    def tag(value: object) -> str | None:
+        kind = kind_of(value, nouns, otherwise)
+        return None if kind is None else f"<{kind}>"
+
+    code, message = unknown or (None, None)
+    tagged = tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in nouns)
+    return Annotated[
+        Union[tagged],  # noqa: UP007 - they are known when this runs, and not before
+        Discriminator(tag, custom_error_type=code, custom_error_message=message),
+    ]
