@@ -83,7 +83,7 @@ def look(behaviour, at):
         case "gossip":
             return text(f"The token is {os.environ['FILES_TOKEN']}.")
         case "environment":
-            return text("\n".join(sorted(os.environ)))
+            return text("\n".join([*sorted(os.environ), os.getcwd()]))
         case _:
             return text(f"{at} from {os.getpid()}")
 

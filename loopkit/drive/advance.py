@@ -57,9 +57,11 @@ async def advance(active: ActiveRun) -> None:
             await _go_on(active)
     finally:
         active.occupancy.leave(active.state.run)
-        # Whatever ends this, what was staged and not written yet must not be lost.
-        await active.append()
-        await active.servers.close()
+        try:
+            # Whatever ends this, what was staged and not written yet must not be lost.
+            await active.append()
+        finally:
+            await active.servers.close()
 
 
 async def _go_on(active: ActiveRun) -> None:

@@ -233,6 +233,19 @@ def test_a_secret_that_a_server_tells_is_not_stored(hostile: HostileServer, desk
     assert "The token is [FILES_TOKEN]." in given
 
 
+def test_a_server_works_where_its_agent_does_and_sees_only_the_variables_that_it_may(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    (desk.folder / "work").mkdir()
+    hostile.queue(calling("look_at"))
+    hostile.say("Seen.")
+    written = machine(hostile, "environment") + "workspace: {path: work}\n"
+    told = results(desk.play(written))[0].splitlines()
+    assert {"NOTES", "FILES_TOKEN", str(desk.folder / "work")} <= set(told)
+    assert KEY_VARIABLE not in told
+    assert len((desk.folder / "notes").read_text().splitlines()) == 1
+
+
 def test_a_header_without_its_variable_is_fatal(hostile: HostileServer, desk: Desk) -> None:
     website = json.dumps({"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${NO_SUCH_KEY}"}})
     played = desk.play(machine(hostile, website))
