@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from loopkit.agents.port import Reply
 from loopkit.drive.active import ActiveRun, Stored
 from loopkit.engine.events import Intended, Replied
-from tests.support import Played
+from tests.support import Desk, Played, scenario
 from tests.tool_talks import Model, Talks, calls, refuse_orphans
 
 MACHINE = """
@@ -121,12 +122,14 @@ def test_a_draft_nested_too_deep_for_its_schema_is_told_to_the_model(tmp_path: P
     assert "nested" in given(went)[0]
 
 
-def test_odd_names_are_answered_and_stay_harmless(tmp_path: Path) -> None:
-    names = ["", "\x1b[2J\x07", "x" * 100_000, "a\0b", "a.b", "\ud800", "a\nb"]
-    went, _ = attacked(tmp_path, calls(*[(name, {}) for name in names]))
+def test_odd_names_are_answered_and_sent_back_as_providers_take_them(tmp_path: Path) -> None:
+    names = ["", "\x1b[2J\x07", "x" * 100_000, "a\0b", "functions.echo", "\ud800", "a\nb"]
+    went, model = attacked(tmp_path, calls(*[(name, {}) for name in names]))
     assert went.outcome == "done"
-    assert [text.startswith("Error: there is no tool `") for text in given(went)[:-1]] == [True] * 7
-    assert max(map(len, given(went))) < 200
+    told = ["_", "__2J_", "x" * 64, "a_b", "functions_echo", "_", "a_b"]
+    assert [call.name for call in model.sent[1][1].tool_calls] == told
+    for name, text in zip(told, given(went), strict=False):
+        assert text.startswith(f"Error: there is no tool `{name}`; there are `check`, ")
 
 
 def test_a_secret_in_the_name_of_a_tool_or_at_the_cut_of_an_output_is_not_stored(
@@ -144,6 +147,7 @@ def test_a_secret_in_the_name_of_a_tool_or_at_the_cut_of_an_output_is_not_stored
     )  # fmt: skip
     assert went.outcome == "done"
     assert b"very-" + b"secret-0" not in stored_bytes(tmp_path)
+    assert "_SOME_API_KEY_" in given(went)[0]
     assert "[SOME_API_KEY]" in given(went)[1]
     assert "characters left out" in given(went)[2]
     assert "very-secret" not in given(went)[2]
@@ -204,3 +208,55 @@ def test_a_limit_reached_in_the_middle_stops_there_and_a_resume_goes_on(
     assert went.outcome == "done"
     assert sent == unharmed
     assert went.state.usage.tool_calls == 3
+
+
+PARENT = """
+loopkit: 1
+input: {tasks: [{id: str}]}
+limits: {tool_calls: 12}
+states:
+  tasks: {each: input.tasks, as: task, key: task.id, max_items: 4, parallel: 4, machine: child.yaml,
+          next: done}
+  done: {final: success, result: tasks}
+"""
+
+
+def test_children_that_call_tools_at_the_same_time_keep_their_talks_apart(desk: Desk) -> None:
+    desk.write("child.yaml", MACHINE)
+    talk = [
+        {"tool_calls": [{"name": "echo", "input": {"word": word}} for word in ("a", "b")]},
+        {"tool_calls": [{"name": "check", "input": {"draft": "good"}}]},
+        {"reply": "good"},
+    ]
+    tasks = [{"id": f"t{number}"} for number in range(4)]
+    script = scenario(children={"tasks": {"*": {"agents": {"planner": [talk]}}}})
+    went = desk.play(PARENT, script, {"tasks": tasks})
+    assert went.outcome == "done"
+    assert [one["outcome"] for one in went.result["tasks"].values()] == ["done"] * 4
+    assert went.state.usage.tool_calls == 12
+
+
+def calls_of_python(folder: Path, rounds: int) -> int:
+    """How many calls of functions a conversation of so many rounds takes."""
+    folder.mkdir()
+    model = Model(iter([*[calls(("check", {"draft": "bad"}))] * rounds, *ENDS]))
+    machine = MACHINE.replace("require_tool: check", "require_tool: check\n    max_tool_calls: 500")
+    made = 0
+
+    def count(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    went = Talks(folder, {"planner": model}).start(machine)
+    sys.setprofile(None)
+    assert went.state.usage.tool_calls == rounds + 1
+    return made
+
+
+def test_twice_the_rounds_cost_twice_and_what_is_sent_again_besides(tmp_path: Path) -> None:
+    """A round is sent with all before it, which is little work; anything that reads all of a run
+    in each of its calls makes it four times as much."""
+    calls_of_python(tmp_path / "warm", 1)
+    few, many = (calls_of_python(tmp_path / str(rounds), rounds) for rounds in (40, 80))
+    assert many < 2.8 * few, (few, many)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from loopkit.engine.events.event import OF_AGENTS
 from loopkit.engine.records import Value
 from loopkit.outside.redaction import Redact
 from loopkit.validators.answer import storable
+
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+"""What providers refuse in the name of a tool."""
 
 
 class Written(Value, frozen=True):
@@ -86,18 +90,13 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
     for called in calls:
         if left <= 0:
             break
-        own, name = called.id[:LONGEST_NAME], called.name[:LONGEST_TOOL]
-        arguments = called.arguments
+        own, arguments = storable(called.id[:LONGEST_NAME]), called.arguments
+        # Whatever a model made up is sent back to its provider, and printed.
+        name = _NO_NAME.sub("_", redact(called.name))[:LONGEST_TOOL] or "_"
         left -= len(own) + len(name) + len(arguments)
         if left < 0 and len(arguments) > KEPT_CHARS:
             arguments = shortened(arguments)
-        kept.append(
-            ToolCall(
-                id=storable(own),
-                name=kept_text(redact, name),
-                arguments=kept_text(redact, arguments),
-            )
-        )
+        kept.append(ToolCall(id=own, name=name, arguments=kept_text(redact, arguments)))
     return tuple(kept)
 
 

@@ -12,8 +12,8 @@ MOST_BYTES = 10_000_000
 """Of a text as JSON, where a control character takes six; a record holds several texts."""
 LONGEST_NAME = 10_000
 """Characters of a session or a model."""
-LONGEST_TOOL = 200
-"""Characters of the name of a tool; providers take up to 128."""
+LONGEST_TOOL = 64
+"""Characters of the name of a tool that a model made up; providers take no more."""
 KEPT_CHARS = 100_000
 """Characters kept of a text that is too long, half from each end."""
 _MOST_BYTES_A_CHAR = 6

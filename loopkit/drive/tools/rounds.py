@@ -50,8 +50,6 @@ LONGEST_S = 3600.0
 """Seconds after which a call of a tool is given up that has no timeout of its own."""
 GRACE_S = 10.0
 """Seconds that a tool has, after its own timeout, to end what it has begun."""
-LONGEST_NAME = 60
-"""Characters of the name of a tool that does not exist."""
 MOST_REFUSED = 20
 """Calls beyond those that may be made of which a model is told so; others it has not written."""
 VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
@@ -278,7 +276,7 @@ async def _call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
 
 async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     active, tool = talk.active, talk.asked.tools.get(called.name)
-    name = f"{talk.agent}.{called.name[:LONGEST_NAME]}"
+    name = f"{talk.agent}.{called.name}"
     found: list[ToolResult] = []
 
     async def ask(request: Request) -> Reply:
@@ -326,9 +324,7 @@ async def _result(
     """What a call gave, be it why it could not be made; raises AgentError."""
     if tool is None:
         known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
-        return ToolResult(
-            f"Error: there is no tool `{called.name[:LONGEST_NAME]}`; there are {known}"
-        )
+        return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")
     try:
         arguments = arguments_of(called.arguments, tool)
         return await RUNS[tool.tool.kind](
