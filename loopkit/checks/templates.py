@@ -73,6 +73,8 @@ def explained(subject: Subject, use: Use, error: TemplateError) -> TemplateError
 
 def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     """Why a name may be missing when a state works: a way without it, or a faulty answer."""
+    if name not in (*subject.graph.artifacts, *subject.machine.states, *REPORT_NAMES):
+        return ""
     token: Token = ANY_REPORT if name in REPORT_NAMES else ("artifact", name)
     if name in subject.machine.states and name not in subject.graph.artifacts:
         token = ("facts", name)
