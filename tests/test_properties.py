@@ -38,6 +38,32 @@ states:
   done: {final: success, result: draft}
   over: {final: failure, result: draft}
 """
+TOOLS = """\
+loopkit: 1
+limits: {revisions: 1, tool_calls: 9, then: over}
+agents:
+  planner:
+    model: a/b
+    retry: {attempts: 2}
+    schema: {nodes: [str]}
+    tools:
+      validate_plan: {by: [graph, linted]}
+      search: {command: [grep, "{{ word }}", words.txt], input: {word: str}, on_in_doubt: retry}
+    require_tool: validate_plan
+    max_tool_calls: 3
+    reask: 1
+validators:
+  graph: [{require: nodes.count > 0}]
+  linted: {command: [lint], parse: exit_code}
+states:
+  plan: {agent: planner, prompt: Plan., next: check}
+  check:
+    validate: plan
+    by: [graph]
+    transitions: [{guard: valid, target: done}, {revise: plan}, {target: over}]
+  done: {final: success, result: plan}
+  over: {final: failure, result: plan}
+"""
 # What a run writes of its own figures differs where a call was lost and made again.
 SAME_AGAIN = [b for b in blocks("loopkit: 1") if "telemetry." not in b.text]
 EXAMPLES = [pytest.param(b, id=f"{b.page}:{b.line}") for b in SAME_AGAIN]
@@ -75,6 +101,14 @@ def test_every_run_of_plan_review_holds() -> None:
 
 def test_every_run_under_limits_holds(desk: Desk) -> None:
     holds(desk.write("machine.yaml", LIMITED), 40)
+
+
+def test_every_run_with_tools_holds(desk: Desk) -> None:
+    holds(desk.write("machine.yaml", TOOLS), 40)
+
+
+def test_every_run_in_which_loopkit_calls_the_tool_holds(desk: Desk) -> None:
+    holds(desk.write("machine.yaml", TOOLS.replace("reask: 1", "tool_use: runner")), 15)
 
 
 @pytest.mark.parametrize("block", EXAMPLES)

@@ -110,7 +110,9 @@ class _Agent:
         return await self._part(calls).ask(_first(request))
 
     def _part(self, calls: tuple[Played, ...]) -> ScriptedAgent:
-        return ScriptedAgent(self.name, (calls,), self.active.clock.sleep)
+        without = self.active.program.machine.agents[self.name].without_tools
+        sleep = self.active.clock.sleep
+        return ScriptedAgent(self.name, (calls,), sleep, without_tools=without)
 
     def _calls(self, request: Request) -> tuple[tuple[Played, ...], int]:
         """The calls of this work so far, and the position of the one that is made now."""

@@ -21,6 +21,7 @@ from loopkit.language import (
     Rule,
 )
 from loopkit.language.datatypes import parse_fields, parse_record
+from loopkit.machine.asked import DRAFT
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
 from loopkit.testing.played_parts import Call
@@ -108,7 +109,13 @@ class Lines:
     def _said(self, draw: Draw, run: RunState, request: Request) -> Call:
         if request.role == "judge":
             return self._judged(draw, run, request)
+        calls_tools = 3 if request.may_call_tools else 0
+        if request.tools and draw(st.integers(0, 9)) <= calls_tools:
+            return {"tool_calls": draw(st.lists(self._tool_call(request), min_size=1, max_size=3))}
         schema = self.program.machine.agents[request.agent].schema_
+        drafts = _drafts(request)
+        if drafts and draw(st.booleans()):
+            return {"reply": drafts[-1]} if schema is None else {"data": drafts[-1]}
         is_data = schema is not None and draw(st.integers(0, 9)) < 9
         value = (
             draw(value_of(parse_fields(schema or {}), self._words))
@@ -119,6 +126,24 @@ class Lines:
         if file is None or draw(st.integers(0, 9)) == 9:
             return {"data": value} if is_data else {"reply": value}
         return {"files": {file: json.dumps(value) if is_data else value}}
+
+    def _tool_call(self, request: Request) -> st.SearchStrategy[Call]:
+        """A call of a tool, or of one that is not there, with arguments or what is none."""
+        agent = self.program.machine.agents[request.agent]
+        draft = (
+            TEXT if agent.schema_ is None else value_of(parse_fields(agent.schema_), self._words)
+        )
+        calls = [st.just({"name": "missing"})]
+        for name, tool in agent.callable_tools.items():
+            given: st.SearchStrategy[Any] = st.just({})
+            if tool.validators:
+                given = st.fixed_dictionaries({DRAFT: draft})
+            elif tool.accepts is not None:
+                given = value_of(tool.accepts, self._words)
+            called = {"name": st.just(name)}
+            calls += [st.fixed_dictionaries({**called, "input": given})] * 4
+            calls.append(st.just({"name": name, "arguments": "{"}))
+        return st.one_of(calls)
 
     def _judged(self, draw: Draw, run: RunState, request: Request) -> Call:
         rule, form = self._form(run, request)
@@ -200,6 +225,13 @@ class Lines:
     def _guards(self) -> Iterator[str]:
         yield from self.program.machine.guards.values()
         yield from (edge.guard for edge in self.program.graph.edges if edge.guard is not None)
+
+
+def _drafts(request: Request) -> list[Any]:
+    """What was shown to a tool that validates, in this conversation."""
+    calls = [call for message in request.messages for call in message.tool_calls]
+    with_drafts = (json.loads(one.arguments) for one in calls if f'"{DRAFT}"' in one.arguments)
+    return [given[DRAFT] for given in with_drafts]
 
 
 def _label(draw: Draw) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from loopkit.engine.events import Decided, Failed, InDoubt, Replied
+from loopkit.engine.events import Decided, Failed, InDoubt, Intended, Replied
 from loopkit.language.states.children import ChildrenState
 from loopkit.machine.graph import Graph, cap_value
 from loopkit.proof.bounds import Bounds
@@ -36,6 +36,7 @@ def limits_respected(done: Performance, graph: Graph) -> Iterator[Broken]:
     made, limits = done.company.made_by_family, graph.machine.limits
     for name, spent, limit in (
         ("agent_calls", len(made), limits.agent_calls),
+        ("tool_calls", _tool_calls(done), limits.tool_calls),
         ("tokens", sum(call.tokens for call in made), limits.tokens),
         ("cost_usd", sum(call.cost_usd for call in made), limits.cost_usd),
     ):
@@ -64,6 +65,9 @@ def within_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
     calls = done.company.made_by_family
     works = {(id(one), call.work[0]) for one in done.company.family for call in one.made}
     cost_usd = sum(call.cost_usd for call in calls)
+    of_tools, most = _tool_calls(done), bounds.tool_calls.total if bounds.tool_calls else 0
+    if most is not None and of_tools > most:
+        yield BOUNDS, f"at most {most:g} calls of tools are known, and the run made {of_tools}"
     for name, spent, known in (
         ("agent runs", len(works), bounds.runs),
         ("calls", len(calls), bounds.calls),
@@ -77,6 +81,12 @@ def within_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
             if spent < least:
                 message = f"a success takes at least {least:g} {name}, and this one took {spent:g}"
                 yield BOUNDS, message
+
+
+def _tool_calls(done: Performance) -> int:
+    """How many calls of tools a run and its children have made."""
+    own = sum(isinstance(event, Intended) and event.role == "tool" for event in done.events)
+    return own + sum(_tool_calls(child) for _, child in done.children)
 
 
 def _is_plain_success(done: Performance) -> bool:
