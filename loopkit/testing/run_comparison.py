@@ -42,7 +42,7 @@ PROCESS = frozenset(
 """Events about the process that drives a run and about its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
-    "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered"),
+    "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
     "replied": ("model", "session", "played", "kept"),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused", "made_from"),

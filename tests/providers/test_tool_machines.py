@@ -442,10 +442,10 @@ def test_a_kept_session_sends_the_rounds_of_earlier_attempts_whole(
     hostile: HostileServer, desk: Desk
 ) -> None:
     text = MACHINE.replace("price: 1", "price: 1\n    session: {keep: 1}").replace(
-        "revise: plan, max: 1", "revise: plan, max: 2"
+        "revise: plan, max: 1", "revise: plan, max: 3"
     )
     lost = [calls(GOOD), says(OTHER), says(OTHER), says(OTHER)]
-    went = play(desk, hostile, *lost, *lost, calls(GOOD), says(GOOD), text=text)
+    went = play(desk, hostile, *lost * 3, calls(GOOD), says(GOOD), text=text)
     assert went.outcome == "done"
     for request in hostile.requests():
         told = request.body["messages"]
@@ -453,7 +453,8 @@ def test_a_kept_session_sends_the_rounds_of_earlier_attempts_whole(
         given = [m["tool_call_id"] for m in told if m["role"] == "tool"]
         assert called == given
     last = hostile.requests()[-1].body["messages"]
-    assert sum(message["role"] == "tool" for message in last) == 2
+    # The turn that says what the task is, the last one before this one, and this one.
+    assert sum(message["role"] == "tool" for message in last) == 3
 
 
 SUBMITTED = """
