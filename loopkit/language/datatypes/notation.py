@@ -207,6 +207,10 @@ def _with_default(datatype: DataType, default: object) -> DataType:
 
 
 def _record_of(notation: Mapping[str, Any]) -> DataType:
+    torn = next((n for n, inner in notation.items() if inner is None and " " in n), None)
+    if torn is not None:
+        message = f"the comma ends the text before it, so `{torn}` is taken for a field"
+        raise NotationError(message, (torn,), "put the whole text in quotes")
     types = {name: _at(inner, name) for name, inner in notation.items()}
     others = types.pop(OTHERS, None)
     schema = {
