@@ -10,6 +10,7 @@ from loopkit.cli import invoke
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Decided, Emitted, Kept, Worked
 from loopkit.engine.keeping import is_kept
+from loopkit.engine.versions import attempts_at
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
@@ -116,6 +117,8 @@ def test_a_kept_state_gets_a_visit_and_nothing_else_of_it_advances(desk: Desk) -
     assert state.artifacts["design"].attempt == 1
     assert len(state.conversations["design", "designer"]) == 1
     assert [event.name for event in played.of(Emitted)] == ["designing"]
+    program = Program(load(played.folder / "machine.yaml").machine, "digest")
+    assert attempts_at(program, state, "design") == 1
     after = [event for event in played.of(Decided) if event.source == "design"]
     assert [event.facts["attempt"] for event in after] == [1, 1]
 

@@ -209,7 +209,7 @@ def _keep(state: RunState, event: Kept) -> None:
 
 
 def _emit(state: RunState, event: Emitted) -> None:
-    state.phase = event.phase or state.phase
+    state.phase = event.phase
 
 
 def _restored(state: RunState, event: Restored) -> None:
