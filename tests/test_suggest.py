@@ -235,6 +235,48 @@ def test_what_is_suggested_for_a_machine_in_the_docs_is_a_file_that_is_read(
         assert codes <= {"todo"}, result.text
 
 
+VALIDATED = """
+loopkit: 1
+agents:
+  planner:
+    model: openai/gpt-5-mini
+    tools: {measure: {by: [length]}}
+    require_tool: measure
+    USE
+validators: {length: [{min_chars: 10}], style: [{max_chars: 30}]}
+states:
+  plan: {agent: planner, prompt: Plan it., next: check}
+  check:
+    validate: plan
+    by: [length, JUDGED]
+    transitions: [{guard: valid, target: done}, {revise: plan, max: 1}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("use", ["", "tool_use: runner"])
+@pytest.mark.parametrize("judged", ["", "style"])
+def test_an_answer_that_a_tool_has_to_find_valid_is_suggested_with_its_call(
+    desk: Desk, use: str, judged: str
+) -> None:
+    machine = VALIDATED.replace("USE", use).replace("JUDGED", judged)
+    found = suggested(desk.write("machine.yaml", machine))
+    long = "Long enough, and far too long to be a plan."
+
+    class Validating(Person):
+        def fill(self, value: Any) -> Any:
+            is_attempt = isinstance(value, list) and isinstance(value[0], dict)
+            if is_attempt and "tool_calls" in value[0].get("todo", ""):
+                answer = self.fill(value[1])
+                called = {"name": "measure", "input": {"draft": answer["reply"]}}
+                return [{"tool_calls": [called]}, answer]
+            return super().fill(value)
+
+    assert_covers(found, Validating("Long enough now.", long))
+    assert ("Put `tool_calls:` here: a call of `measure`" in as_file(found)) == (not use)
+
+
 def test_the_same_cases_are_suggested_each_time() -> None:
     first, second = suggested(PLAN_REVIEW), suggested(PLAN_REVIEW)
     assert as_file(first) == as_file(second)

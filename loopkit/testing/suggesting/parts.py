@@ -16,6 +16,7 @@ from loopkit.language import (
     HumanState,
     RenderState,
     ValidateState,
+    rules_of,
 )
 from loopkit.language.datatypes import described, parse_record
 from loopkit.language.states.children import ChildrenState
@@ -162,7 +163,7 @@ class Parts:
         if event == "transient":
             tries = self._program.machine.agents[asked].most_tries
             return [AGENT_FAULTS[event]] * tries
-        is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
+        is_faulty = any(self._needs_fault(panel, asked) for panel in self._ahead(index))
         if event == "content" or is_faulty:
             output = state.output_at(step.source)
             place = output.file or output.folder
@@ -171,7 +172,28 @@ class Parts:
             ]
         if event != "done":
             return [AGENT_FAULTS[event]]
-        return [self._authored(index, step, state, self._program.machine.agents[asked])]
+        answer = self._authored(index, step, state, self._program.machine.agents[asked])
+        return [*self._validated(asked), answer]
+
+    def _validated(self, asked: str) -> Iterator[Call]:
+        """The call by which a model has its answer found valid before it gives it."""
+        agent = self._program.machine.agents[asked]
+        if agent.required_tool is not None and 0 not in agent.without_tools:
+            head = "Put `tool_calls:` here: a call of"
+            told = f"{head} `{agent.required_tool}`, whose `draft` is the answer that follows"
+            yield todo(told, ())
+
+    def _needs_fault(self, panel: Panel, asked: str) -> bool:
+        """Whether a report fails only where there is no artifact.
+
+        What breaks a rule of the tool by which its author has to have it validated never comes.
+        """
+        agent, machine = self._program.machine.agents[asked], self._program.machine
+        tool = agent.callable_tools.get(agent.required_tool or "")
+        named = [machine.validators[name] for name in tool.validators] if tool else []
+        kept = [rule for one in named for rule in rules_of(one)]
+        is_kept = all(rule in kept for rule in panel.broken)
+        return panel.cause.by == "artifact" or (bool(panel.broken) and is_kept)
 
     def _chosen(self, name: str, state: AgentState) -> str:
         """The agent that is asked."""
