@@ -11,8 +11,8 @@ from functools import cached_property
 from loopkit.agents.port import Request, Tool
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, exchanges_of
-from loopkit.drive.conversation import conversation
 from loopkit.drive.ladder import callees
+from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Replied

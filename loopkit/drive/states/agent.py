@@ -10,12 +10,14 @@ from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import faulty, make_artifact
 from loopkit.drive.calls import CallSeries, call, exchanges_of, stored_reply
-from loopkit.drive.conversation import conversation
 from loopkit.drive.ladder import callees
+from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
-from loopkit.drive.tools.rounds import Answered, Conversation, converse, counts, with_calls
+from loopkit.drive.tools.answers import counts, with_calls
+from loopkit.drive.tools.conversation import Answered, Conversation
+from loopkit.drive.tools.rounds import converse
 from loopkit.engine.events import Artifact, Replied, Worked
 from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again

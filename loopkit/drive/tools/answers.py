@@ -1,0 +1,116 @@
+"""Whether the reply of an agent with tools is an answer, and what it is told where it is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from loopkit.agents.port import Reply
+from loopkit.drive.tools import validating
+from loopkit.drive.tools.conversation import Answered, Conversation
+from loopkit.engine.events import ToolCall
+from loopkit.engine.tasks import Exchange
+from loopkit.language import ModelAgent
+from loopkit.machine.asked import DRAFT
+from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.text.markdown import fenced
+
+MOST_REFUSED = 20
+"""Calls beyond those that may be made of which a model is told so; others it has not written."""
+NEVER_ANSWERED = "it went on calling tools, and gave no answer"
+
+
+def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
+    """What the agent is told next: nothing but what its tools gave, or why its answer is none.
+
+    The end where that is its answer.
+    """
+    last, is_over = rounds[-1], talk.calls_left(rounds) == 0
+    reply = last.reply
+    if reply.has_no_tools:
+        return _judged_for_it(talk, last, is_over=is_over)
+    if reply.tool_calls:
+        was_over = talk.calls_left(rounds[:-1]) == 0
+        if not was_over:
+            return ""
+        if not reply.text.strip():
+            return Answered(reply, NO_ANSWER, NEVER_ANSWERED)
+    fault = _not_validated(talk, rounds)
+    if not fault:
+        return Answered(reply)
+    asked_again = sum(not one.goes_on for one in rounds) - 1
+    if is_over or asked_again >= talk.definition.reask:
+        # What is no draft at all has a fault of its own.
+        return Answered(reply) if talk.made(reply).fault else Answered(reply, NOT_VALIDATED, fault)
+    required = talk.definition.require_tool
+    return (
+        f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
+        "then answer with the draft in which it found nothing."
+    )
+
+
+def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
+    """Why the answer is not the draft that the required tool found clean; empty where it is."""
+    required = talk.definition.require_tool
+    if required is None:
+        return ""
+    artifact = talk.made(rounds[-1].reply)
+    if artifact.infeasible or artifact.fault_code == CUT_OFF:
+        # It says itself that there is no draft, or would end at the same place again.
+        return ""
+    if artifact.fault:
+        return f"it is no draft: {artifact.fault}"
+    found = [
+        given.found_clean
+        for one in rounds
+        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
+        if called.name == required and (given := talk.given(number)) is not None
+    ]
+    last = next((digest for digest in reversed(found) if digest is not None), None)
+    if last is None:
+        return f"`{required}` was not called"
+    if not last:
+        return f"`{required}` found errors in the last draft that it was given"
+    if last != validating.digest(artifact):
+        return f"this is not the draft that `{required}` found valid"
+    return ""
+
+
+def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
+    """The same for a model that can't call tools: loopkit has called the required one for it."""
+    given = talk.given(last.tool_calls_before + 1) if last.reply.tool_calls else None
+    artifact = talk.made(last.reply)
+    if given is None and talk.definition.require_tool and not artifact.infeasible:
+        return Answered(last.reply, NOT_VALIDATED, "no call was left to validate it")
+    required = talk.definition.require_tool
+    if given is None or given.found_clean or artifact.infeasible or not required:
+        return Answered(last.reply)
+    if artifact.fault and (is_over or artifact.fault_code == CUT_OFF):
+        return Answered(last.reply)
+    if is_over:
+        return Answered(last.reply, NOT_VALIDATED, f"`{required}` found errors in the last draft")
+    return (
+        f"`{required}` says of this draft:\n\n{fenced(given.text)}\n\n"
+        "Mend what it found, and answer with the whole draft."
+    )
+
+
+def counts(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
+    """Whether the last reply of a conversation that came to its end is an answer that counts."""
+    last = rounds[-1]
+    if last.reply.has_no_tools:
+        judged = _judged_for_it(talk, last, is_over=True)
+        return isinstance(judged, Answered) and not judged.fault
+    return bool(last.reply.text.strip()) and not _not_validated(talk, rounds)
+
+
+def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
+    """The reply with the calls that are kept of it, and made.
+
+    For a model that can't call the required tool itself this is that call.
+    """
+    required = agent.required_tool
+    if not reply.has_no_tools or required is None:
+        return reply.replace(tool_calls=reply.tool_calls[: agent.max_tool_calls + MOST_REFUSED])
+    arguments = json.dumps({DRAFT: reply.text}, ensure_ascii=False)
+    return reply.replace(tool_calls=(ToolCall(id="", name=required, arguments=arguments),))
