@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from loopkit import run as run_machine
-from loopkit.engine.events import Emitted, Failed, Intended, Replied
-from tests.support import Desk, Played, scenario
+from loopkit.engine.events import Emitted, Failed, Held, Intended, Replied
+from tests.support import Desk, Played, QuickClock, scenario
 
 MACHINE = """
 loopkit: 1
@@ -329,6 +329,23 @@ def test_the_limit_on_calls_of_tools_stops_the_run_and_a_resume_goes_on_there(
     assert again.outcome == "done"
     asked = [event for event in again.of(Intended) if event.role == "author"]
     assert (len(asked), again.state.usage.tool_calls) == (3, 2)
+
+
+def test_a_provider_that_fails_again_and_again_is_left_alone_inside_a_conversation(
+    desk: Desk,
+) -> None:
+    desk.clock = QuickClock()
+    retry = "max_tool_calls: 4\n    retry: {attempts: 9, backoff: 1ms, max_backoff: 60s}"
+    down: list[dict[str, Any]] = [{"fault": "server_error"}] * 5
+    went = played(
+        desk,
+        [validating(BAD), *down, validating(GOOD), GOOD],
+        machine=MACHINE.replace("max_tool_calls: 4", retry),
+    )
+    assert went.outcome == "done"
+    [held] = went.of(Held)
+    assert held.reason == "`openai` failed 5 times in a row"
+    assert went.state.usage.tool_calls == 2
 
 
 def test_a_function_as_agent_is_validated_by_the_runner(tmp_path: Path) -> None:
