@@ -137,6 +137,14 @@ def test_an_answer_that_is_not_the_validated_draft_is_asked_for_again(
     assert told in again
 
 
+def test_the_next_attempt_is_told_what_the_last_call_has_found(desk: Desk) -> None:
+    """S3.10: it does not know the conversation in which the diagnostics were."""
+    went = played(desk, [validating(BAD), *[BAD] * 3], [validating(GOOD), GOOD])
+    assert codes(went) == [["not-validated"], []]
+    told = "found errors in the last draft that it was given: nodes[1]: n1 needs 20"
+    assert told in went.prompts("planner")[-2]
+
+
 def test_whoever_insists_on_such_an_answer_has_lost_the_attempt(desk: Desk) -> None:
     """S3.4: it is a content error, which counts as an attempt."""
     insisting = [validating(GOOD), OTHER, OTHER, OTHER]

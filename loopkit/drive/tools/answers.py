@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from loopkit.agents.port import Reply
 from loopkit.drive.tools import validating
 from loopkit.drive.tools.conversation import Answered, Conversation
-from loopkit.engine.events import ToolCall
+from loopkit.engine.events import Replied, ToolCall
 from loopkit.engine.tasks import Exchange
 from loopkit.language import ModelAgent
 from loopkit.machine.asked import DRAFT
 from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.text.json_text import parse_json
 from loopkit.text.markdown import fenced
 
 MOST_REFUSED = 20
@@ -60,20 +61,29 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
         return ""
     if artifact.fault:
         return f"it is no draft: {artifact.fault}"
-    found = [
-        given.found_clean
+    given = (
+        talk.given(number)
         for one in rounds
         for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
-        if called.name == required and (given := talk.given(number)) is not None
-    ]
-    last = next((digest for digest in reversed(found) if digest is not None), None)
-    if last is None:
+        if called.name == required
+    )
+    found = [one for one in given if one is not None and one.found_clean is not None]
+    if not found:
         return f"`{required}` was not called"
-    if not last:
-        return f"`{required}` found errors in the last draft that it was given"
-    if last != validating.digest(artifact):
+    if not found[-1].found_clean:
+        return _errors_in_draft(required, found[-1])
+    if found[-1].found_clean != validating.digest(artifact):
         return f"this is not the draft that `{required}` found valid"
     return ""
+
+
+def _errors_in_draft(required: str, given: Replied) -> str:
+    """What the last call has found, for an attempt that does not know this conversation."""
+    told = parse_json(given.text)
+    listed = told["diagnostics"] if isinstance(told, dict) else ()
+    named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
+    found = f"`{required}` found errors in the last draft that it was given"
+    return f"{found}: {named}".rstrip(".") if named else found
 
 
 def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
@@ -88,7 +98,7 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     if artifact.fault and (is_over or artifact.fault_code == CUT_OFF):
         return Answered(last.reply)
     if is_over:
-        return Answered(last.reply, NOT_VALIDATED, f"`{required}` found errors in the last draft")
+        return Answered(last.reply, NOT_VALIDATED, _errors_in_draft(required, given))
     return (
         f"`{required}` says of this draft:\n\n{fenced(given.text)}\n\n"
         "Mend what it found, and answer with the whole draft."
