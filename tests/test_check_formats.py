@@ -185,8 +185,8 @@ def test_a_workflow_command_names_the_place_and_the_code(
     run(["check", "--format", "github", put("a.yaml", WARNED), put("b.yaml", NOTED)])
     first, second = capsys.readouterr().out.splitlines()
     assert first == (
-        "::warning file=a.yaml,line=2,col=22,title=never-binds::this version has no tools that "
-        "an agent could call%0Ahelp: lower it, or delete it"
+        "::warning file=a.yaml,line=2,col=22,title=never-binds::no agent that writes has tools "
+        "that it could call%0Ahelp: lower it, or delete it"
     )
     assert second.startswith("::notice file=b.yaml,line=2,col=9,title=unused::")
 

@@ -20,7 +20,10 @@ from loopkit.outside.redaction import redactor
 from loopkit.text import one_line, printable
 
 
-@click.command(epilog=examples("loopkit mcp tools planner.yaml files"))
+@click.command(
+    short_help="List what the MCP servers of MACHINE offer.",
+    epilog=examples("loopkit mcp tools planner.yaml files"),
+)
 @click.argument("machine", type=click.Path(path_type=Path))
 @click.argument("server", required=False)
 def tools(machine: Path, server: str | None) -> int:

@@ -81,7 +81,7 @@ def test_a_content_error_can_go_to_a_configured_fallback(desk: Desk) -> None:
     played = desk.play(machine, scenario(agents={"author": [cut]}))
     assert played.result == {"plan": "No plan: half a plan"}
     assert played.state.finished is not None
-    assert played.state.finished.picked["plan"]["fallback"] is True
+    assert played.state.finished.picked["plan"].fallback is True
 
 
 def test_a_retry_runs_the_failed_state_only(durable: Desk) -> None:
