@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from loopkit import run as run_machine
+from loopkit.drive.advance import doubts
+from loopkit.engine.changes import fold
 from loopkit.engine.events import Emitted, Failed, Held, Intended, Replied
+from loopkit.language.load import load_text
 from tests.support import Desk, Played, QuickClock, scenario
 
 MACHINE = """
@@ -354,6 +357,20 @@ def test_a_provider_that_fails_again_and_again_is_left_alone_inside_a_conversati
     [held] = went.of(Held)
     assert held.reason == "`openai` failed 5 times in a row"
     assert went.state.usage.tool_calls == 2
+
+
+def test_after_a_crash_a_draft_is_judged_again_and_a_person_is_asked_about_a_program(
+    desk: Desk,
+) -> None:
+    search = {"tool_calls": [{"name": "search", "input": {"word": "tea"}}]}
+    went = played(desk, [search, validating(GOOD), GOOD])
+    machine = load_text(MACHINE, "machine.yaml", desk.folder).machine
+    found = {}
+    for index, event in enumerate(went.events, 1):
+        if isinstance(event, Intended) and event.role == "tool":
+            [doubt] = doubts(machine, fold(went.events[:index]))
+            found[event.agent] = doubt.policy
+    assert found == {"planner.search": "ask", "planner.validate_plan": "retry"}
 
 
 def test_a_function_as_agent_is_validated_by_the_runner(tmp_path: Path) -> None:
