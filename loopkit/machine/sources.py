@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from loopkit.language.template import TemplateError, parse
@@ -32,12 +32,12 @@ def names_behind(graph: Graph, name: str) -> frozenset[str]:
     return names_told(graph, name) | names_needed(graph, name)
 
 
-def judged_behind(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """For each author, the validate states that judge its artifact or what was made from it."""
+def judged_behind(graph: Graph, states: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """For each author, those of the validate states that judge what was made from its artifact."""
     told = {name: names_behind(graph, name) for name in graph.authors}
     found: dict[str, dict[str, None]] = {}
-    for judging, state in graph.judges.items():
-        for author in _sources(graph, told, state.validate_):
+    for judging in states:
+        for author in _sources(graph, told, graph.judges[judging].validate_):
             found.setdefault(author, {})[judging] = None
     return {author: tuple(judging) for author, judging in found.items()}
 
@@ -50,6 +50,6 @@ def _sources(graph: Graph, told: dict[str, frozenset[str]], artifact: str) -> It
         for author in graph.artifacts.get(name, ()):
             if name == artifact or graph.states[author].asks:
                 yield author
-            made_of = told[author] & graph.artifacts.keys() - seen
-            seen |= made_of
+            made_of = [n for n in told[author] if n in graph.artifacts and n not in seen]
+            seen.update(made_of)
             front += made_of

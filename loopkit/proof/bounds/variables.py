@@ -234,8 +234,9 @@ class Variables:
 
     @cached_property
     def behind(self) -> Mapping[str, tuple[str, ...]]:
-        """For each author, the validate states that judge what was made from its artifact."""
-        return judged_behind(self.graph)
+        """For each author, the validate states that judge what was made from its artifact, and
+        for which it counts how often they have."""
+        return judged_behind(self.graph, filter(self.judged_before, self.graph.judges))
 
     @cached_property
     def _keeping(self) -> frozenset[str]:
