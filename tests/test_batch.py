@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -297,7 +299,7 @@ def test_a_file_that_is_not_this_batch_is_left_alone(
 
 
 def test_two_processes_do_not_write_one_results_file() -> None:
-    machine(pause="5")
+    machine(pause="60")
     numbers([2])
     first = Process(["-m", "loopkit", *BATCH])
     wait_for(lambda: calls() == 1)
@@ -306,6 +308,19 @@ def test_two_processes_do_not_write_one_results_file() -> None:
     assert "another process is writing `out.jsonl`" in second.stderr
     first.send_signal(signal.SIGKILL)
     first.wait()
+
+
+def test_a_results_file_that_is_let_go_in_a_moment_is_waited_for() -> None:
+    """A program that a killed batch was about to start has it open a moment longer."""
+    machine()
+    numbers([2])
+    with Path("out.jsonl").open("a+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        letting_go = Timer(0.3, fcntl.flock, (held, fcntl.LOCK_UN))
+        letting_go.start()
+        assert run(BATCH) == 0
+        letting_go.join()
+    assert calls() == 1
 
 
 def test_without_a_file_results_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:

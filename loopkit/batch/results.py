@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,10 @@ from loopkit.drive.notify import outcome_of
 from loopkit.engine.events import Usage
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
+
+LET_GO_S = 2.0
+"""Seconds that are waited for the file. Of a process that was killed, a program that it was about
+to start has it open for a moment longer."""
 
 
 class Result(Record, frozen=True, kw_only=True):
@@ -80,12 +85,21 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
         raise UnfitResults(f"`{path}` is not a regular file; leave out `-o` for standard output")
     # Opened to append, so that nothing that is there is ever written over.
     with path.open("a+b") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            busy = f"another process is writing `{path}`; wait until it ends"
-            raise UnfitResults(busy) from error
+        _lock(path, stream)
         yield Results(stream, _known(path, stream, batch))
+
+
+def _lock(path: Path, stream: BinaryIO) -> None:
+    """Keep others from writing the file; raises UnfitResults where somebody writes it."""
+    until = time.monotonic() + LET_GO_S
+    while True:
+        try:
+            return fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                busy = f"another process is writing `{path}`; wait until it ends"
+                raise UnfitResults(busy) from error
+            time.sleep(LET_GO_S / 100)
 
 
 def _known(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
