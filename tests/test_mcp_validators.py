@@ -34,7 +34,7 @@ validators:
   structure:
     - {section: Goal, code: NO_GOAL}
     - {min_chars: 20, severity: warning}
-    - {not_matches: "TODO.*", message: "Line {{ index }}: {{ value }}"}
+    - {not_matches: "TBD.*", message: "Line {{ index }}: {{ value }}"}
   graph:
     - {lookup: {path: "nodes[].capability", in: input.known}, code: UNKNOWN_CAPABILITY}
     - {command: [test, "{{ plan.title }}", "=", "{{ input.topic }}"], message: "It is not about {{ input.topic }}."}
@@ -60,7 +60,7 @@ states:
     transitions: [{guard: valid, target: done}, {target: failed}]
   done: {final: success}
   failed: {final: failure}
-"""  # noqa: E501
+"""  # noqa: E501 - a rule or a transition a line
 GOOD = "# Tea\n\n## Goal\n\nA cup of tea for everybody.\n"
 PLAN = {"title": "tea", "nodes": [{"id": "a", "capability": "boil"}]}
 ABOUT = {
@@ -134,7 +134,9 @@ class Served:
         result = self.call(name, **arguments)
         assert result.is_error
         assert result.structured_content is None
-        return str(result.content[0].text)  # type: ignore[union-attr] # what `call` asserts
+        [text] = result.content
+        assert isinstance(text, types.TextContent)
+        return text.text
 
     def close(self) -> str:
         """What the server printed to standard error, once it has ended."""
@@ -199,7 +201,7 @@ def test_a_bad_draft_has_the_findings_that_validate_prints(
 ) -> None:
     """S3.1: the same code path."""
     monkeypatch.chdir(folder)
-    text = "TODO\n"
+    text = "TBD\n"
     (folder / "text.md").write_text(text, encoding="utf-8")
     assert run(["validate", "words.yaml", "structure", "text.md", "--json"]) == 1
     findings = json.loads(capsys.readouterr().out)["findings"]
@@ -276,7 +278,7 @@ def test_a_program_that_cannot_start_gives_no_verdict(served: Served) -> None:
 def test_a_draft_of_two_megabytes_is_judged_and_its_diagnostics_are_bounded(
     served: Served,
 ) -> None:
-    text = GOOD + ("TODO" + " and so on" * 100 + "\n") * 1_990
+    text = GOOD + ("TBD" + " and so on" * 100 + "\n") * 1_990
     assert 1_990_000 < len(text) < 2_000_000
     result = served.call("structure", draft=text)
     judged = result.structured_content
@@ -292,8 +294,8 @@ def test_secrets_of_the_server_are_in_no_answer(served: Served) -> None:
     assert SECRET not in str(told)
     assert "[SERVICE_API_KEY]" in str(told)
     assert SECRET not in str(served.call(SECRET, draft=GOOD))
-    quoted = served.judged("structure", draft=f"{GOOD}TODO {SECRET}\n")["diagnostics"]
-    assert [one["message"] for one in quoted] == ["Line 0: TODO [SERVICE_API_KEY]"]
+    quoted = served.judged("structure", draft=f"{GOOD}TBD {SECRET}\n")["diagnostics"]
+    assert [one["message"] for one in quoted] == ["Line 0: TBD [SERVICE_API_KEY]"]
 
 
 def test_with_judges_all_are_offered_and_what_the_server_was_given_is_fixed(folder: Path) -> None:
@@ -322,7 +324,7 @@ def test_a_client_that_goes_away_and_a_signal_end_the_server_in_the_midst_of_a_c
     argv = [sys.executable, "-m", "loopkit", "mcp", "validators", "words.yaml"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe)
-    called = {"name": "sleepy", "arguments": {"draft": "TODO"}}
+    called = {"name": "sleepy", "arguments": {"draft": "TBD"}}
     assert process.stdin is not None
     for message in (
         {"id": 1, "method": "initialize", "params": ABOUT},

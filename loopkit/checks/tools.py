@@ -58,8 +58,8 @@ def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
     if agent.leaves_tools_alone:
         return "with `tool_use: runner` the model calls no tools", "delete it"
     # Only an agent with tools needs the table of models, which is long.
-    from loopkit.agents.model.catalogue import provider_of  # noqa: PLC0415
-    from loopkit.agents.model.tool_support import NO_TOOLS, has_tools  # noqa: PLC0415
+    from loopkit.agents.model.catalogue import provider_of  # noqa: PLC0415 - see above
+    from loopkit.agents.model.tool_support import NO_TOOLS, has_tools  # noqa: PLC0415 - see above
 
     if any(has_tools(one, model) for one in agent.in_turn for model in one.model):
         return None

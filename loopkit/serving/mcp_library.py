@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 try:
-    from anyio import wrap_file
+    from anyio import AsyncFile
+    from anyio.to_thread import run_sync
     from mcp import types
     from mcp.server import Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
@@ -12,4 +13,4 @@ except ImportError as error:
         "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
     ) from error
 
-__all__ = ["Server", "ServerRequestContext", "stdio_server", "types", "wrap_file"]
+__all__ = ["AsyncFile", "Server", "ServerRequestContext", "run_sync", "stdio_server", "types"]

@@ -10,7 +10,14 @@ from io import TextIOWrapper
 from typing import Any
 
 from loopkit import __version__
-from loopkit.serving.mcp_library import Server, ServerRequestContext, stdio_server, types, wrap_file
+from loopkit.serving.mcp_library import (
+    AsyncFile,
+    Server,
+    ServerRequestContext,
+    run_sync,
+    stdio_server,
+    types,
+)
 from loopkit.serving.toolbox import CallRefused, ServedTool, Toolbox
 
 LONGEST_MESSAGE = 32_000_000
@@ -25,7 +32,7 @@ async def serve(toolbox: Toolbox) -> None:
     """
     server = _server(toolbox)
     try:
-        messages = wrap_file(_Lines(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+        messages = _Lines(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
         async with stdio_server(stdin=messages) as (requests, replies):
             await server.run(requests, replies, server.create_initialization_options())
     except ExceptionGroup as failed:
@@ -35,11 +42,11 @@ async def serve(toolbox: Toolbox) -> None:
         raise OSError(None, _first(lost).strerror) from failed
 
 
-class _Lines(TextIOWrapper):
+class _Lines(AsyncFile[str]):
     """Lines of bounded length: a client that never ends one would fill the memory."""
 
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override] # its stub has bytes
-        line = super().readline(LONGEST_MESSAGE)
+    async def readline(self) -> str:
+        line = await run_sync(self.wrapped.readline, LONGEST_MESSAGE)
         if len(line) == LONGEST_MESSAGE:
             raise OSError(EMSGSIZE, f"a message of more than {LONGEST_MESSAGE:,} characters")
         return line
