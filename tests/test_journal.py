@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from loopkit.engine.events import Entered
 from loopkit.journal import (
     CLAIMED,
     Claim,
@@ -39,6 +40,7 @@ from loopkit.journal.storable import MAX_TEXT_BYTES
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
+ENTERED = Entered(state="draft", visit=1, attempt=1, by=None)
 
 
 def worked(number: int = 0) -> NewRecord:
@@ -153,6 +155,12 @@ async def test_each_record_has_the_epoch_of_the_claim_that_wrote_it(journal: Jou
     again = await journal.claim("r")
     await again.append([record, record])
     assert [kept.epoch for kept in await journal.read("r")] == [1, 1, 2, 2, 2]
+
+
+async def test_data_that_was_not_written_is_read_as_its_text(journal: Journal) -> None:
+    claim = await created(journal, "r", NewRecord("entered", NOW, ENTERED))
+    await claim.append([NewRecord("entered", NOW, ENTERED)])
+    assert await data_of(journal) == [ENTERED.to_json()] * 2
 
 
 async def test_a_released_run_can_be_claimed_at_once_with_a_new_epoch(journal: Journal) -> None:

@@ -67,7 +67,9 @@ class OpenQuestion(NamedTuple):
 
 
 Listener = Callable[[Stored], None]
-Mark: TypeAlias = tuple[RunState, tuple[tuple[Event, bytes], ...]]
+Staged: TypeAlias = tuple[Event, str | Event]
+"""An event, and what the journal keeps of it."""
+Mark: TypeAlias = tuple[RunState, tuple[Staged, ...]]
 """A state, and what had been staged then."""
 
 
@@ -171,8 +173,10 @@ class ActiveRun:
     """Which states of it and of its siblings may work at the same time."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
-    _staged: list[tuple[Event, bytes]] = field(default_factory=list)
-    """Events with their stored form, for the next append."""
+    keeps_texts: bool = True
+    """Whether its journal keeps records as texts."""
+    _staged: list[Staged] = field(default_factory=list)
+    """What the next append writes."""
 
     @cached_property
     def folder(self) -> Path:
@@ -235,12 +239,15 @@ class ActiveRun:
         self.state = step.run
 
     def _stage(self, events: Sequence[Event]) -> None:
-        written: list[tuple[Event, bytes]] = []
+        if not self.keeps_texts:
+            self._staged += [(event, event) for event in events]
+            return
+        written: list[Staged] = []
         for event in events:
             data = encode(event)
             if len(data) > MAX_TEXT_BYTES:
                 refuse_text(f"the record `{event.type}`", data.decode())
-            written.append((event, data))
+            written.append((event, data.decode()))
         self._staged += written
 
     def mark(self) -> Mark:
@@ -265,7 +272,7 @@ class ActiveRun:
         if not batch and not consumes:
             return
         at = self.clock.now()
-        records = [NewRecord(event.type, at, data.decode()) for event, data in batch]
+        records = [NewRecord(event.type, at, data) for event, data in batch]
         # Nothing comes after the end: the same commit lets go of the run.
         over = self.state.is_over
         seq = await self.claim.append(records, consumes, releases=over, unless=unless)

@@ -255,8 +255,8 @@ def calls_at_once(active: ActiveRun) -> bool:
     Then the macrostep that entered it is written with that intent: one commit
     for both, and still before anything is spent or judged.
     """
-    state = active.program.machine.states.get(active.state.state)
-    return active.state.status == "running" and state is not None and bool(state.call)
+    run = active.state
+    return run.status == "running" and run.state != "" and active.program.plans[run.state].calls
 
 
 async def perform(active: ActiveRun, name: str, state: State) -> Worked:

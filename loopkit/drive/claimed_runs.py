@@ -226,6 +226,7 @@ class ClaimedRuns(StoredRuns):
             occupancy=self._occupancy,
             asked_before=state.question.question if state.question else "",
             state=state,
+            keeps_texts=self.journal.keeps_texts,
         )
         if engine.program.machine.alert and active.notify and not is_child(claim.run):
             active.alarm = NotifyingAlarm(active)

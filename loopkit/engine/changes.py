@@ -42,7 +42,7 @@ from loopkit.engine.log import Log
 from loopkit.engine.reclassification import heed
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Child, Exchange, Task, last_turns
+from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
 
 
@@ -115,7 +115,7 @@ def _reply(state: RunState, event: Replied) -> None:
     told = state.conversations.get(with_whom) if intent.role == "author" else None
     task, before = state.tasks[intent.task], None
     if told is not None and state.is_revision and told[-1].task != intent.task:
-        before = last_turns(told, 1)[0][0]
+        before = opening_of_last_turn(told)
     exchange = Exchange(
         intent.prompt,
         event,

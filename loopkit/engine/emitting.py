@@ -14,7 +14,7 @@ from loopkit.engine.findings import Finding
 from loopkit.engine.findings_for import blocking_for, concerning
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_answer, render
-from loopkit.engine.versions import attempts_at, fallback_reason, is_fallback, next_version
+from loopkit.engine.versions import attempts_at, fallback_reason, next_version
 from loopkit.language import Emission
 from loopkit.machine.program import Program
 from loopkit.text import one_line
@@ -80,7 +80,7 @@ def _about_work(
     """The event of work that the active state has in hand."""
     name, current = _in_hand(program, run), run.artifacts.get(_in_hand(program, run))
     writes = run.state in program.graph.written
-    lost = writes and is_fallback(program, run.state)
+    lost = run.state in program.graph.fallbacks
     if writes or current is None:
         attempt, version = attempts_at(program, run, name), next_version(run, name) * bool(name)
     else:

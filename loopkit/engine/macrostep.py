@@ -30,7 +30,7 @@ from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_artifact
 from loopkit.engine.versions import left_because, numbered
-from loopkit.language import Alert, Emission, FinalState, HumanState
+from loopkit.language import Alert, FinalState, HumanState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
@@ -169,7 +169,8 @@ class Engine:
             )
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
-        run, state = step.run, self.program.machine.states[target]
+        run, plan = step.run, self.program.plans[target]
+        state = plan.state
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
         if isinstance(state, FinalState):
@@ -177,9 +178,8 @@ class Engine:
             if not run.isolated:
                 step.add(self._finished(run, target, state))
             return
-        emission = Emission.of(state.emit)
-        if emission is not None and not is_kept(self.program, run):
-            step.add(emitted_at_start(self.program, run, emission))
+        if plan.emission is not None and not is_kept(self.program, run):
+            step.add(emitted_at_start(self.program, run, plan.emission))
         if isinstance(state, HumanState):
             step.add(self.questions.question(run, state, now))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -158,15 +159,15 @@ class RunState(Mutable):
         What only calls change is shared: of a macrostep's events none does. So are the mappings,
         which a change replaces.
         """
-        return self.replace(
-            visits=self.visits.copy(),
-            attempts=self.attempts.copy(),
-            counters=self.counters.copy(),
-            facts=self.facts.copy(),
-            pending=self.pending.copy(),
-            deferred=self.deferred.copy(),
-            delivered=self.delivered.copy(),
-        )
+        other = copy(self)
+        other.visits = self.visits.copy()
+        other.attempts = self.attempts.copy()
+        other.counters = self.counters.copy()
+        other.facts = self.facts.copy()
+        other.pending = self.pending.copy()
+        other.deferred = self.deferred.copy()
+        other.delivered = self.delivered.copy()
+        return other
 
     @property
     def era(self) -> str:

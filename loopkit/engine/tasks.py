@@ -48,6 +48,16 @@ def last_turns(told: Sequence[Exchange], most: int) -> list[list[Exchange]]:
     return [turn[::-1] for turn in islice(turns, most)][::-1]
 
 
+def opening_of_last_turn(told: Sequence[Exchange]) -> Exchange:
+    """The exchange with which the last turn of a conversation began; there has to be one."""
+    last = told[-1]
+    for exchange in reversed(told):
+        if exchange.task != last.task:
+            break
+        last = exchange
+    return last
+
+
 def tool_task(author: str, number: int) -> str:
     """The piece of work that a call of a tool is, the how manieth of its author's work."""
     return f"{author}{_TOOL}{number}"

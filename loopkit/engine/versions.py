@@ -23,18 +23,8 @@ REASONS = {
 
 def attempts_at(program: Program, run: RunState, artifact: str) -> int:
     """How often authors have begun to work on an artifact, the work in hand included."""
-    states = program.graph.artifacts.get(artifact, ())
-    begun = (
-        run.visits.get(name, 0) - run.times_kept.get(name, 0)
-        for name in states
-        if not is_fallback(program, name)
-    )
-    return sum(begun)
-
-
-def is_fallback(program: Program, state: str) -> bool:
-    """Whether what a state writes is marked as a fallback."""
-    return bool(getattr(program.machine.states[state], "fallback", False))
+    states, visits, kept = program.graph.attempting.get(artifact, ()), run.visits, run.times_kept
+    return sum([visits.get(name, 0) - kept.get(name, 0) for name in states])
 
 
 def next_version(run: RunState, artifact: str) -> int:
@@ -82,7 +72,8 @@ def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> st
 
 def _rejected(program: Program, facts: Facts, edge: Edge, work: Worked) -> str:
     true = [fact for fact in REASONS if facts.get(fact) is True]
+    if not true:
+        return "rejected" if work.outcome == "done" else work.outcome
     # Of several reasons the one for which the machine took this edge.
     read = program.guard_names.get(edge.id, frozenset())
-    reasons = [REASONS[fact] for fact in (*(fact for fact in true if fact in read), *true)]
-    return reasons[0] if reasons else "rejected" if work.outcome == "done" else work.outcome
+    return REASONS[next((fact for fact in true if fact in read), true[0])]

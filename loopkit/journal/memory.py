@@ -54,7 +54,7 @@ class _Run:
 
     def record(self, at: int) -> Record:
         new, epoch = self.records[at], bisect_right(self.begun, at)
-        return Record(at + 1, epoch, new.at, new.type, new.data)
+        return Record(at + 1, epoch, new.at, new.type, new.text)
 
 
 class MemoryClaim:
@@ -83,7 +83,7 @@ class MemoryClaim:
         releases: bool = False,
         unless: Sequence[str] = (),
     ) -> int:
-        refuse_records(records)
+        _refuse_texts(records)
         if consumes:
             refuse_messages(consumes)
         self._journal.refuse_closed()
@@ -122,6 +122,8 @@ class MemoryClaim:
 class MemoryJournal:
     """A `Journal` for one event loop."""
 
+    keeps_texts = False
+
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives the time of claims, in Unix seconds."""
         self._clock = clock
@@ -143,7 +145,7 @@ class MemoryJournal:
     ) -> MemoryClaim:
         for what, text in (("run", run), ("machine", machine), ("definition", definition)):
             refuse_text(f"the name of the {what}", text)
-        refuse_records(records)
+        _refuse_texts(records)
         self.refuse_closed()
         if run in self._runs:
             raise RunExists(run)
@@ -252,6 +254,12 @@ class MemoryJournal:
         if run not in self._runs:
             raise UnknownRun(run)
         return self._runs[run]
+
+
+def _refuse_texts(records: Sequence[NewRecord]) -> None:
+    """Raise `JournalError` as every journal does, for records that are texts already."""
+    if texts := [record for record in records if isinstance(record.data, str)]:
+        refuse_records(texts)
 
 
 def _busy(run: _Run, claim: MemoryClaim) -> RunBusy:

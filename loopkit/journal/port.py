@@ -22,12 +22,26 @@ CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 
 
+class Unwritten(Protocol):
+    """Data that can be written as JSON text at any time."""
+
+    def to_json(self) -> str: ...
+
+
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record before it has a place: `at` in Unix seconds, `data` as JSON text."""
+    """A record before it has a place: `at` in Unix seconds, `data` as JSON text.
+
+    Data that never changes may be written later, when the record is stored or read.
+    """
 
     type: str
     at: float
-    data: str
+    data: str | Unwritten
+
+    @property
+    def text(self) -> str:
+        """The data as JSON text."""
+        return self.data if isinstance(self.data, str) else self.data.to_json()
 
 
 class Record(NamedTuple):
@@ -247,6 +261,11 @@ class Journal(Protocol):
     @property
     def contents(self) -> Contents:
         """The contents of their folders."""
+        ...
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether it keeps the data of records as text, and not as it is."""
         ...
 
     async def create(

@@ -119,6 +119,8 @@ class SqliteClaim:
 class SqliteJournal:
     """A `Journal` for one event loop; its file is shared with other processes."""
 
+    keeps_texts = True
+
     def __init__(
         self,
         writer: Writer,

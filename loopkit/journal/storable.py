@@ -35,11 +35,12 @@ def refuse_records(records: Iterable[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
     for number, record in enumerate(records, 1):
         # A step of a run stores several: of one that is as usual no message is made.
-        kind, text = record.type, record.type + record.data
+        kind, data = record.type, record.text
+        text = kind + data
         is_usual = text.isascii() and "\0" not in text and len(text) <= MAX_TEXT_BYTES
         if not (is_usual and -_MAX_TIME_S < record.at < _MAX_TIME_S):
             refuse_text(f"the type of record {number}", kind)
-            refuse_text(f"the data of record {number} ({kind})", record.data)
+            refuse_text(f"the data of record {number} ({kind})", data)
             refuse_time(f"record {number} ({kind})", record.at)
 
 

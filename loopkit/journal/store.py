@@ -287,7 +287,7 @@ def inbox(db: sqlite3.Connection, tenure: Tenure) -> list[InboxMessage]:
 def _insert(db: sqlite3.Connection, tenure: Tenure, seq: int, records: Sequence[NewRecord]) -> int:
     run_id, epoch = tenure.run_id, tenure.epoch
     rows = [
-        (run_id, place, epoch, new.at, new.type, new.data)
+        (run_id, place, epoch, new.at, new.type, new.text)
         for place, new in enumerate(records, seq + 1)
     ]
     db.executemany(SQL["append"], rows)

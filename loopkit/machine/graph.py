@@ -87,6 +87,18 @@ class Graph:
         return by
 
     @cached_property
+    def fallbacks(self) -> frozenset[str]:
+        """The states whose artifact is marked as a fallback."""
+        states = self.states
+        return frozenset(n for n in self.written if getattr(states[n], "fallback", False))
+
+    @cached_property
+    def attempting(self) -> dict[str, tuple[str, ...]]:
+        """The states whose work on each artifact is an attempt: all that write it but fallbacks."""
+        by = self.artifacts.items()
+        return {a: tuple(n for n in names if n not in self.fallbacks) for a, names in by}
+
+    @cached_property
     def origins(self) -> Origins:
         """The states that can have injected what is found."""
         return Origins(self)

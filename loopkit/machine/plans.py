@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from loopkit.language import State
+from loopkit.language import Emission, State, WorkingState
 from loopkit.language.facts import CAME_FROM
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import Graph
@@ -29,6 +29,10 @@ class StatePlan:
     """One state as the engine needs it."""
 
     state: State
+    calls: bool
+    """Whether its work begins with the intent of a call."""
+    emission: Emission | None
+    """The event that is stored when its work begins."""
     judged: str | None
     """The artifact that it judges."""
     revises: tuple[Edge, ...]
@@ -69,6 +73,8 @@ def plan_of(
     state = graph.states[name]
     return StatePlan(
         state=state,
+        calls=bool(state.call),
+        emission=Emission.of(state.emit) if isinstance(state, WorkingState) else None,
         judged=None if judging is None else judging.validate_,
         revises=graph.revise_edges[name],
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
