@@ -19,12 +19,16 @@ from loopkit.views.diagram import FORMATS, Drawing, Marks, drawing
 
 
 @click.command(
-    epilog=examples("loopkit diagram plan.yaml -o plan.mmd", "loopkit diagram --run plan-1f09ab")
+    epilog=examples(
+        "loopkit diagram plan.yaml -o plan.mmd",
+        "loopkit diagram plan.yaml -f svg -o plan.svg",
+        "loopkit diagram --run plan-1f09ab",
+    )
 )
 @click.argument("machine", required=False, type=click.Path(path_type=Path))
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="mermaid",
-    show_default=True, help="The diagram language.",
+    show_default=True, help="A diagram language, or a picture.",
 )  # fmt: skip
 @click.option(
     "-o", "out", type=click.Path(path_type=Path), help="Write to this file instead of stdout."
@@ -57,6 +61,7 @@ def command(
         text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
+        again += ["-f", form] if form != "mermaid" else []
         again += [*(["--run", run] if run else []), *(f"--cases={path}" for path in cases)]
         return _compare(committed, text, shlex.join(again))
     if out is None:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from loopkit.views.diagram.marks import Mark, Marks
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
+from loopkit.views.diagram.svg import svg
 
-FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid}
+FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid, "svg": svg}
 """The writer of each format."""
 
-__all__ = ["FORMATS", "Arrow", "Drawing", "Mark", "Marks", "Node", "drawing", "mermaid"]
+__all__ = ["FORMATS", "Arrow", "Drawing", "Mark", "Marks", "Node", "drawing", "mermaid", "svg"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from loopkit.language import (
@@ -25,6 +26,8 @@ MAX_CHARS = 200
 """How much of one text of the author's is shown."""
 TIE = "\u00a0"
 """A space at which no line ends."""
+WORD_WIDTH = 48
+"""Columns after which even a word is broken."""
 SPENT = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
 """The limits that lead to `limits.then`."""
 
@@ -131,6 +134,14 @@ def limit_texts(limits: Limits) -> Iterator[str]:
     for name in SPENT:
         if (value := getattr(limits, name)) is not None:
             yield f"{name} {_duration(value) if name == 'time' else f'{value:.12g}'}"
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of a paragraph of at most so many columns, words that are longer aside."""
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        line = line.replace(TIE, " ")
+        for start in range(0, len(line), WORD_WIDTH):
+            yield line[start : start + WORD_WIDTH]
 
 
 def _duration(seconds: float) -> str:

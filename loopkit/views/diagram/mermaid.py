@@ -6,11 +6,10 @@ Every name and every label is written so that nothing in it can be a word of tha
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator, Mapping
 
 from loopkit.text import one_line
-from loopkit.views.diagram.labels import TIE
+from loopkit.views.diagram.labels import TIE, wrapped
 from loopkit.views.diagram.marks import OF_STATES, Mark
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
 
@@ -19,8 +18,6 @@ ARROW_WIDTH = 26
 """Columns after which a label goes on in a new line; renderers wrap wider ones on their own."""
 TITLE_WIDTH = 100
 """Columns at which the title of a box with others in it is cut."""
-WORD_WIDTH = 48
-"""Columns after which even a word is broken."""
 NEW_LINE = "<br/>"
 STYLES = {
     "agent": "fill:#dbeafe,stroke:#1d4ed8,color:#111827",
@@ -143,20 +140,13 @@ def _id(name: str, within: Within) -> str:
 
 def label(text: str, width: int) -> str:
     """Text as lines of a label; what could be a sign of Mermaid's stands as its code point."""
-    return NEW_LINE.join(_escaped(line) for line in _wrapped(_unmarked(text), width))
+    return NEW_LINE.join(_escaped(line) for line in wrapped(_unmarked(text), width))
 
 
 def _unmarked(text: str) -> str:
     for pair in PLACEHOLDERS:
         text = text.replace(pair, f"{pair[0]}{NON_JOINER}{pair[1:]}")
     return text
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
-        line = line.replace(TIE, " ")
-        for start in range(0, len(line), WORD_WIDTH):
-            yield line[start : start + WORD_WIDTH]
 
 
 def _escaped(line: str) -> str:

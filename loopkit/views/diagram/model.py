@@ -52,6 +52,8 @@ class Arrow:
     """How often the run took it."""
     marks: tuple[str, ...] = ()
     """What cases do not cover of it."""
+    is_back: bool = False
+    """Whether it leads back to revise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +154,5 @@ def _error_arrows(graph: Graph, name: str, marking: _Marking) -> Iterator[Arrow]
 def _arrow(source: str, edges: Sequence[Edge], texts: tuple[str, ...], marking: _Marking) -> Arrow:
     ids = tuple(edge.id for edge in edges)
     taken = sum(edge in ids for edge in marking.route)
-    return Arrow(source, edges[0].target, texts, ids, taken, marking.marks.on(edges))
+    marks, is_back = marking.marks.on(edges), edges[0].back
+    return Arrow(source, edges[0].target, texts, ids, taken, marks, is_back)
