@@ -11,9 +11,9 @@ from loopkit.agents.model.answer_caps import AnswerCaps
 from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.records import Mutable, Value
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult
+from loopkit.values import Mutable, Value
 
 CUT_OFF = "the answer was cut off at"
 """How the message begins of an answer that ended at the cap which it got because of a limit."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
@@ -134,7 +133,7 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     if exit_.edge.origin is not None and not table.has_origin(exit_.edge.origin):
         reason = f"nothing that is found here can have the origin `{exit_.edge.origin}`"
         return reason, "leave the origin out, or delete the transition"
-    asked = replace(table, also=(*table.also, exit_.guarded))
+    asked = table.replace(also=(*table.also, exit_.guarded))
     rows = [row for row in map(table.completed, asked.rows()) if exit_.holds(row) is not False]
     if not rows:
         return "its guard is never true here", "correct the guard, or delete the transition"

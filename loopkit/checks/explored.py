@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
@@ -50,7 +49,7 @@ def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]
             continue
         found = stuck.get(problem.path.split(".")[1])
         if found is not None and found.is_reached:
-            yield replace(problem, message=f"{problem.message} ({how_reached(found)})")
+            yield problem.replace(message=f"{problem.message} ({how_reached(found)})")
         elif found is not None:
             yield _undecided(problem)
 
@@ -59,8 +58,8 @@ def _undecided(problem: Problem) -> Problem:
     """A warning instead of the error: the machine has too many configurations to look at each."""
     message = problem.message.replace("` is stuck: no transition is open", "` may be stuck")
     remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
-    return replace(
-        problem, message=f"could not be decided: {message}", severity="warning", help=remedy
+    return problem.replace(
+        message=f"could not be decided: {message}", severity="warning", help=remedy
     )
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from loopkit.checks.guard_remedies import remedy_for
 from loopkit.checks.subject import Subject
@@ -16,10 +15,10 @@ from loopkit.language.guard import Guard, GuardProblem, GuardType, check
 from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
 from loopkit.proof.outcomes import parsed_guard
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Value, frozen=True):
     """A guard, where it stands, and the names that it may read there."""
 
     path: DocPath
@@ -102,7 +101,7 @@ def _with_remedy(subject: Subject, use: Use, guard: Guard, fault: GuardProblem) 
         return fault
     name = guard.text[fault.column - 1 : fault.column - 1 + fault.length]
     remedy = remedy_for(subject, use.state, use.types, name)
-    return replace(fault, help=remedy) if remedy else fault
+    return fault.replace(help=remedy) if remedy else fault
 
 
 def place_fault(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import Use
@@ -20,6 +20,7 @@ from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, ch
 from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import item_counts, step_into
 from loopkit.machine.path_values import ENDS
+from loopkit.values import Value
 
 MEANINGS = {
     "item-path": "A path of `each` does not lead to what it has to lead to.",
@@ -59,8 +60,7 @@ def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
         yield subject.source.problem(path, told.code, told.message, help=told.help)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Value, frozen=True):
     """What a path leads to, or why it leads nowhere."""
 
     shape: Shape | None

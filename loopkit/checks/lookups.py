@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.sees import unseen
@@ -103,7 +102,7 @@ def _of_name(
     if problems:
         is_known = problems[0].code == "may-be-missing"
         remedy = "" if lookup.at or is_known else _split(name, names)
-        yield from (replace(p, help=remedy) if remedy else p for p in problems)
+        yield from (p.replace(help=remedy) if remedy else p for p in problems)
     elif not _may_be_text(subject, name):
         yield from _untyped(subject, path, lookup, _shape_at(name, names))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from loopkit.values import Value
 
 # What is never closed reaches to the end, so that it is looked through once.
 CODE = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
@@ -13,8 +14,7 @@ PATH = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*")
 HYPHENED = re.compile(r"[\w-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Mentions:
+class Mentions(Value, frozen=True):
     """The words of the code of a text; quoted words count, because they may be fields."""
 
     names: frozenset[str]

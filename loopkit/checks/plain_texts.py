@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
@@ -29,7 +28,7 @@ def check_plain_texts(subject: Subject) -> Iterator[Problem]:
                     column=line.index("{{") + 1,
                     length=2,
                 )
-                yield replace(problem, severity="warning")
+                yield problem.replace(severity="warning")
 
 
 def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, JudgeRule, ReportMap
 from loopkit.machine.edges import DocPath
+from loopkit.values import Value
 
 MEANINGS = {
     "form-untold": "Nothing tells a judge to answer in the form that `map` reads.",
@@ -19,8 +19,7 @@ OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
+class Mapped(Value, frozen=True):
     """A judge with a `map`, and where the map stands."""
 
     path: DocPath

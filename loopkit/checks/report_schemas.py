@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from loopkit.checks.report_maps import Mapped, mapped_judges
 from loopkit.checks.subject import Subject
@@ -14,6 +13,7 @@ from loopkit.machine.edges import DocPath
 from loopkit.validators.judges.form import fold
 from loopkit.validators.judges.forms import report_form_of
 from loopkit.validators.judges.report_form import ReportForm
+from loopkit.values import Value
 
 MEANINGS = {
     "unknown-word": "The table of a map lacks a word that the agent's schema allows.",
@@ -24,8 +24,7 @@ KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
 OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(Value, frozen=True):
     """One map against one declared report."""
 
     subject: Subject
@@ -136,7 +135,7 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
     origin = None if fit.form.origin is None else _at(item, fit.form.origin)
     if isinstance(origin, DataType):
         # One that says nothing, or null, leaves it open.
-        words = replace(origin.items or origin, optional=False)
+        words = (origin.items or origin).replace(optional=False)
         yield from _words(fit, "origins", words, fit.form.origin_words)
 
 
@@ -185,8 +184,7 @@ def _allowed(datatype: DataType) -> tuple[str, ...]:
     return (*words, "null") if words and datatype.optional else words
 
 
-@dataclass(frozen=True, slots=True)
-class _Unknown:
+class _Unknown(Value, frozen=True):
     """A step that leads nowhere."""
 
     choices: tuple[str, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -74,7 +73,7 @@ def _placed(subject: Subject, path: DocPath, message: str, remedy: str) -> Probl
 
 def _inside(problem: Problem, file: Included, path: DocPath) -> Problem:
     document = _document(file.text, file.file)
-    return problem if document is None else replace(problem, span=document.span(path))
+    return problem if document is None else problem.replace(span=document.span(path))
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -23,8 +22,7 @@ from loopkit.proof.outcomes import Analysis
 T = TypeVar("T", bound=ToolBase)
 
 
-@dataclass(frozen=True)
-class Subject(Analysis):
+class Subject(Analysis, frozen=True, dict=True):
     """One machine under examination, with the text that it was written in."""
 
     loaded: Loaded
@@ -83,7 +81,7 @@ class Subject(Analysis):
     def used_at(self, problem: Problem, path: DocPath) -> Problem:
         """The problem of something that is written elsewhere than it is used."""
         used_here = ("used here", self.source.document.span(path))
-        return replace(problem, also=(*problem.also, used_here))
+        return problem.replace(also=(*problem.also, used_here))
 
 
 def target_path(edge: Edge) -> DocPath:

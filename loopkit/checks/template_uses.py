@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 from loopkit.checks.references import is_plain_id, named_by_tools
@@ -23,6 +22,7 @@ from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
 from loopkit.machine.scope import shape_of
 from loopkit.proof.outcomes import PlacedRule
+from loopkit.values import Value
 
 Names = Mapping[str, Shape]
 OF_MESSAGES: Names = {
@@ -37,8 +37,7 @@ OF_AGENTS: Names = {"system": Scalar(), "agent": Fields({"tools": Items(Scalar()
 """What the templates of an agent know of itself, where it has that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Value, frozen=True):
     """One filling of a template."""
 
     path: DocPath

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -44,6 +43,7 @@ from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.scalars import Scalar, UnusableNumber, resolve
 from loopkit.document.syntax import explain
 from loopkit.document.text import SourceText, describe
+from loopkit.values import Value
 
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
@@ -122,8 +122,7 @@ def _events(text: str) -> Iterator[Any]:
         raise _ParserGaveUp(error) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(Value, frozen=True):
     """What an anchor names, with its size and depth when the aliases in it are expanded."""
 
     node: Node
@@ -226,7 +225,7 @@ class _Builder:
         if isinstance(target, _Anchored):
             self._count(target.values, start, end)
             self._descend(level + target.levels - 1, start)
-            return replace(target.node, used_at=place)
+            return target.node.replace(used_at=place)
         if target is None:
             self.problems.append(unknown_alias(place, name, self._anchors))
         else:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from loopkit.document.problems import Span
 from loopkit.document.scalars import Scalar
 from loopkit.document.text import lines_of
+from loopkit.values import Value
 
 Style = Literal["plain", "single", "double", "literal", "folded", "flow", "block"]
 Path = Sequence[str | int]
 Also = tuple[tuple[str, Span], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Value, frozen=True):
     """A value and where it is written."""
 
     span: Span
@@ -30,16 +29,14 @@ class Node:
     """The text of a scalar, before `1.10` was taken for a number; "" of anything else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value, frozen=True):
     """One field of a mapping: the place of its key, and its value."""
 
     key: Span
     node: Node
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Value, frozen=True, dict=True):
     """One file: its text without a byte order mark, and the tree of its values.
 
     A path is a sequence of field names and list indexes from the root: `("states", "draft")`.
@@ -130,8 +127,7 @@ class Document:
         return steps
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Value, frozen=True):
     key: Span | None
     node: Node
 

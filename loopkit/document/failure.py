@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopkit.document.problems import Span
 from loopkit.document.text import SourceText
+from loopkit.values import Value
 
 TOO_DEEP = "brackets are nested too deep"
 """The reason when the parser was stopped because of that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Value, frozen=True):
     """What the parser said when it gave up; the places are offsets in the text."""
 
     source: SourceText

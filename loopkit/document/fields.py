@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from loopkit.document.document import Entry, Node
 from loopkit.document.mistakes import duplicate_key, key_not_text, mistake, odd_blank
@@ -59,7 +58,7 @@ def _merged(merged: Node) -> Iterator[tuple[str, Entry]]:
         if isinstance(node.value, Mapping):
             use = node.used_at or merged.used_at
             for name, entry in node.value.items():
-                yield name, Entry(entry.key, replace(entry.node, used_at=use or entry.node.used_at))
+                yield name, Entry(entry.key, entry.node.replace(used_at=use or entry.node.used_at))
 
 
 def _unmergeable(merged: Node) -> Iterator[Problem]:

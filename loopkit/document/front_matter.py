@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from loopkit.document.document import Document, Node
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.reading import read
+from loopkit.values import Value
 
 _MARK = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _NOTHING = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*+")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Value, frozen=True):
     """A Markdown file in its two parts."""
 
     keys: Document | None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from loopkit.values import Value
 
 MAX_INCLUDED_BYTES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Included:
+class Included(Value, frozen=True):
     """A text that a file brought in."""
 
     file: str

@@ -7,9 +7,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+
+from loopkit.values import Value
 
 Severity = Literal["error", "warning", "note"]
 
@@ -30,8 +31,7 @@ _LONGEST_TEXT = 1_000
 _PLACES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Value, frozen=True):
     """A piece of a file: lines and columns count from 1, in characters; the end is exclusive."""
 
     file: str
@@ -41,8 +41,7 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Value, frozen=True):
     """One mistake: what it is, where it is, and what to do about it."""
 
     code: str
@@ -118,8 +117,7 @@ def render(
     return "\n\n".join(_blocks(sorted(problems, key=_order), lines))
 
 
-@dataclass(frozen=True, slots=True)
-class _Excerpts:
+class _Excerpts(Value, frozen=True):
     """The lines of files, and how wide one may be shown."""
 
     rows: Mapping[str, Sequence[str]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from loopkit.document.problems import Problem, Span
+from loopkit.values import Value
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 # YAML 1.2 takes U+0085, U+2028 and U+2029 for ordinary characters; many editors, and parts of
@@ -25,8 +25,7 @@ _ACCEPTED_DIRECTIVE = re.compile(r"%YAML +1\.2 *(?: #.*)?")
 _CONFLICT = re.compile(r"^(?:([<>|])\1{6}(?: [^\r\n]*)?|={7})(?=\r?$)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
+class SourceText(Value, frozen=True):
     """A text with its name and the offsets at which its lines start."""
 
     file: str

@@ -33,8 +33,8 @@ from loopkit.engine.events import (
     Role,
     Usage,
 )
-from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, Task
+from loopkit.values import Value
 
 
 async def _at_once() -> None:

@@ -20,9 +20,9 @@ from loopkit.drive.sizes import (
 )
 from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
 from loopkit.engine.events.event import OF_AGENTS
-from loopkit.engine.records import Value
 from loopkit.outside.redaction import Redact
 from loopkit.validators.answer import storable
+from loopkit.values import Value
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """What providers refuse in the name of a tool."""

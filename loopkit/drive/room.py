@@ -12,8 +12,8 @@ from loopkit.drive.account import Account, SharedLimitReached
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for, time_left
 from loopkit.engine.events import Usage
-from loopkit.engine.records import Value
 from loopkit.text.command_lines import resume_line
+from loopkit.values import Value
 
 Quote = Callable[[Request], Usage]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed, has_try_left
-from loopkit.engine.records import Value
 from loopkit.engine.tasks import GivenUp, Task
 from loopkit.language import Retry
+from loopkit.values import Value
 
 
 class Callee(Value, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from loopkit.engine.records import Record, field
+from loopkit.engine.records import Record
+from loopkit.values import field
 
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from loopkit.engine.records import Value
 from loopkit.text import composed
+from loopkit.values import Value
 
 _LINE = re.compile(
     r"\b(?:(?:at|on|in|near)\s+)?(?:lines?|columns?|col\.?)\s*\d+(?:\s*(?:[-–,]|to|and)\s*\d+)*"

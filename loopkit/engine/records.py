@@ -1,4 +1,4 @@
-"""Values, which are plain, frozen data, and records, which are those that are stored as JSON.
+"""Records: values that are stored as JSON.
 
 Making one checks nothing, because only loopkit makes them; what comes from outside is checked
 when it is read. A record may have keys that this version does not know: they are left out.
@@ -8,26 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import field
 
-
-class Mutable(msgspec.Struct):
-    """What changes while it lives, and is never stored."""
-
-    def replace(self, **changes: object) -> Self:
-        """The same with other values in some fields."""
-        return msgspec.structs.replace(self, **changes)
-
-
-class Value(msgspec.Struct, frozen=True):
-    """What all values have in common. A step makes many, and making one costs next to nothing."""
-
-    def replace(self, **changes: object) -> Self:
-        """The same with other values in some fields."""
-        return msgspec.structs.replace(self, **changes)
+from loopkit.values import Value
 
 
 class Record(Value, frozen=True, kw_only=True, gc=False):
@@ -71,4 +56,4 @@ def _decoder(noun: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(noun)
 
 
-__all__ = ["Mutable", "Record", "Value", "encode", "field", "read_record"]
+__all__ = ["Record", "encode", "read_record"]

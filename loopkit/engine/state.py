@@ -25,10 +25,10 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.log import Log
-from loopkit.engine.records import Mutable, field
 from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
 from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
+from loopkit.values import Mutable, field
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 

@@ -7,7 +7,8 @@ from itertools import groupby, islice
 from typing import Any
 
 from loopkit.engine.events import ChildEnded, ChildStarted, Failed, Intended, Replied
-from loopkit.engine.records import Record, Value
+from loopkit.engine.records import Record
+from loopkit.values import Value
 
 
 class Exchange(Value, frozen=True):

@@ -6,7 +6,6 @@ The front matter gives fields, the text below it is the system prompt; what the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopkit.document import Document
@@ -17,13 +16,13 @@ from loopkit.document.problems import Problem, ProblemsFound, Span, closest
 from loopkit.language.agents import noun_with
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.inclusion import DocPath, digest_of
+from loopkit.values import Mutable, Value, field
 
 KEYS = ("name", "description", "tools", "model")
 """What the front matter of an agent may have; its name is that in the machine."""
 
 
-@dataclass
-class AgentFiles:
+class AgentFiles(Mutable):
     """A document with what its agents' files say in it."""
 
     document: Document
@@ -48,8 +47,8 @@ def _with_agents(document: Document, agents: Mapping[str, Entry]) -> Document:
     root = document.root
     assert isinstance(root.value, Mapping)
     of_agents = root.value["agents"]
-    entry = replace(of_agents, node=replace(of_agents.node, value=agents))
-    return replace(document, root=replace(root, value={**root.value, "agents": entry}))
+    entry = of_agents.replace(node=of_agents.node.replace(value=agents))
+    return document.replace(root=root.replace(value={**root.value, "agents": entry}))
 
 
 def _filled(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
@@ -79,11 +78,10 @@ def _filled(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
     # The place of the system prompt is this file, unless the machine has its own.
     at = "file" if "system" in own else "system"
     files.included[*path, at] = Included(shown, text, digest_of(text), found.line)
-    return replace(entry, node=replace(entry.node, value={**of_file.fields(), **own}))
+    return entry.replace(node=entry.node.replace(value={**of_file.fields(), **own}))
 
 
-@dataclass(frozen=True)
-class _AgentFile:
+class _AgentFile(Value, frozen=True):
     """One file, and the agent that names it."""
 
     path: str

@@ -10,7 +10,6 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin
@@ -23,6 +22,7 @@ from loopkit.language.json_schema import Flaw, schema_problems
 from loopkit.language.json_schema.layout import REFERENCES, inner_schemas
 from loopkit.text import is_broken
 from loopkit.text.json_text import parse_json
+from loopkit.values import Mutable, Value, field
 
 DocPath = tuple[str | int, ...]
 BUNDLED = "$defs"
@@ -99,8 +99,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from enumerate(value)
 
 
-@dataclass(frozen=True)
-class _Reference:
+class _Reference(Value, frozen=True):
     """A `$ref`, where it stands and where it leads."""
 
     path: DocPath
@@ -159,8 +158,7 @@ def _joined(base: str, address: object) -> str:
         return address
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Value, frozen=True):
     """The machine file, or one that is put into a schema of it."""
 
     name: str
@@ -172,8 +170,7 @@ class _File:
     """Where its parts stand, where that can be told."""
 
 
-@dataclass
-class _Bundle:
+class _Bundle(Mutable):
     """One schema of a machine, while the files that it refers to are put into it."""
 
     root: dict[str, Any]
@@ -227,7 +224,7 @@ class _Bundle:
         """What leads nowhere, and all else that is wrong with the files."""
         for flaw in schema_problems(self.root):
             file = next(f for f in reversed(self.files) if flaw.path[: len(f.place)] == f.place)
-            inside = replace(flaw, path=flaw.path[len(file.place) :])
+            inside = flaw.replace(path=flaw.path[len(file.place) :])
             if flaw.leads_nowhere:
                 yield _problem("dead-reference", inside, file, self.path)
             elif file.name:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loopkit.language.guard import GuardType
+from loopkit.values import Value
 
 BOOL, INT = GuardType("bool"), GuardType("int")
 COUNT, NUMBER = GuardType("int", minimum=0), GuardType("int", minimum=1)
@@ -21,8 +21,7 @@ CAME_FROM = "came_from"
 VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFact:
+class ReportFact(Value, frozen=True):
     """One fact of a report."""
 
     type: GuardType

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, misfit
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class InputFault:
+class InputFault(Value, frozen=True):
     """One thing that is wrong with an input."""
 
     message: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from loopkit.language.inclusion import INCLUDING, DocPath, digest_of, include, i
 from loopkit.language.mistakes import explain
 from loopkit.language.states.children import ChildMachine
 from loopkit.text import is_broken
+from loopkit.values import Value, field
 
 MACHINE = "machine"
 """The key of a state under which another machine is named."""
@@ -30,8 +30,7 @@ MOST_LEVELS = 10
 """How many machines may run inside each other."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Value, frozen=True):
     """What has been read when a machine is that is a part of others."""
 
     within: tuple[Path, ...] = ()
@@ -40,8 +39,7 @@ class Reading:
     """What became of each file of another machine."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Value, frozen=True, dict=True):
     """The files that a machine was read from, and where each of its values stands."""
 
     document: Document
@@ -79,8 +77,7 @@ class Source:
         return self.document.inside(path, line, column, length)
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Value, frozen=True, dict=True):
     """A machine with its source and the resolved definition that a journal keeps."""
 
     machine: Machine
@@ -169,7 +166,7 @@ def _load_children(
     plain: Any, folder: Path, source: Source, reading: Reading
 ) -> tuple[dict[str, Loaded], list[Problem]]:
     """Replace every machine file that a state names by the machine; what can't be is told."""
-    here = replace(reading, within=(*reading.within, Path(source.document.file).resolve()))
+    here = reading.replace(within=(*reading.within, Path(source.document.file).resolve()))
     states = plain.get("states")
     children: dict[str, Loaded] = {}
     faults: list[Problem] = []
@@ -253,7 +250,7 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
     """The same source with a machine that was changed for one run."""
     resolved = with_definition(loaded.resolved, machine)
-    return replace(loaded, machine=machine, resolved=resolved, digest=digest_of(resolved))
+    return loaded.replace(machine=machine, resolved=resolved, digest=digest_of(resolved))
 
 
 def with_definition(resolved: str, machine: Machine) -> str:

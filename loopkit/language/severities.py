@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from loopkit.values import Value
 
 ERROR, WARNING = "error", "warning"
 
 
-@dataclass(frozen=True)
-class Severities:
+class Severities(Value, frozen=True, dict=True):
     """The levels of a machine, worst first."""
 
     levels: tuple[str, ...] = (ERROR, WARNING)
@@ -68,4 +68,4 @@ class Severities:
 
     def counted_from(self, level: str | None) -> Severities:
         """The same levels where this one and worse block; none leaves that to the machine."""
-        return replace(self, block=level)
+        return self.replace(block=level)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopkit.language import (
@@ -27,14 +26,14 @@ from loopkit.language.json_schema.local import as_only_field
 from loopkit.language.noun import Place
 from loopkit.language.severities import Severities
 from loopkit.language.template import Template, parse
+from loopkit.values import Value
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 DRAFT = "draft"
 """The argument of a tool that validates."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedRules:
+class FixedRules(Value, frozen=True):
     """The rules by which something is judged without a model."""
 
     fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
@@ -47,8 +46,7 @@ class FixedRules:
     """The validators with rules that start programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class RulesAsked(FixedRules):
+class RulesAsked(FixedRules, frozen=True):
     """The rules by which a validate state judges."""
 
     state: ValidateState
@@ -56,8 +54,7 @@ class RulesAsked(FixedRules):
     """Each judge: its validator, its place among the rules of that, and its rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAsked:
+class ToolAsked(Value, frozen=True):
     """A tool of an agent, in a state."""
 
     tool: Tool
@@ -69,8 +66,7 @@ class ToolAsked:
     """By place, what is filled in with its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAsked:
+class AgentAsked(Value, frozen=True):
     """The agent of a state, and the artifact that it writes there."""
 
     agent: Agent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from loopkit.language import (
@@ -17,6 +16,7 @@ from loopkit.language import (
     Transition,
     WorkingState,
 )
+from loopkit.values import Value
 
 EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
 ERROR_EVENTS: tuple[Literal["transient", "content", "fatal"], ...] = (
@@ -30,8 +30,7 @@ Caught = str | ErrorEdge | ErrorExit
 """Where a caught error goes, as it is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Value, frozen=True):
     """One way out of a state."""
 
     id: str

@@ -5,8 +5,7 @@ A forward data-flow analysis over all edges, back edges included.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from loopkit.language import guard as guards
@@ -16,6 +15,7 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph, artifact_of
 from loopkit.machine.junctions import Before
 from loopkit.machine.paths import Step, on_every_path, on_some_path
+from loopkit.values import Value
 
 Token = tuple[str, str]
 """("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
@@ -28,8 +28,7 @@ FAULTY: Mapping[str, object] = {
 """The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens(Collection[Token]):
+class Tokens(Value, frozen=True):
     """Some of the tokens of a machine, as the bits of a whole number."""
 
     bits: int
@@ -47,8 +46,7 @@ class Tokens(Collection[Token]):
         return self.bits.bit_count()
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Value, frozen=True):
     """What exists at a point of the machine."""
 
     surely: Tokens

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 from loopkit.language import EachState
@@ -23,14 +22,14 @@ from loopkit.machine.path_values import (
     values_at,
 )
 from loopkit.text import plural
+from loopkit.values import Mutable, Value, field
 
 MAX_FAULTS = 100
 """How many faults are told one by one."""
 SINGLE = "a text or a number"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Value, frozen=True):
     """One item of the list."""
 
     key: str
@@ -69,8 +68,7 @@ def refuse(faults: Sequence[str]) -> None:
     raise InvalidInput([InputFault(fault) for fault in told])
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Mutable):
     """What is found while the items of one list are read."""
 
     state: EachState

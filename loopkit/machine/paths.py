@@ -7,14 +7,13 @@ things that may hold there take little time and memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from loopkit.machine.knots import knots
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value, frozen=True):
     """What an edge does to what holds: first it loses bits, then it gains some."""
 
     source: str

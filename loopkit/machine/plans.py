@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from loopkit.language import Emission, State, WorkingState
 from loopkit.language.facts import CAME_FROM
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import Graph
+from loopkit.values import Value
 
 Predicate: TypeAlias = Callable[[Mapping[str, object]], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Ways:
+class Ways(Value, frozen=True):
     """The edges that one event can take out of a state, in their order."""
 
     edges: tuple[tuple[Edge, Predicate | None, bool], ...] = ()
@@ -24,8 +23,7 @@ class Ways:
     """What the guards read."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatePlan:
+class StatePlan(Value, frozen=True):
     """One state as the engine needs it."""
 
     state: State

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 
 from loopkit.language import FixedRule, JudgeRule, Machine, Rule
@@ -12,14 +11,14 @@ from loopkit.language.template import Record
 from loopkit.machine.graph import Graph
 from loopkit.machine.readable import readable
 from loopkit.text.json_text import text_or_json
+from loopkit.values import Value, field
 
 SHORT = 80
 """Characters of what is told beside a message."""
 TEXT = DataType({"type": "string"}, scalar="str")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportItems:
+class ReportItems(Value, frozen=True):
     """The fields that an item of some report of a machine may have."""
 
     fields: Mapping[str, DataType | None] = field(default_factory=dict)

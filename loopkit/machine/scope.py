@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
@@ -380,7 +379,7 @@ def _weakened(shape: Shape, *, whole: bool) -> Shape:
     if whole or not isinstance(shape, Fields):
         return shape
     fields = {name: absent(inner) for name, inner in shape.fields.items()}
-    return replace(shape, fields=fields, optional=False)
+    return shape.replace(fields=fields, optional=False)
 
 
 def _merge(first: Shape, second: Shape) -> Shape:

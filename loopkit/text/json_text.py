@@ -7,11 +7,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NoReturn
 
 from loopkit.text import one_line
 from loopkit.text.markdown import code_blocks
+from loopkit.values import Mutable, Value
 
 MAX_DEPTH = 64
 """How deep lists and objects may be nested; a machine file has the same limit."""
@@ -28,15 +28,13 @@ _FAR = 20
 """Characters that were read as JSON before an error, from which on it is meant as JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoJson:
+class NoJson(Value, frozen=True):
     """Why there is no JSON value to be had, as part of a sentence."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JsonInText:
+class JsonInText(Value, frozen=True):
     """The outermost objects and lists in a text, and what was meant as one and is none."""
 
     values: tuple[object, ...]
@@ -105,8 +103,7 @@ def json_in(text: str) -> JsonInText:
     return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
 
 
-@dataclass(slots=True)
-class _Window:
+class _Window(Mutable):
     """A text of which a value after the other is read.
 
     Python counts all lines before an error. Without what is far before the value these are few.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from loopkit.text import composed
+from loopkit.values import Value
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -144,16 +144,14 @@ def code_blocks(text: str) -> tuple[tuple[str, str], ...]:
     return _outline(with_line_feeds(text)).fences
 
 
-@dataclass(frozen=True, slots=True)
-class _Heading:
+class _Heading(Value, frozen=True):
     level: int
     name: str
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Label:
+class _Label(Value, frozen=True):
     name: str
     rest: str
     start: int
@@ -163,8 +161,7 @@ class _Label:
     """How many list items are around it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outline:
+class _Outline(Value, frozen=True):
     """Lines are counted from 0, ends are exclusive."""
 
     lines: tuple[str, ...]

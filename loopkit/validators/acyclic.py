@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
 from loopkit.language import Acyclic, AcyclicRule
@@ -26,10 +25,10 @@ from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from loopkit.validators.unmet_needs import item_of, unmet_needs
+from loopkit.values import Mutable, Value, field
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Value, frozen=True):
     """One edge, where it is written."""
 
     location: str
@@ -37,8 +36,7 @@ class Edge:
     end: object
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(Mutable):
     """The nodes and edges of some data, and what is wrong with them one by one."""
 
     places: dict[Same, str] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from loopkit.engine.findings import Answer, Finding, latest_resume, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
@@ -13,13 +12,13 @@ from loopkit.language.severities import Severities
 from loopkit.language.template import Template, parse
 from loopkit.machine.known import over
 from loopkit.validators.fault import CannotJudge, Fault
+from loopkit.values import Value
 
 OF_FAULT = ("item", "index", "value", "parent")
 """What texts about a fault may read of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
+class Telling(Value, frozen=True):
     """What the texts of a rule are filled in with, and how bad a finding is."""
 
     names: Callable[[], Mapping[str, object]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,13 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.language import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
 from loopkit.text.markdown import code_blocks
+from loopkit.values import Value
 
 if TYPE_CHECKING:
     from loopkit.validators.judged_artifact import JudgedArtifact
 
 
-@dataclass(frozen=True, slots=True)
-class NoData:
+class NoData(Value, frozen=True):
     """Why the artifact holds no data, as a message for its author."""
 
     reason: str

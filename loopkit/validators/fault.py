@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from loopkit.engine.findings import ErrorClass
-from loopkit.engine.records import Value
+from loopkit.values import Value
 
 MAX_FAULTS = 50
 """How many faults one rule names; a text that is wrong everywhere needs no longer list."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from loopkit.engine.records import Value
 from loopkit.machine.known import over
 from loopkit.text.markdown import with_line_feeds
+from loopkit.values import Value
 
 
 class JudgedArtifact(Value, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from loopkit.language import Acyclic
 from loopkit.language.guard.paths import ITEMS
@@ -12,14 +11,14 @@ from loopkit.machine.path_values import Same, same_as, value_text, values_at
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.lookup import source_of
 from loopkit.validators.setting import Setting
+from loopkit.values import Value
 
 MAX_PAIRS = 50_000_000
 """Every node may have to know of everything that is given: so many bits, and not more."""
 Leads = Mapping[Same, Collection[Same]]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Value, frozen=True):
     """Something that a node needs or gives, where it is written."""
 
     location: str
@@ -68,8 +67,7 @@ def _turned(leads: Leads) -> Leads:
     return back
 
 
-@dataclass(frozen=True, slots=True)
-class _Arriving:
+class _Arriving(Value, frozen=True):
     """By node, which of the things that are given arrive there: a bit for each."""
 
     bits: Mapping[Same | None, int]

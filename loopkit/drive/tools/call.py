@@ -9,7 +9,6 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.sizes import is_answer, shortened
 from loopkit.engine.events import Ran
 from loopkit.engine.findings import Finding
-from loopkit.engine.records import Value
 from loopkit.language.datatypes import conform, fault_texts
 from loopkit.machine.asked import AgentAsked, ToolAsked
 from loopkit.outside.processes import CommandResult
@@ -17,6 +16,7 @@ from loopkit.outside.redaction import Redact
 from loopkit.text import plural
 from loopkit.text.markdown import fenced
 from loopkit.validators.answer import storable
+from loopkit.values import Value
 
 MOST_FAULTS = 5
 """How many faults of its arguments a model is told."""

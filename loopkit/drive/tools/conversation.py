@@ -8,10 +8,10 @@ from loopkit.agents.function import FunctionAgentPort
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries
 from loopkit.engine.events import Artifact, Replied
-from loopkit.engine.records import Value
 from loopkit.engine.tasks import Exchange, tool_task
 from loopkit.language import ModelAgent
 from loopkit.machine.asked import AgentAsked
+from loopkit.values import Value
 
 
 class Answered(Value, frozen=True):

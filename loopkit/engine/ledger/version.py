@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 
 from loopkit.engine.events import Artifact
-from loopkit.engine.records import Value
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
 from loopkit.text import composed
+from loopkit.values import Value
 
 
 class Version(Value, frozen=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from loopkit.engine.findings import Finding
-from loopkit.engine.records import Value
+from loopkit.values import Value
 
 
 class Sums(Value, frozen=True):

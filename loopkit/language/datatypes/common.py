@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import reduce
 
 from loopkit.language.datatypes.datatype import DataType
@@ -23,9 +22,9 @@ def _either(one: DataType, other: DataType) -> DataType:
     if one.fields is not None and other.fields is not None:
         shared = [name for name in one.fields if name in other.fields]
         fields = {name: _either(one.fields[name], other.fields[name]) for name in shared}
-        return replace(both, fields=fields)
+        return both.replace(fields=fields)
     if one.items is not None and other.items is not None:
-        return replace(both, items=_either(one.items, other.items))
+        return both.replace(items=_either(one.items, other.items))
     return both
 
 
@@ -34,8 +33,7 @@ def _single(one: DataType, other: DataType, both: DataType) -> DataType:
     words = (*one.values, *other.values) if one.values and other.values else ()
     low = [end for end in (one.minimum, other.minimum) if end is not None]
     high = [end for end in (one.maximum, other.maximum) if end is not None]
-    return replace(
-        both,
+    return both.replace(
         scalar=one.scalar,
         values=tuple(dict.fromkeys(words)),
         minimum=min(low) if len(low) > 1 else None,

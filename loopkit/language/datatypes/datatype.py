@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
+from loopkit.values import Value
 
 SCALARS = {"str": "string", "int": "integer", "num": "number", "bool": "boolean"}
 """The words for single values, and what JSON Schema calls them."""
@@ -33,8 +33,7 @@ class NotationError(ValueError):
         self.remedy = remedy
 
 
-@dataclass(frozen=True, slots=True)
-class DataType:
+class DataType(Value, frozen=True):
     """A type as both sides need it: JSON Schema for data, facts for the checks."""
 
     schema: Mapping[str, Any]
@@ -125,7 +124,7 @@ def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, D
         if inner.scalar is not None:
             yield prefix + name, inner
         for dotted, known in single_values(inner, f"{prefix}{name}."):
-            yield dotted, replace(known, optional=True) if inner.optional else known
+            yield dotted, known.replace(optional=True) if inner.optional else known
 
 
 def facts_of(data: object, datatype: DataType, prefix: str = "") -> dict[str, object]:

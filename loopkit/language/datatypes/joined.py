@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from loopkit.language.json_schema.layout import Path
 from loopkit.language.json_schema.local import part_at, steps_of
+from loopkit.values import Mutable, Value, field
 
 MOST_JOINED = 200
 """How many parts are put together; what more of them say is left out: then less is known."""
@@ -16,8 +16,7 @@ MOST_FOLLOWED = 32
 """How many references are followed one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Value, frozen=True):
     """A schema in another one: where it stands, and what was followed to come there."""
 
     schema: Any
@@ -29,11 +28,11 @@ class Part:
 
     def inside(self, *steps: str | int) -> Part:
         """What stands in it at the end of these steps."""
-        return replace(self, schema=part_at(self.schema, steps), steps=(*self.steps, *steps))
+        return self.replace(schema=part_at(self.schema, steps), steps=(*self.steps, *steps))
 
     def deeper(self, *steps: str | int) -> Part:
         """The same where it is about a part of the data."""
-        return replace(self.inside(*steps), depth=self.depth + 1)
+        return self.inside(*steps).replace(depth=self.depth + 1)
 
     @property
     def is_null(self) -> bool:
@@ -46,8 +45,7 @@ class Part:
         )
 
 
-@dataclass(slots=True)
-class Joined:
+class Joined(Mutable):
     """What is said of data by all who say something of it; the word of the first counts."""
 
     size: int = 0
@@ -71,7 +69,7 @@ class Joined:
         followed = frozenset[str]().union(*(one.followed for one in parts))
         joined = cls(len(parts))
         for one in parts:
-            joined._hear(replace(one, followed=followed))
+            joined._hear(one.replace(followed=followed))
         return joined
 
     def _hear(self, part: Part) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import ceil, floor
 from typing import Any
@@ -13,6 +12,7 @@ from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError
 from loopkit.language.datatypes.joined import Joined, Part
 from loopkit.language.json_schema import NotJudged, schema_faults, schema_problem
 from loopkit.language.json_schema.local import made_local, moved, refers, standing_alone
+from loopkit.values import Mutable, field
 
 MOST_PARTS = 10_000
 """How many parts of a schema are looked at; of those behind them nothing is known."""
@@ -33,13 +33,12 @@ def _read(text: str) -> DataType:
     if problem := schema_problem(schema):
         raise NotationError(f"not a valid JSON Schema: {problem}", problem.path)
     whole = made_local(schema)
-    found = replace(_Reader(whole).type_of(Part(whole)), schema=whole)
+    found = _Reader(whole).type_of(Part(whole)).replace(schema=whole)
     is_mapping = found.fields is None and _kinds(Joined.of(Part(whole), whole).words) == {"object"}
-    return replace(found, fields={}, others=DataType({})) if is_mapping else found
+    return found.replace(fields={}, others=DataType({})) if is_mapping else found
 
 
-@dataclass
-class _Reader:
+class _Reader(Mutable, dict=True):
     """Reads one schema; no more than MOST_PARTS of it, however often its parts name each other."""
 
     root: Mapping[str, Any]
@@ -54,7 +53,7 @@ class _Reader:
         kept: dict[str, Any] = {
             word: said.words[word] for word in ("description", "enum") if word in said.words
         }
-        found = replace(self._known(said), schema={**self._alone(part), **kept})
+        found = self._known(said).replace(schema={**self._alone(part), **kept})
         return (
             _with_default(found, said.words["default"], part) if "default" in said.words else found
         )
@@ -102,11 +101,11 @@ class _Reader:
         found = self.type_of(part)
         if is_required:
             # Its default never counts: the schema wants the field to be given.
-            return replace(found, has_default=False, default=None)
+            return found.replace(has_default=False, default=None)
         if found.has_default:
             return found
         takes_null = found.optional or part.schema in (True, {})
-        return replace(found, optional=True, is_left_out=not takes_null)
+        return found.replace(optional=True, is_left_out=not takes_null)
 
     def _one_of(self, said: Joined) -> DataType:
         """What is known of data that has one of several forms."""
@@ -116,8 +115,8 @@ class _Reader:
             len(forms) < len(some) or any(form.optional for form in forms)
         )
         if len(forms) == 1:
-            return replace(forms[0], optional=optional, has_default=False, default=None)
-        return replace(_common(forms), optional=optional)
+            return forms[0].replace(optional=optional, has_default=False, default=None)
+        return _common(forms).replace(optional=optional)
 
 
 def _common(forms: Sequence[DataType]) -> DataType:
@@ -189,4 +188,4 @@ def _with_default(found: DataType, default: object, part: Part) -> DataType:
     if fault and default is not None:
         message = f"the default does not fit the type: {fault}"
         raise NotationError(message, (*part.steps, "default"))
-    return found if fault else replace(found, default=default, has_default=True)
+    return found if fault else found.replace(default=default, has_default=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -174,8 +173,8 @@ def _described(notation: Mapping[str, Any]) -> DataType:
             schema[bound] = _bound(bound, notation[bound], datatype)
     if "description" in notation:
         schema["description"] = str(notation["description"])
-    datatype = replace(
-        datatype, schema=schema, minimum=schema.get("minimum"), maximum=schema.get("maximum")
+    datatype = datatype.replace(
+        schema=schema, minimum=schema.get("minimum"), maximum=schema.get("maximum")
     )
     _check_range(datatype)
     return _with_default(datatype, notation["default"]) if "default" in notation else datatype
@@ -203,7 +202,7 @@ def _with_default(datatype: DataType, default: object) -> DataType:
         fault = next((message for _, message in schema_faults(default, datatype.schema)), "")
     if fault:
         raise NotationError(f"the default does not fit the type: {fault}", ("default",))
-    return replace(datatype, default=default, has_default=True)
+    return datatype.replace(default=default, has_default=True)
 
 
 def _record_of(notation: Mapping[str, Any]) -> DataType:
@@ -230,7 +229,7 @@ def _list_of(inner: DataType) -> DataType:
 
 def _optional(inner: DataType) -> DataType:
     forms = [moved(inner.schema, ("anyOf", 0)), {"type": "null"}]
-    return replace(inner, schema={"anyOf": forms}, optional=True)
+    return inner.replace(schema={"anyOf": forms}, optional=True)
 
 
 def _at(notation: object, step: str | int) -> DataType:

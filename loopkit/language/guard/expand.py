@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from loopkit.language.guard.grammar import parse
 from loopkit.language.guard.tokens import GuardError, GuardProblem
 from loopkit.language.guard.tree import Guard, at_place_of, end_of, names_in, rebuilt
+from loopkit.values import Value
 
 MAX_DEPTH = 100
 """How deep the parts of an expanded guard may be nested."""
@@ -17,8 +17,7 @@ MAX_PARTS = 2_000
 """How many operators, names and values an expanded guard may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
+class _Extent(Value, frozen=True):
     """How large an expression becomes when the named guards in it are put in."""
 
     parts: int

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from loopkit.language.guard.tokens import GuardError, Token, no_arithmetic, refusal, tokenize
-from loopkit.language.guard.tree import Guard, Value, end_of, names_in, placed
+from loopkit.language.guard.tree import Constant, Guard, end_of, names_in, placed
 
 MAX_DEPTH = 30
 """How deep parentheses and `not` may be nested in one guard."""
@@ -281,7 +281,7 @@ class _Parser:
         return refusal(token.start, token.end, message, remedy)
 
 
-def _value(token: Token) -> Value:
+def _value(token: Token) -> Constant:
     if token.kind == "name":
         return _VALUES[token.text]
     return _number(token) if token.kind == "number" else _text(token)

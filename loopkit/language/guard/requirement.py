@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from loopkit.language.guard.grammar import parse
 from loopkit.language.guard.rules import check_untyped
 from loopkit.language.guard.tokens import GuardError
 from loopkit.language.guard.tree import names_in
 from loopkit.language.json_schema.equality import canonical
+from loopkit.values import Value
 
 FEW = 16
 """Up to so many items a list is gone through."""
@@ -19,12 +19,11 @@ Known = dict[int, tuple[object, frozenset[object]]]
 """Longer lists with what they hold, by their identity."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Requirement:
+class Requirement(Value, frozen=True, eq=False):
     """A parsed `require:` expression."""
 
     text: str
-    tree: ast.expr = field(repr=False)
+    tree: ast.expr
     names: frozenset[str]
     """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
 
@@ -61,8 +60,7 @@ def parse_requirement(text: str) -> Requirement:
     return Requirement(text, guard.tree, names_in(guard.tree))
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
+class _Data(Value, frozen=True):
     """What a requirement is held against."""
 
     value: object

@@ -5,19 +5,18 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.guard.narrowing import is_none, present_if
 from loopkit.language.guard.tokens import GuardProblem
-from loopkit.language.guard.tree import Guard, Value, end_of
+from loopkit.language.guard.tree import Constant, Guard, end_of
+from loopkit.values import Value
 
 Kind = Literal["bool", "int", "num", "str", "texts"]
 
 
-@dataclass(frozen=True, slots=True)
-class GuardType:
+class GuardType(Value, frozen=True):
     """What a name of a guard can stand for."""
 
     kind: Kind
@@ -35,8 +34,7 @@ class GuardType:
     """Of texts: there are no others than `values`, even where these are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Value, frozen=True):
     """What is known where an expression stands. Without `types` a name may be anything."""
 
     types: Mapping[str, GuardType] | None
@@ -44,14 +42,14 @@ class _Known:
     """Names that are not none here, because of what was tested before."""
 
     def having(self, names: frozenset[str]) -> _Known:
-        return replace(self, present=self.present | names)
+        return self.replace(present=self.present | names)
 
     def type_of(self, node: ast.expr) -> GuardType | None:
         """Return the type of an operand; None where it is unknown, or the value none."""
         match node:
             case ast.Name(id=name):
                 known = self.types.get(name) if self.types is not None else None
-                return replace(known, optional=False) if known and name in self.present else known
+                return known.replace(optional=False) if known and name in self.present else known
             case ast.Constant(value=value):
                 return _literal_type(value)
             case _:
@@ -283,7 +281,7 @@ def _never(place: ast.expr, value: object, name: ast.expr, found: GuardType) -> 
     return _wrong(place, f"{_shown(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
 
 
-def _listed(values: Iterable[Value]) -> str:
+def _listed(values: Iterable[Constant]) -> str:
     return ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from loopkit.values import Value
 
 MAX_LENGTH = 1_000
 """Characters that a guard may have."""
@@ -13,8 +14,7 @@ MAX_LENGTH = 1_000
 Kind = Literal["name", "number", "text", "mark", "end"]
 
 
-@dataclass(frozen=True, slots=True)
-class GuardProblem:
+class GuardProblem(Value, frozen=True):
     """What is wrong with a guard, at which characters of its text, and what to do about it."""
 
     column: int
@@ -37,8 +37,7 @@ class GuardError(Exception):
         return self.problem.message
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Value, frozen=True):
     kind: Kind
     text: str
     start: int

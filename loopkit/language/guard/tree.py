@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
-Value = str | int | float | bool | None
+from loopkit.values import Value
+
+Constant = str | int | float | bool | None
 _Expr = TypeVar("_Expr", bound=ast.expr)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
+class Guard(Value, frozen=True, eq=False):
     """A parsed guard. Two guards are equal only where they are the same one."""
 
     text: str
-    tree: ast.expr = field(repr=False)
+    tree: ast.expr
     """Shared, never changed in place."""
     names: frozenset[str]
     """The dotted names that it reads: {"valid", "input.max_revisions"}."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -82,7 +81,7 @@ def _problems_of(text: str) -> tuple[Flaw, ...]:
     from loopkit.language.json_schema.soundness import flaws  # noqa: PLC0415 - as above
 
     found = islice(flaws(json.loads(text)), MAX_FAULTS)
-    return tuple(replace(flaw, message=_shortened(flaw.message)) for flaw in found)
+    return tuple(flaw.replace(message=_shortened(flaw.message)) for flaw in found)
 
 
 def _shortened(message: str, limit: int = 300) -> str:

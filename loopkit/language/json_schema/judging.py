@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+
+from loopkit.values import Mutable, Value, field
 
 MAX_DEPTH = 64
 """How deep data may be nested; a machine file has the same limit."""
@@ -22,8 +23,7 @@ class NotJudged(Exception):
     """Data could not be held against a schema; the message is a clause with the cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
+class Flaw(Value, frozen=True):
     """What is wrong with a schema, and the way to it."""
 
     message: str
@@ -36,8 +36,7 @@ class Flaw:
         return self.message
 
 
-@dataclass(slots=True)
-class Judging:
+class Judging(Mutable):
     """The time that is left, and the values of each `enum` that was met."""
 
     limit_s: float

@@ -6,11 +6,11 @@ JSON Schema passes over words that it does not know, so a slip makes no mistake 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopkit.language.json_schema.layout import DEFINITIONS, Path, inner_schemas
 from loopkit.language.json_schema.local import made_local, part_at, steps_of
+from loopkit.values import Value
 
 ABOUT_SCHEMA = frozenset(
     {
@@ -22,8 +22,7 @@ ABOUT_SCHEMA = frozenset(
 """Keywords that judge nothing: with these alone a schema means to allow anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Value, frozen=True):
     """A schema that says something, and nothing that data could break."""
 
     steps: Path

@@ -6,7 +6,6 @@ A kind of state is known by the key that carries its work. Its module here says 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,10 +17,10 @@ from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
 from loopkit.language.transitions import OnError, Transitions
+from loopkit.values import Value, field
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Value, frozen=True):
     """A state of a kind without its way out, behind one that writes the artifact `plan`."""
 
     state: Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from jinja2 import nodes
 
@@ -22,6 +21,7 @@ from loopkit.language.template.shapes import (
     member,
     present,
 )
+from loopkit.values import Value, field
 
 Path = tuple[str, ...]
 
@@ -34,8 +34,7 @@ _OTHER_LIST = frozenset(("batch", "dictsort", "groupby", "items", "map"))
 _ASKING_TESTS = frozenset(("defined", "undefined", "none"))
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Value, frozen=True):
     """What is known where a part of the template stands."""
 
     local: Mapping[str, Shape] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class Scope:
     """Paths that are there, because of a condition around this part."""
 
     def having(self, paths: frozenset[Path]) -> Scope:
-        return replace(self, sure=self.sure | paths)
+        return self.replace(sure=self.sure | paths)
 
     def binding(self, target: nodes.Node, shape: Shape) -> Scope:
         if isinstance(target, nodes.Name):

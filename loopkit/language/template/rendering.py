@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
 from typing import TypeVar
@@ -20,6 +19,7 @@ from loopkit.language.template.parts import Hole, parts_of
 from loopkit.language.template.rewriting import bounded
 from loopkit.language.template.sandbox import SANDBOX, printed_value
 from loopkit.language.template.shapes import Shape
+from loopkit.values import Value
 
 MAX_OUTPUT = 2_000_000
 """Characters that a template may print."""
@@ -28,12 +28,11 @@ T = TypeVar("T")
 Take = Callable[[jinja2.Template, Context], T]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Template:
+class Template(Value, frozen=True, eq=False):
     """A parsed template. The same text gives the same one."""
 
     text: str
-    tree: nodes.Template = field(repr=False)
+    tree: nodes.Template
     """Shared, never changed in place."""
     names: frozenset[str]
     """The names that have to be given: not those that it sets itself."""

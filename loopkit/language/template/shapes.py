@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from loopkit.values import Value, field
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(Value, frozen=True):
     """Data of which nothing is known: every field may be read."""
 
     optional: bool = False
     """It may be absent: a template has to ask before it uses it. So in each of the shapes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Value, frozen=True):
     """A text, a number, true or false: it has no fields."""
 
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Value, frozen=True):
     """A mapping, or a text with fields."""
 
     fields: Mapping[str, Shape] = field(default_factory=dict)
@@ -33,8 +31,7 @@ class Fields:
     """What fields that have no name here hold, where there can be some."""
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Value, frozen=True):
     """A list of items of one shape."""
 
     item: Shape = field(default_factory=Anything)
@@ -49,17 +46,17 @@ def either(first: Shape, second: Shape) -> Shape:
     optional = first.optional or second.optional
     first, second = present(first), present(second)
     shape = first if first == second else Anything()
-    return replace(shape, optional=True) if optional else shape
+    return shape.replace(optional=True) if optional else shape
 
 
 def present(shape: Shape) -> Shape:
     """Return the shape of the same data where it is there."""
-    return replace(shape, optional=False) if shape.optional else shape
+    return shape.replace(optional=False) if shape.optional else shape
 
 
 def absent(shape: Shape) -> Shape:
     """Return the shape of the same data where it may be missing."""
-    return shape if shape.optional else replace(shape, optional=True)
+    return shape if shape.optional else shape.replace(optional=True)
 
 
 def member(shape: Shape, name: str) -> Shape | None:

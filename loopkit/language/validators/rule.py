@@ -7,7 +7,6 @@ A kind of rule is known by one key. Its module here says what it is; the module 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 from loopkit.language.noun import Id, Ids, Noun, Text
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.verdict import VerdictReading
+from loopkit.values import Value, field
 
 Place = tuple[str | int, ...]
 """Where a text stands in its rule."""
@@ -26,8 +26,7 @@ Matching = Callable[[str, int], str]
 """Makes a text that a pattern, or the name of one, matches so often; empty where nobody can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Breach(Value, frozen=True):
     """A way to break one rule in a text that keeps the others."""
 
     is_left_out: bool = False
@@ -38,8 +37,7 @@ class Breach:
     """How long the text is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Value, frozen=True):
     """A rule of a kind, with one artifact that it passes and one that it rejects."""
 
     rule: Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from loopkit.language import FixedRule, JudgeRule, Rule
@@ -14,6 +13,7 @@ from loopkit.machine.edges import EdgeEvent
 from loopkit.proof.outcomes import Analysis, Panel, Row
 from loopkit.proof.outcomes.faults import is_given_up
 from loopkit.proof.outcomes.severity import levels_at, may_block
+from loopkit.values import Value
 
 Price = Callable[[str, str, int], float | None]
 """(agent, place, fallback) -> USD that one call costs at most, or none where that is unknown.
@@ -22,8 +22,7 @@ The place is the state's name for an author, the validator's for a judge (`by[2]
 0 is the agent itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCalls:
+class AgentCalls(Value, frozen=True):
     """One agent asked for one thing, on one visit of a state, or all that children ask of one."""
 
     agent: str
@@ -48,8 +47,7 @@ Usual = Callable[[str, AgentCalls, int], float | None]
 """(state, who is asked, revisions before) -> USD of an answer where nothing goes wrong, or none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Value, frozen=True):
     """Who is asked at least, and who at most; the first are among the second."""
 
     least: Asked
@@ -64,8 +62,7 @@ NOBODY = Spread((), ())
 FAULTY = Spread((), (), "faulty")
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
+class _Judge(Value, frozen=True):
     rule: JudgeRule
     work: AgentCalls
     """One sample, or the second opinion: each is asked anew."""
@@ -232,8 +229,7 @@ class Asking:
 
     def _author(self, asked: str, place: str) -> AgentCalls:
         agent = self._analysis.machine.agents[asked]
-        return replace(
-            self._work(asked, place, agent.most_rounds),
+        return self._work(asked, place, agent.most_rounds).replace(
             usual_calls=agent.usual_calls,
             most_tool_calls=agent.most_tool_calls,
         )

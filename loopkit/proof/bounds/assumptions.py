@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.guard import Guard, GuardError, parse
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes import Analysis
+from loopkit.values import Value
 
 ENDS = ("transient", "content", "fatal", "limit")
 BLOCKED = "blocked"
@@ -19,8 +19,7 @@ class NotDetermined(Exception):
     """The probabilities do not decide where the runs go, or can't be; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(Value, frozen=True):
     """How probable it is that a state's work comes to something."""
 
     state: str

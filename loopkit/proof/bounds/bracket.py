@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from dataclasses import replace
 
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
 from loopkit.proof.bounds.cheapest import ahead, cheapest
@@ -78,7 +77,7 @@ class Bracket:
         found = dearest_known(explorer, aim, prices, MOST_SEARCHED)
         path = found.path
         if path is None or (ends is not None and explorer.state(path.end) not in ends):
-            return replace(UNKNOWN, total=found.at_most)
+            return UNKNOWN.replace(total=found.at_most)
         return self._telling(explorer).extreme(found.at_most, path, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
@@ -88,7 +87,7 @@ class Bracket:
         explorer = self._explorer()
         found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
         if found.path is None:
-            return None if found.total == NEVER else replace(UNKNOWN, total=found.total)
+            return None if found.total == NEVER else UNKNOWN.replace(total=found.total)
         return self._telling(explorer).extreme(found.total, found.path, aim)
 
     def _explorer(self) -> Explorer:

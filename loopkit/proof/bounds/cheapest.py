@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
 from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.extremes import NEVER, Aim, Number, Path, path_to
 from loopkit.proof.bounds.moves import Move
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Cheapest:
+class Cheapest(Value, frozen=True):
     """The least that it takes to come to certain ends."""
 
     total: Number

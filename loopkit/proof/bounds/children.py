@@ -7,7 +7,6 @@ its runs take is told for each of its final states, because guards ask to which 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 
 from loopkit.language import ChildrenState, EachState, Machine
 from loopkit.machine.edges import EdgeEvent
@@ -18,6 +17,7 @@ from loopkit.proof.bounds.extremes import Measure
 from loopkit.proof.bounds.shares import Ends, Share, Shares
 from loopkit.proof.outcomes import Analysis, Row
 from loopkit.proof.outcomes.item_rows import Endings
+from loopkit.values import Mutable, Value, field
 
 Explored = Callable[[Analysis, Given, "Children"], Ends]
 """How a machine is explored, of whose input something is known."""
@@ -27,8 +27,7 @@ Pair = tuple[Share, Share]
 """The least and the most."""
 
 
-@dataclass
-class Children:
+class Children(Mutable):
     """The runs that one machine starts, and those that these start."""
 
     analysis: Analysis
@@ -98,8 +97,7 @@ class Children:
         return _both(shares.least(finals, measure), shares.most(finals, measure))
 
 
-@dataclass(frozen=True, slots=True)
-class _Items:
+class _Items(Value, frozen=True):
     """What the items of an `each` state take together."""
 
     ending: Endings
@@ -145,7 +143,7 @@ class _Items:
         if of_good is None or of_bad is None:
             return None
         both = of_good.times(good).beside(of_bad.times(really))
-        return replace(both, is_sure=both.is_sure and not (self._may_stop and bad))
+        return both.replace(is_sure=both.is_sure and not (self._may_stop and bad))
 
     def _of_any(self, row: Row) -> Pair | None:
         """Where it is not told how many succeed and fail."""
@@ -155,7 +153,7 @@ class _Items:
         )
         most = self.shares.most(None, self.measure)
         pair = _both((least or Share()).times(self.fewest), most and most.times(self.most))
-        return pair and (replace(pair[0], is_sure=False), pair[1])
+        return pair and (pair[0].replace(is_sure=False), pair[1])
 
 
 def _both(least: Share | None, most: Share | None) -> Pair | None:
@@ -165,7 +163,7 @@ def _both(least: Share | None, most: Share | None) -> Pair | None:
 def _called(name: str, asked: Asked) -> Asked:
     """Agents of children, as the machine that starts these calls them."""
     return tuple(
-        replace(work, agent=_beside(name, work.agent), place=_beside(name, work.place))
+        work.replace(agent=_beside(name, work.agent), place=_beside(name, work.place))
         for work in asked
     )
 

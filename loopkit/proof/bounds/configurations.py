@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.packing import TooManyValues
 from loopkit.proof.bounds.plans import Change, Plan, Plans
 from loopkit.proof.bounds.variables import Variable
 from loopkit.proof.outcomes import Row
+from loopkit.values import Mutable, Value, field
 
 END = -1
 """Where a suspended run goes: nowhere."""
@@ -23,8 +23,7 @@ class TooMany(Exception):
     """There are more configurations than may be looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
+class Dead(Value, frozen=True):
     """A configuration with a row for which no transition is enabled."""
 
     at: int
@@ -32,8 +31,7 @@ class Dead:
     is_sure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Value, frozen=True):
     """Where a run stands: its state, the values of what configurations hold of it, its input."""
 
     state: str
@@ -43,8 +41,7 @@ class Present:
     """By dotted name."""
 
 
-@dataclass(slots=True)
-class Explored:
+class Explored(Mutable):
     """The graph of configurations; they are numbered in the order in which they were found."""
 
     plans: Plans

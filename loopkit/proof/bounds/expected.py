@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 
@@ -23,12 +22,12 @@ from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.linear import Contradiction, Equations
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
+from loopkit.values import Mutable, Value
 
 OPEN_INPUT = "the runs depend on the input, which has to be given"
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(Value, frozen=True):
     """One row, and everything that the means depend on: the way out, and who was asked."""
 
     way: int
@@ -76,8 +75,7 @@ def expected(
     return Expected(runs, calls, by_state, dict(outcomes), front.left)
 
 
-@dataclass(slots=True)
-class _Sum:
+class _Sum(Mutable):
     """A weighted sum, which is none where one of its parts is unknown."""
 
     total: Fraction | None = Fraction(0)

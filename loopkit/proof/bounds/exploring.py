@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -74,14 +73,14 @@ def explore(
         from loopkit.proof.bounds.shortest import shortest_ways  # noqa: PLC0415 - for plans alone
 
         followed, is_all = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
-        bounds = replace(bounds, ways=followed, has_all_ways=is_all)
+        bounds = bounds.replace(ways=followed, has_all_ways=is_all)
     if not assumptions:
         return bounds
     from loopkit.proof.bounds.expected import expected  # noqa: PLC0415 - few people assume
 
     fresh = Explorer(explorer.plans, sys.maxsize, present)
     means = expected(fresh, assumptions, most, usual)
-    return replace(bounds, expected=means)
+    return bounds.replace(expected=means)
 
 
 def _ends(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import END, Explored
 from loopkit.proof.bounds.moves import Case, Move
+from loopkit.values import Value
 
 Measure = Literal["runs", "calls", "cost", "tool_calls"]
 Number = int | float
@@ -24,8 +24,7 @@ class Endless(Exception):
         self.state = state
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(Value, frozen=True):
     """Moves that follow one another, each with the number of the configuration it starts from."""
 
     steps: tuple[tuple[int, Move], ...]

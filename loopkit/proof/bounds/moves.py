@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from loopkit.language import ChildrenState
@@ -16,6 +15,7 @@ from loopkit.proof.bounds.contexts import KEPT, LAST, LIMITED, PROGRESS, WORKED,
 from loopkit.proof.bounds.regions import alike
 from loopkit.proof.bounds.variables import FOUND, OF_PROGRESS, Values, Variable, Variables, owner_of
 from loopkit.proof.outcomes import FOUND_BY, ROOM, Row, Table, faults_of, own_table
+from loopkit.values import Value
 
 MOST_FLAGS = 6
 """Counters that are not followed, of which a state looks at every combination of room and none."""
@@ -24,8 +24,7 @@ Kept = tuple[tuple[Variable, object], ...]
 Way = tuple[EdgeEvent, Edge | None, Kept, bool, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Value, frozen=True):
     """One row of facts, and who may have been asked for it."""
 
     row: Row
@@ -34,8 +33,7 @@ class Case:
     """False where a guard is left open, so that it cannot be told which way the row goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Value, frozen=True):
     """One way out of a state: an edge, with what it leaves for later."""
 
     event: EdgeEvent
@@ -52,8 +50,7 @@ class Move:
     """The case for which the fewest are asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateMoves:
+class StateMoves(Value, frozen=True):
     """Everything that can come of a state's work in one context."""
 
     moves: tuple[Move, ...]

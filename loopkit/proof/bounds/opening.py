@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Value, frozen=True):
     """Two revise edges of one state: the later one is closed until the first has used up its cap.
 
     So `cap of the first × times of the later <= cap of the later × times of the first`.

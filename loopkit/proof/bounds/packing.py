@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from loopkit.machine.edges import Edge
 from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables
+from loopkit.values import Mutable
 
 WIDTH = 16
 """Bits of a value that is no count."""
@@ -16,8 +16,7 @@ class TooManyValues(Exception):
     """One variable has more values than its bits can tell apart."""
 
 
-@dataclass(slots=True)
-class _Field:
+class _Field(Mutable):
     """The bits of one variable; 0 is also the value of what is not held."""
 
     shift: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from loopkit.machine.edges import TOTAL, Edge
@@ -14,6 +13,7 @@ from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.splitting import Splitting
 from loopkit.proof.bounds.steps import changed_by, touched
 from loopkit.proof.bounds.variables import Values, Variable
+from loopkit.values import Value
 
 
 class Change(NamedTuple):
@@ -29,8 +29,7 @@ class Change(NamedTuple):
     """The target may tell inputs apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value, frozen=True):
     """Everything that can come of a state, for what it reads and changes."""
 
     moves: tuple[Move, ...] = ()

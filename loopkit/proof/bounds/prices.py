@@ -8,7 +8,6 @@ so that the bound holds whatever the prices are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -18,6 +17,7 @@ from loopkit.proof.bounds.extremes import Aim
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.opening import openings
 from loopkit.proof.bounds.variables import Variables
+from loopkit.values import Value
 
 ONCE = "then"
 """The counter of limits, of which one leads a run on."""
@@ -31,8 +31,7 @@ MOST_STEPS = 1_000_000
 NOTHING = Fraction(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Value, frozen=True):
     """What no path exceeds, move by move."""
 
     of_edges: Mapping[str, Fraction]

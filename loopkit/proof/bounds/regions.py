@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import floor
 from typing import TypeGuard
@@ -12,10 +11,10 @@ from typing import TypeGuard
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.language.guard.tree import names_in
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Value, frozen=True):
     """The whole numbers from `low` to `high`, and the `others`."""
 
     low: int = 1

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes import Row
+from loopkit.values import Value, field
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Value, frozen=True):
     """One step of a path: the state, what its work came to, and the edge taken."""
 
     state: str
@@ -27,8 +26,7 @@ class Taken:
     """The state keeps what it made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Value, frozen=True):
     """A state at work on a way on which nothing fails."""
 
     state: str
@@ -43,8 +41,7 @@ class Visit:
 Way = tuple[Visit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(Value, frozen=True):
     """The most, or the least, of one measure, and a path that is known to take it."""
 
     total: float | None
@@ -65,8 +62,7 @@ class Extreme:
         return self.known == self.total
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Value, frozen=True):
     """One measure of all runs."""
 
     best: Extreme | None
@@ -74,8 +70,7 @@ class Range:
     worst: Extreme
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(Value, frozen=True):
     """A state in which no transition is enabled, and how a run comes there."""
 
     state: str
@@ -89,8 +84,7 @@ class Stuck:
     """False where it could not be decided whether a run comes there; then there is no way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Value, frozen=True):
     """Means over the runs of a machine, under the probabilities that were given."""
 
     runs: Fraction
@@ -112,8 +106,7 @@ class Expected:
         return sum(known, Fraction(0)) if is_whole else None
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Value, frozen=True):
     """What a machine's runs can take, over all paths between two answers and without a resume."""
 
     runs: Range

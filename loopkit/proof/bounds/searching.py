@@ -7,7 +7,6 @@ to is a bound from above, and the dearest path so far one from below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import count
@@ -17,21 +16,20 @@ from loopkit.proof.bounds.configurations import END, Explorer
 from loopkit.proof.bounds.extremes import Aim, Number, Path
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.prices import Prices
+from loopkit.values import Value
 
 FINE = 1 << 100
 """In so many parts a dollar is counted: floats of prices are whole numbers then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dearest:
+class Dearest(Value, frozen=True):
     """What no run exceeds, and the dearest path that some run surely takes."""
 
     at_most: Number
     path: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Label:
+class _Label(Value, frozen=True):
     """A way to a configuration, or to an end."""
 
     at: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, reduce
 from math import ceil
 from typing import Protocol
@@ -12,6 +11,7 @@ from typing import Protocol
 from loopkit.proof.bounds.agent_calls import AgentCalls, Asked, calls_tools
 from loopkit.proof.bounds.extremes import Measure
 from loopkit.proof.bounds.result import Extreme
+from loopkit.values import Value
 
 
 class Ends(Protocol):
@@ -36,8 +36,7 @@ class Ends(Protocol):
         """The most that a path takes, to one of some states where these are given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Value, frozen=True):
     """Who is asked on one path of a child, or on those of several."""
 
     asked: Asked = ()
@@ -108,8 +107,7 @@ def _of_nobody(totals: Mapping[Measure, float]) -> Share:
 
 
 def _added(first: AgentCalls, second: AgentCalls) -> AgentCalls:
-    return replace(
-        first,
+    return first.replace(
         most_calls=first.most_calls + second.most_calls,
         call_usd=_sum(first.call_usd, second.call_usd),
         most_usd=_sum(first.most_usd, second.most_usd),
@@ -124,8 +122,7 @@ def _sum(first: float | None, second: float | None) -> float | None:
 
 
 def _times(work: AgentCalls, number: int) -> AgentCalls:
-    return replace(
-        work,
+    return work.replace(
         most_calls=work.most_calls * number,
         call_usd=None if work.call_usd is None else work.call_usd * number,
         most_usd=None if work.most_usd is None else work.most_usd * number,

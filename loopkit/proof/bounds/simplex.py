@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from loopkit.values import Value
 
 SMALL = 1e-9
 NUDGE = 1e-7
@@ -12,8 +13,7 @@ MOST_ENTRIES = 250_000
 """Numbers of a table that is still worked out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Value, frozen=True):
     """One quantity, which is 0 or more."""
 
     gain: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -14,12 +13,12 @@ from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.guard_texts import GuardTexts
+from loopkit.values import Value
 
 Kind = TypeVar("Kind", bound=RuleBase)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRule(Generic[Kind]):
+class PlacedRule(Value, Generic[Kind], frozen=True):
     """One rule of a validator, where it stands and which states judge by it."""
 
     path: DocPath
@@ -34,8 +33,7 @@ class PlacedRule(Generic[Kind]):
         return (*self.judged_at, *self.drafted_at)
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(Value, frozen=True, dict=True):
     """What is known of a machine before it runs.
 
     It may be unsound in every way that its form allows.

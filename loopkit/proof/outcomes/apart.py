@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
+from loopkit.values import Value
 
 Row = Mapping[str, object]
 Dimension = tuple[Row, ...]
@@ -22,8 +22,7 @@ MOST_REGIONS = 5_000
 Completed = Callable[[Row], Row]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Value, frozen=True):
     """The parts of one dimension that a condition tells apart."""
 
     dimension: int
@@ -32,8 +31,7 @@ class Split:
     """How many questions before are answered for all of the region."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Value, frozen=True):
     """Rows that nothing has told apart so far."""
 
     left: Mapping[int, Dimension]
@@ -132,7 +130,7 @@ class Space:
         for part in split.parts:
             narrowed = self._narrowed(region, split.dimension, part)
             if self._is_possible(narrowed.sure):
-                yield replace(narrowed, answered=split.answered)
+                yield narrowed.replace(answered=split.answered)
 
     def _of_parts(
         self, values: Iterable[ast.expr], region: Region, *, decisive: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from loopkit.language import ChildrenState, EachState
 from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
@@ -69,12 +68,12 @@ def own_table(
     table = _table(analysis, name, guards, of_work, tuple(_origins_before(analysis, name)))
     if here:
         # A condition may also be one of the words that a fact has.
-        return replace(table, by_value=frozenset(values), first=(*table.first, *values))
+        return table.replace(by_value=frozenset(values), first=(*table.first, *values))
     also = [part for guard in renamed[len(plain) :] for part in conditions(guard.tree)]
     alone = tuple(part for part in also if names_in(part) <= {*values, *OF_VERDICT})
     beside = {n for part in also if part not in alone for n in names_in(part) if n in values}
     whole = table.by_value | beside
-    return replace(table, also=alone, by_value=whole, first=(*table.first, *sorted(beside)))
+    return table.replace(also=alone, by_value=whole, first=(*table.first, *sorted(beside)))
 
 
 def _table(
@@ -104,12 +103,11 @@ def _table(
     )
     if isinstance(state, ChildrenState):
         # What children take hangs on what came of them.
-        return replace(table, first=("outcome", "total"))
+        return table.replace(first=("outcome", "total"))
     if not judges:
         return table
     report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
-    return replace(
-        table,
+    return table.replace(
         is_possible=Panel(analysis, name).is_possible,
         by_value=report - {"codes"},
         first=(VERDICT, ORIGIN) if analysis.told_what_was_found else (VERDICT,),

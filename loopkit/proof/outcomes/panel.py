@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 from typing import Literal
@@ -16,6 +15,7 @@ from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Row
 from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
 from loopkit.proof.outcomes.unjudged import may_be_faulty, may_be_infeasible, rows_named
+from loopkit.values import Value
 
 Cause = Literal["", "faulty", "blocked", "judged"]
 """Why a report fails: there was no artifact, a fixed rule blocks, a judge rejects."""
@@ -24,8 +24,7 @@ AUTHOR = "author "
 CAUSES: tuple[Cause, ...] = ("faulty", "blocked", "judged")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Value, frozen=True):
     """What one rule can find."""
 
     codes: frozenset[str] | None
@@ -104,7 +103,7 @@ class Panel:
         if any(s.blocks and not _is_silent(s, row) for _, s in fixed) and _may_be(blocked, row):
             yield "blocked"
         judges = [(rule, source) for rule, source in rules if isinstance(rule, JudgeRule)]
-        mild = [(rule, replace(source, blocks=False)) for rule, source in fixed]
+        mild = [(rule, source.replace(blocks=False)) for rule, source in fixed]
         if _may_be([*mild, *judges], row):
             yield "judged"
 
@@ -113,7 +112,7 @@ class Panel:
         return _may_be([(r, source) for r, source in self._mild(row) if _is_always_asked(r)], row)
 
     def _mild(self, row: Row) -> list[tuple[Rule, Source]]:
-        return [(rule, replace(source, blocks=False)) for rule, source in self._applying(row)]
+        return [(rule, source.replace(blocks=False)) for rule, source in self._applying(row)]
 
     def _is_let_through(self, verdict: str, row: Row) -> bool:
         if verdict in ("infeasible", "incomplete") and verdict not in self._named:
@@ -166,7 +165,7 @@ class Panel:
             return ()
         later = {origin, *self._origins.later_than(origin, self._every_origin)}
         return [
-            (rule, source if later & source.origins else replace(source, blocks=False))
+            (rule, source if later & source.origins else source.replace(blocks=False))
             for rule, source in rules
         ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
@@ -12,6 +11,7 @@ from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import Edge
 from loopkit.proof.outcomes.apart import Dimension, Region, Row, Space, Split
+from loopkit.values import Value
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
@@ -20,8 +20,7 @@ FOUND_BY = "found by "
 Question = Callable[[Region], bool | Split | None]
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(Value, frozen=True, dict=True):
     """One transition as the rows decide it."""
 
     edge: Edge
@@ -76,8 +75,7 @@ class Exit:
         return _all([self.wanted, self.may_lead, *([_FAILS] if self.needs_fail else [])])
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Value, frozen=True, dict=True):
     """All the rows of one state, as the product of its dimensions."""
 
     exits: tuple[Exit, ...]
@@ -173,7 +171,7 @@ class Table:
             ask, is_last = self._questions[answered]
             told = ask(region)
             if isinstance(told, Split):
-                return replace(told, answered=answered)
+                return told.replace(answered=answered)
             if told and is_last:
                 return None
         return None

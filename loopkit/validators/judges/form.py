@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from loopkit.language.severities import Severities
+from loopkit.values import Value
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Answer
@@ -26,8 +27,7 @@ class NamesNothing(Doubt):
     """Something should be better, and nothing says what."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misread:
+class Misread(Value, frozen=True):
     """No verdict could be read; the reason is in sentences that the judge can act on."""
 
     reason: str

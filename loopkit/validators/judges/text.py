@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import PatternTimeout, occurrences
@@ -14,10 +13,10 @@ from loopkit.validators.judges.own_words import end_of_words, own_words
 from loopkit.validators.judges.text_findings import find_findings, select_findings
 from loopkit.validators.judges.text_form import TextForm
 from loopkit.validators.judges.text_verdicts import choose_verdict, find_verdicts
+from loopkit.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class TextVerdict:
+class TextVerdict(Value, frozen=True):
     """A verdict that was read, with findings that agree with it."""
 
     verdict: VerdictWord
@@ -25,8 +24,7 @@ class TextVerdict:
     """Each with its severity; none of those that the text calls met."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoVerdict:
+class NoVerdict(Value, frozen=True):
     """No verdict could be read; the reason is in sentences that the reviewer can act on."""
 
     reason: str

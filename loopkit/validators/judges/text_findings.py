@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopkit.language.machine import NO_FINDING
@@ -15,13 +14,13 @@ from loopkit.validators.judges.findings import MAX_LINE
 from loopkit.validators.judges.form import Doubt, VerdictWord, quote
 from loopkit.validators.judges.text_form import IN_MESSAGE, TextForm
 from loopkit.validators.judges.text_verdicts import PlacedVerdict
+from loopkit.values import Value
 
 if TYPE_CHECKING:
     from regex import Match
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFinding:
+class PlacedFinding(Value, frozen=True):
     """A finding at its place in the text."""
 
     at: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from loopkit.text.patterns import occurrences
 from loopkit.validators.judges.form import Doubt, VerdictWord, quote
 from loopkit.validators.judges.text_form import TextForm
+from loopkit.values import Value
 
 BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")
 _CONDITION = re.compile(
@@ -20,8 +20,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-+*•]|\d+[.)])[ \t][^\d\n]*")
 """The start of an item without a time in it, as a log would have."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedVerdict:
+class PlacedVerdict(Value, frozen=True):
     """One verdict in a text, by the places of its first and behind its last character."""
 
     word: str

@@ -1,0 +1,32 @@
+"""Values: plain, frozen data; and what is like them, but changes while it lives.
+
+They are structs of msgspec. Such a class is made forty times as fast as a dataclass, which
+matters to a program that makes two hundred of them to start, and so are its instances. Making
+one checks nothing, because only loopkit makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import msgspec
+from msgspec import field
+
+
+class Value(msgspec.Struct, frozen=True):
+    """What all values have in common. `dict=True` gives one room for cached properties."""
+
+    def replace(self, **changes: object) -> Self:
+        """The same with other values in some fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Mutable(msgspec.Struct):
+    """What changes while it lives, and is never stored."""
+
+    def replace(self, **changes: object) -> Self:
+        """The same with other values in some fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+__all__ = ["Mutable", "Value", "field"]
