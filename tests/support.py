@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -214,7 +214,7 @@ def sound(path: Path) -> Loaded:
 
 def _placed(loaded: Loaded, path: Path) -> Loaded:
     """The same machine read from another folder."""
-    document = replace(loaded.source.document, file=str(path))
+    document = loaded.source.document.replace(file=str(path))
     definition = json.loads(loaded.resolved)
     definition["files"] = {str(path): digest_of(document.text)}
     resolved = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))

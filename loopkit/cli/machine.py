@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from loopkit.checks import Subject, check
@@ -44,7 +43,7 @@ def load_changed(
         other = with_models(loaded.machine, by_agent("--model", models), amounts(prices))
         loaded = with_machine(loaded, other)
     options = {} if max_cost is None else {"cost_usd": "--max-cost"}
-    limited = replace(loaded, machine=with_cost_limit(loaded.machine, max_cost))
+    limited = loaded.replace(machine=with_cost_limit(loaded.machine, max_cost))
     others = [problem for problem in warnings if problem.code != CODE]
     _tell([*others, *check_tight_limits(Subject.of(limited), options)])
     return loaded

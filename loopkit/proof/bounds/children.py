@@ -36,9 +36,8 @@ class Children(Mutable):
     explored: Explored
     proofs: dict[str, Shares] = field(default_factory=dict)
     """Of the whole family, by the definition and what is known of its input."""
-
-    def __post_init__(self) -> None:
-        self._of: dict[str, Shares] = {}
+    _of: dict[str, Shares] = field(default_factory=dict)
+    """By the names of states."""
 
     def runs_in(self, name: str) -> bool:
         return isinstance(self.analysis.machine.states[name], ChildrenState)
