@@ -441,9 +441,9 @@ LOOKS = (
 @pytest.mark.parametrize(
     ("argv", "absent"),
     [
-        (["--help"], (*LOOKS, "pydantic", "ruamel", "jinja2", "pathlib", "traceback")),
+        (["--help"], (*LOOKS, "pydantic", "ruamel", "jinja2", "msgspec", "pathlib", "traceback")),
         (["check", PLAN_REVIEW], (
-            *LOOKS, "msgspec", "loopkit.engine", "loopkit.agents",
+            *LOOKS, "loopkit.engine", "loopkit.agents",
             "loopkit.validators.fixed_rules", "loopkit.validators.setting",
             "loopkit.proof.bounds.bracket", "loopkit.proof.bounds.expected",
         )),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopkit.document.problems import Problem, Severity
+from loopkit.values import Value, field
 
 
-@dataclass(frozen=True)
-class Examined:
+class Examined(Value, frozen=True):
     """The files that were read as machines, with all their problems."""
 
     files: tuple[str, ...]
