@@ -31,7 +31,16 @@ WITH_LITELLM = (
     "tests/requirements/test_real_models.py",
     *(
         f"tests/test_{name}.py"
-        for name in ("crash_http", "hostile", "models", "new_claim", "price_list", "signals")
+        for name in (
+            "crash_http",
+            "crash_kept",
+            "crash_tools",
+            "hostile",
+            "models",
+            "new_claim",
+            "price_list",
+            "signals",
+        )
     ),
 )
 """Tests that share LiteLLM, which takes seconds to import, and servers that play providers."""

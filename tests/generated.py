@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from loopkit.checks import check
+from loopkit.checks import OF_PARTS, Subject
 from loopkit.language.load import load_text
 from loopkit.machine.graph import Graph
 
@@ -109,7 +109,8 @@ def _origins(chance: random.Random, raw: dict[str, Any]) -> None:
             if edge.get("revise") in order and (is_judged or is_asked) and chance.random() < 0.7:
                 upto = order[: order.index(edge["revise"]) + 1]
                 edge["revise"] = {"origin": sorted(upto, key=order.index)}
-    if "unknown-name" in {p.code for p in check(load_text(json.dumps(raw), "m.yaml", Path()))}:
+    subject = Subject.of(load_text(json.dumps(raw), "m.yaml", Path()))
+    if any(problem.code == "unknown-name" for rule in OF_PARTS for problem in rule(subject)):
         # With no way back past a report, a guard that reads it comes too early.
         raw.clear()
         raw.update(before)

@@ -496,13 +496,14 @@ def test_what_is_written_is_read_as_it_was(value: dict[str, Any], indent: int) -
 
 @pytest.mark.parametrize("path", sorted((ROOT / "machines").glob("*.scenario.yaml")))
 def test_every_case_that_we_ship_can_be_recorded(path: Path, tmp_path: Path) -> None:
-    suite, known = load_suite(path), Machines()
+    known = Machines()
+    suite = load_suite(path, known)
     loaded = suite.machine
     machine = path.parent / str(suite.written.scenario.machine)
     for name in suite.names:
         run = play(suite, name)
         into = target(tmp_path / f"{name}.scenario.yaml", machine, name)
-        made = record(into, Program(loaded.machine, loaded.digest), run)
+        made = record(into, Program(loaded.machine, loaded.digest), run, known)
         assert made.difference is None, f"{name}: {made.difference}"
         result = run_case(load_suite(made.path, known), name)
         assert result.passed, result.text

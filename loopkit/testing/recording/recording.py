@@ -22,7 +22,7 @@ from loopkit.testing.playing import play
 from loopkit.testing.recording.case import NotRecordable, make_case
 from loopkit.testing.recording.target import Target
 from loopkit.testing.run_comparison import Difference, family_difference
-from loopkit.testing.suites import SUFFIX, Suite, load_suite
+from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite
 from loopkit.text import one_line
 
 Playing = TypeVar("Playing")
@@ -44,20 +44,24 @@ class Recording:
     """Whether the run had several definitions: its case plays it with the last of them."""
 
 
-def record(target: Target, program: Program, run: FamilyRun) -> Recording:
+def record(
+    target: Target, program: Program, run: FamilyRun, machines: Machines | None = None
+) -> Recording:
     """Write the case of a run into its file; raises NotRecordable, and then nothing is written.
 
-    A replay that differs is written all the same, with a comment that says where.
+    A replay that differs is written all the same, with a comment that says where. Whoever records
+    many runs passes the same `machines` each time, so that each machine is checked once.
     """
+    machines = machines or Machines()
     redact = _redactor_for(program.machine)
     state = run.state
     name = target.name or state.run
     if state.repairs:
-        return _record_repaired(target, program, run, redact)
+        return _record_repaired(target, program, run, redact, machines)
     case, notes = make_case(program, run, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
-    parted = _difference(target.path, text, name, run, redact)
+    parted = _difference(target.path, text, name, run, redact, machines)
     if parted is not None:
         comments.append(one_line(f"Its replay differs in {parted}", 200))
         text = target.text(name, case, comments)
@@ -65,7 +69,9 @@ def record(target: Target, program: Program, run: FamilyRun) -> Recording:
     return Recording(target.path, name, parted, tuple(notes))
 
 
-def _record_repaired(target: Target, program: Program, run: FamilyRun, redact: Redact) -> Recording:
+def _record_repaired(
+    target: Target, program: Program, run: FamilyRun, redact: Redact, machines: Machines
+) -> Recording:
     """The case of a repaired run, which has to pass with the machine as it is now.
 
     What the repair was for may stop it there as well, such as a model that can't be had, or not,
@@ -80,7 +86,7 @@ def _record_repaired(target: Target, program: Program, run: FamilyRun, redact: R
             *(f"Not played: {note}." for note in notes),
         ]
         text = target.text(name, case, comments)
-        result = _played(target.path, text, lambda suite: run_case(suite, name))
+        result = _played(target.path, text, lambda suite: run_case(suite, name), machines)
         if result.passed:
             _write(target.path, text)
             return Recording(target.path, name, None, tuple(notes), is_repaired=True)
@@ -99,17 +105,19 @@ def _write(path: Path, text: str) -> None:
 
 
 def _difference(
-    path: Path, text: str, name: str, run: FamilyRun, redact: Redact
+    path: Path, text: str, name: str, run: FamilyRun, redact: Redact, machines: Machines
 ) -> Difference | None:
-    replayed = _played(path, text, lambda suite: play(suite, name))
+    replayed = _played(path, text, lambda suite: play(suite, name), machines)
     return family_difference(run, replayed, redact)
 
 
-def _played(path: Path, text: str, playing: Callable[[Suite], Playing]) -> Playing:
+def _played(
+    path: Path, text: str, playing: Callable[[Suite], Playing], machines: Machines
+) -> Playing:
     """What comes of a text that is played in the place of a file; raises NotRecordable."""
     try:
         with _beside(path, text) as written:
-            return playing(load_suite(written))
+            return playing(load_suite(written, machines))
     except ProblemsFound as found:
         told = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {told}") from found
