@@ -1,7 +1,5 @@
 """`emit`: an event of the author's own name, stored with what the run knows at that point."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import Discriminator, Field, Tag

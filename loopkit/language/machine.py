@@ -1,8 +1,6 @@
 """The whole machine, as its author declared it."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -105,7 +103,7 @@ class Machine(Noun):
     """The states, each known by the key that carries its work."""
 
     @model_validator(mode="after")
-    def _severities_block(self) -> Machine:
+    def _severities_block(self) -> Self:
         if len(set(self.severities)) < len(self.severities) or NO_FINDING in self.severities:
             raise fault(
                 "bad-severities",
@@ -134,7 +132,7 @@ class Machine(Noun):
         """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
 
-    def with_named_models(self) -> Machine:
+    def with_named_models(self) -> Self:
         """The machine whose agents have models where they had names of the table `models`."""
         agents = {
             name: agent.with_named_models(self.models) if isinstance(agent, ModelAgent) else agent

@@ -1,7 +1,5 @@
 """MCP servers: whose tools agents may call, each a program that is started or an address."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Self

@@ -1,4 +1,8 @@
-"""The base of all nouns of the language: closed, frozen, documented in place."""
+"""The base of all nouns of the language: closed, frozen, documented in place.
+
+Modules of nouns do not postpone their annotations: pydantic would have to compile each of these
+texts again, for every noun that inherits it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """A named part of a Markdown text, and what may stand in for it."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import model_validator

@@ -1,8 +1,6 @@
 """Transitions: forward with `target`, back with `revise`."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -51,7 +49,7 @@ class Transition(Noun):
     """An event of this name is stored when the transition is taken."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Transition:
+    def _one_way(self) -> Self:
         if (self.target is None) == (self.revise is None):
             raise fault(
                 "one-direction",

@@ -1,7 +1,5 @@
 """The base of all agents: the keys that every agent may have, and what each kind says of itself."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -130,7 +128,7 @@ class AgentBase(Noun):
         return False
 
     @property
-    def callable_tools(self) -> Mapping[str, Tool]:
+    def callable_tools(self) -> "Mapping[str, Tool]":
         """What it may call while it writes."""
         return {}
 

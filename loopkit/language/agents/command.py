@@ -1,7 +1,5 @@
 """The agent `command`: a program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

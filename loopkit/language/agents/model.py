@@ -1,7 +1,5 @@
 """The agent `model`: a model or a ladder of them, and the fallbacks that are asked instead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self

@@ -1,7 +1,5 @@
 """Tools: what a model agent may call while it writes, each known by the key of its kind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The state `agent`: an agent writes an artifact."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The bases of the states that write an artifact, and of those that are told how by a template."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated

@@ -1,7 +1,5 @@
 """The base of the states whose work other machines do: what they run, and with which input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,7 +48,7 @@ class ChildMachine(Noun):
     """The file, as the machine names it."""
     files: dict[str, str]
     """The digests of all files that it was read from; its own is the last."""
-    definition: Machine
+    definition: "Machine"
     """What it says, every included file in it."""
 
     @cached_property
@@ -86,7 +84,7 @@ class ChildrenState(AuthorState):
         return () if self._names_read <= self.names_given else ("content",)
 
     @property
-    def child(self) -> Machine:
+    def child(self) -> "Machine":
         """What is run."""
         return self.machine.definition
 

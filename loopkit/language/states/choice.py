@@ -1,7 +1,5 @@
 """The state without a key of its own: it decides at once."""
 
-from __future__ import annotations
-
 from loopkit.language.states.state import Example, WorkingState
 
 

@@ -1,7 +1,5 @@
 """The state `run`: a command writes an artifact."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace

@@ -1,7 +1,5 @@
 """The state `each`: another machine runs once for each item of a list."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The state `final`: the run ends."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from loopkit.language.noun import Id, Ids, Written

@@ -1,7 +1,5 @@
 """The state `human`: a person is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """The state `machine`: another machine runs once, as a run of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from loopkit.language.guard import GuardType

@@ -1,9 +1,7 @@
 """Outputs: the artifact that a state leaves behind, and the fields taken out of its text."""
 
-from __future__ import annotations
-
 from functools import cache, cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -88,7 +86,7 @@ class Output(Noun):
     """Typed fields taken out of the text."""
 
     @model_validator(mode="after")
-    def _is_one_thing(self) -> Output:
+    def _is_one_thing(self) -> Self:
         for key in ("file", "fence"):
             if self.folder is not None and getattr(self, key) is not None:
                 raise fault(

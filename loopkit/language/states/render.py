@@ -1,7 +1,5 @@
 """The state `render`: a template is the artifact."""
 
-from __future__ import annotations
-
 from loopkit.language.agents.agent import ErrorClassName
 from loopkit.language.noun import Text, Written
 from loopkit.language.states.author import ToldState

@@ -3,8 +3,6 @@
 A kind of state is known by the key that carries its work. Its module here says what it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 

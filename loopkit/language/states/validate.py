@@ -1,7 +1,5 @@
 """The state `validate`: an artifact is judged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

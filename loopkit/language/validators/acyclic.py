@@ -1,7 +1,5 @@
 """The `acyclic` rule: a graph in data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Self

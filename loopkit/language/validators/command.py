@@ -1,9 +1,7 @@
 """The `command` rule: a program judges."""
 
-from __future__ import annotations
-
 from math import inf
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -105,7 +103,7 @@ class CommandRule(FixedRule):
             yield ("file",), self.file
 
     @model_validator(mode="after")
-    def _is_read(self) -> CommandRule:
+    def _is_read(self) -> Self:
         if self.map is not None and self.parse != "report":
             raise fault(
                 "no-effect",

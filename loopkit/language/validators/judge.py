@@ -1,9 +1,7 @@
 """The `judge` rule: a model judges, and its report is read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,7 +20,7 @@ class Score(Noun):
     """The highest."""
 
     @model_validator(mode="after")
-    def _is_a_range(self) -> Score:
+    def _is_a_range(self) -> Self:
         if self.min >= self.max:
             raise fault("empty-range", "`min` is not below `max`", ("min",), help="exchange them")
         return self
@@ -71,7 +69,7 @@ class JudgeRule(RuleBase):
     """A fail counts only if it fails again when it is asked once more, anew."""
 
     @model_validator(mode="after")
-    def _submits_a_report(self) -> JudgeRule:
+    def _submits_a_report(self) -> Self:
         if self.submit and self.verdict is not None:
             raise fault(
                 "no-effect",

@@ -1,7 +1,5 @@
 """The `min_chars` and `max_chars` rules: the length of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from pydantic import Field

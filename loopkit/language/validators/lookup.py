@@ -1,7 +1,5 @@
 """The `lookup` rule: values that have to be known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The `matches` and `not_matches` rules: a pattern in a text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The `python` rule: a function of a plug-in judges."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,9 +1,7 @@
 """The `map` key: reads a report of another shape, beside `judge` or `command`."""
 
-from __future__ import annotations
-
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -116,7 +114,7 @@ class ReportMap(Noun):
         return (self.message, self.code, self.location, self.line, *named)
 
     @model_validator(mode="after")
-    def _counts_both(self) -> ReportMap:
+    def _counts_both(self) -> Self:
         if (self.met is None) != (self.checked is None):
             given, missing = ("met", "checked") if self.checked is None else ("checked", "met")
             raise fault(

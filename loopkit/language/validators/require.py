@@ -1,7 +1,5 @@
 """The `require` rule: a condition on data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import inf
 

@@ -4,8 +4,6 @@ A kind of rule is known by one key. Its module here says what it is; the module 
 `loopkit.validators` judges by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The `schema` rule: data of a shape."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The `section` rule: a named part of a Markdown text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from loopkit.language.section import Section

@@ -1,7 +1,5 @@
 """The `verdict` key: reads a verdict out of text, beside `judge` or `command`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 
