@@ -1,8 +1,7 @@
-"""Events of the parser → a document. The only module that knows the parser.
+"""Events of the parser → a document.
 
-The pure Python parser is used: the C parser crashes the process on deep nesting. The tree
-is built here, from events, because the parser's own trees lose tags and aliases, and let a few
-aliases grow without bounds.
+The tree is built here, from events, because the parser's own trees lose tags and aliases, and
+let a few aliases grow without bounds.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -25,11 +23,10 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
     StreamEndEvent,
 )
-from ruamel.yaml.scanner import Scanner, ScannerError
 
 from loopkit.document import slips
 from loopkit.document.document import Document, Entry, Node, Style
-from loopkit.document.failure import TOO_DEEP, Failure
+from loopkit.document.failure import Failure
 from loopkit.document.fields import fields_of, kind_of
 from loopkit.document.mistakes import (
     MAX_LEVELS,
@@ -39,6 +36,7 @@ from loopkit.document.mistakes import (
     short,
     unknown_alias,
 )
+from loopkit.document.parser import ParserGaveUp, events
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.scalars import Scalar, UnusableNumber, resolve
 from loopkit.document.syntax import explain
@@ -50,7 +48,6 @@ _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal"
 _PROPERTIES = re.compile(
     r"(?:[&!][^ \t\r\n,\[\]{}]*[ \t\r\n]*(?:(?<=[ \t\r\n])#[^\r\n]*[ \t\r\n]*)*)*"
 )
-_LONG_NAME = re.compile(r"[^ \t\r\n,\[\]{}]{200}")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -60,7 +57,7 @@ def compose(source: SourceText) -> Document:
     builder = _Builder(source)
     try:
         root = builder.document()
-    except _ParserGaveUp as stop:
+    except ParserGaveUp as stop:
         problem = explain(builder.failure(stop.error))
         raise ProblemsFound([*_elsewhere(problem, builder.problems), problem]) from stop
     if builder.problems:
@@ -75,51 +72,6 @@ def _elsewhere(problem: Problem, others: list[Problem]) -> list[Problem]:
 
 def _start(problem: Problem) -> tuple[int, int]:
     return (problem.span.line, problem.span.column) if problem.span else (0, 0)
-
-
-class _ParserGaveUp(Exception):
-    def __init__(self, error: Exception) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-class _Scanner(Scanner):
-    """Stops at brackets that are too deep, and at names of anchors and tags that are none.
-
-    The scanner looks 1,024 characters ahead, at a cost that grows with the square of the open
-    brackets, before the builder sees the first of them. It reads names character by character,
-    and tags at a cost that grows with the square of their length.
-    """
-
-    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
-        if self.flow_level >= MAX_LEVELS:
-            raise ScannerError(None, None, TOO_DEEP, self.reader.get_mark())
-        super().fetch_flow_collection_start(TokenClass, to_push)
-
-    def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803
-        self._refuse_long_names("while scanning an anchor")
-        return super().scan_anchor(TokenClass)
-
-    def scan_tag(self) -> Any:
-        self._refuse_long_names("while scanning a tag")
-        return super().scan_tag()
-
-    def _refuse_long_names(self, context: str) -> None:
-        if _LONG_NAME.match(self.reader.buffer, self.reader.pointer):
-            mark = self.reader.get_mark()
-            raise ScannerError(context, mark, "the name is too long", mark)
-
-
-def _events(text: str) -> Iterator[Any]:
-    # Without `plug_ins` the parser searches the disk for its extensions each time.
-    parser = YAML(typ="safe", pure=True, plug_ins=[])
-    parser.Scanner = _Scanner
-    try:
-        yield from parser.parse(text)
-    except Exception as error:
-        # Beside its own errors the parser lets out those of `chr` and `int`; whatever it is,
-        # the author of the file gets a place and a reason.
-        raise _ParserGaveUp(error) from error
 
 
 class _Anchored(Value, frozen=True):
@@ -144,7 +96,7 @@ class _Builder:
         self.quoted: tuple[int, int] | None = None
         """The last quoted text read, with its quotes."""
         self._source = source
-        self._events: Iterator[Any] = _events(source.text)
+        self._events: Iterator[Any] = events(source.text)
         self._anchors: dict[str, _Anchored | _Unfinished] = {}
         self._values = 0
         self._deepest = 0
