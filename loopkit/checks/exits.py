@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
@@ -24,12 +24,14 @@ def check_exits(subject: Subject) -> Iterator[Problem]:
     for name in subject.machine.states:
         table = table_of(subject, name)
         if table is not None and table.exits:
-            yield from _stuck(subject, name, table)
-            yield from _dead(subject, table)
+            taken = [(row, *table.taken(row)) for row in table.rows()]
+            held = next((row for row, _, is_left in taken if not is_left), None)
+            yield from _stuck(subject, name, table, held)
+            yield from _dead(subject, table, {e.edge.id for _, exits, _ in taken for e in exits})
 
 
-def _stuck(subject: Subject, name: str, table: Table) -> Iterator[Problem]:
-    row = next((row for row in table.rows() if not table.is_left(row)), None)
+def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterator[Problem]:
+    """`row` is one that may leave the state by no transition, if there is any."""
     if row is not None:
         path = ("states", name, "transitions")
         message = f"`{name}` {_how_stuck(table, row)}"
@@ -102,15 +104,10 @@ def _rooms(table: Table, row: Row) -> Iterator[str]:
         yield "revisions are left"
 
 
-def _dead(subject: Subject, table: Table) -> Iterator[Problem]:
-    suspects = (exit_ for exit_ in table.exits if not _is_exempt(subject, table, exit_))
-    waiting = {exit_.edge.id: exit_ for exit_ in suspects}
-    for row in table.rows():
-        if not waiting:
-            return
-        for exit_ in table.taken(row):
-            waiting.pop(exit_.edge.id, None)
-    for exit_ in waiting.values():
+def _dead(subject: Subject, table: Table, taken: Collection[str]) -> Iterator[Problem]:
+    for exit_ in table.exits:
+        if exit_.edge.id in taken or _is_exempt(subject, table, exit_):
+            continue
         reason, remedy = _why_dead(table, exit_)
         message = f"this transition is never taken: {reason}"
         yield subject.source.problem(

@@ -35,7 +35,7 @@ def _taken(subject: Subject, name: str) -> list[Edge]:
     if table is None:
         return []
     rows = [row for row in table.rows() if row.get(VERDICT) == "infeasible"]
-    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.taken(row)}
+    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.taken(row)[0]}
     # Where no guard names it, such a report is an error of the class content.
     return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
 

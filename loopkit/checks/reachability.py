@@ -38,8 +38,8 @@ def _unreachable(subject: Subject) -> Iterator[Problem]:
 
 def _without_end(subject: Subject) -> Iterator[Problem]:
     ending = leading_to(subject.graph, set(subject.machine.finals))
-    reachable = subject.graph.reachable(subject.machine.start)
-    stranded = [name for name in subject.machine.states if name in reachable - ending]
+    lost = subject.graph.reachable(subject.machine.start) - ending
+    stranded = [name for name in subject.machine.states if name in lost]
     if not ending or not stranded:
         return
     first, *others = stranded

@@ -121,16 +121,15 @@ class Moves:
         way: Way
         for own in self._rows(name, table, context):
             row = self._full(name, table, own, context)
-            taken = [exit_.edge for exit_ in table.taken(row)]
-            is_left = table.is_left(row)
+            taken, is_left = table.taken(row)
             is_sure = is_left and len(taken) < 2
             spreads = self._spreads(name, row)
             cases = [Case(own, spread, is_sure and spread.is_sure) for spread in spreads]
             if not cases:
                 continue
             kept, is_judged = self._kept(name, row), row.get(VERDICT) in COMPLETE
-            for edge in taken:
-                way = ("done", edge, kept, is_judged, False)
+            for exit_ in taken:
+                way = ("done", exit_.edge, kept, is_judged, False)
                 grouped.setdefault(way, []).extend(cases)
             if stuck is None and not is_left:
                 stuck = own
@@ -155,10 +154,10 @@ class Moves:
         for own in table.rows({**context, **attempts}):
             row = self._full(name, table, own, {**context, **attempts})
             if all(self._is_last(row, fact, context) for fact in self.variables.own_facts(name)):
-                taken = [exit_.edge for exit_ in table.taken(row)]
-                is_sure = table.is_left(row) and len(taken) < 2
-                for edge in taken:
-                    yield ("done", edge, (), False, True), Case(own, NOBODY, is_sure)
+                taken, is_left = table.taken(row)
+                is_sure = is_left and len(taken) < 2
+                for exit_ in taken:
+                    yield ("done", exit_.edge, (), False, True), Case(own, NOBODY, is_sure)
 
     def _is_last(self, row: Row, fact: Variable, context: Row) -> bool:
         """Whether a row has what a state's last work left, as far as that is known."""

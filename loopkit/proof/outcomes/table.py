@@ -104,32 +104,32 @@ class Table(Value, frozen=True, dict=True):
         derived = {**row, **of_verdict(row.get(VERDICT))}
         if not self._back:
             return derived
-        reached = truth(_all([exit_.is_closed for exit_ in self._back]), row)
+        reached = truth(self._is_full, row)
         return derived if reached is None else {**derived, "cap_reached": reached}
 
     def has_origin(self, origin: str) -> bool:
         """Whether something may be found that goes back to a state."""
         return any(row.get(ORIGIN) == origin for part in (*self.own, *self.others) for row in part)
 
-    def is_left(self, row: Row) -> bool:
-        """Whether some transition is surely enabled, or the answer is surely refused."""
-        row = self.completed(row)
-        return any(exit_.is_enabled(row) or self._is_refused(exit_, row) for exit_ in self.exits)
-
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
         row = self.completed(row)
         return all(exit_.is_enabled(row) is False for exit_ in self.exits)
 
-    def taken(self, row: Row) -> Iterator[Exit]:
-        """The transitions that a row may take."""
+    def taken(self, row: Row) -> tuple[list[Exit], bool]:
+        """The transitions that a row may take, and whether it surely leaves the state.
+
+        It does where one of them is surely enabled, or the answer is surely refused.
+        """
         row = self.completed(row)
+        found: list[Exit] = []
         for exit_ in self.exits:
             enabled = exit_.is_enabled(row)
             if enabled is not False:
-                yield exit_
+                found.append(exit_)
             if enabled or self._is_refused(exit_, row):
-                return
+                return found, True
+        return found, False
 
     def without_choice(self) -> Row | None:
         """What is given where a person is left with no open choice; none where that can't be."""
@@ -164,6 +164,11 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _back(self) -> tuple[Exit, ...]:
         return tuple(exit_ for exit_ in self.exits if exit_.edge.back)
+
+    @cached_property
+    def _is_full(self) -> ast.expr:
+        """That no transition back is open."""
+        return _all([exit_.is_closed for exit_ in self._back])
 
     def _next(self, region: Region) -> Split | None:
         """The next thing that has to be told of a region: in order, up to what is surely taken."""
