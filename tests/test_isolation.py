@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -254,6 +257,25 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
     [second] = [name for name in names_of(work) if name != run.state.run]
     assert work.resume(second).outcome == "done"
     assert (tmp_path / "work/done").exists()
+
+
+def test_a_workspace_is_free_a_moment_after_the_process_that_worked_in_it_was_killed(
+    tmp_path: Path,
+) -> None:
+    # A program that was being started shares the lock of the one that was killed.
+    work = Desk(tmp_path, in_memory=False)
+    text = (
+        "loopkit: 1\nworkspace: {path: work}\nstates:\n"
+        "  one: {run: [touch, done], next: done}\n  done: {final: success}\n"
+    )
+    assert work.play(text).outcome == "done"
+    [lock] = (tmp_path / ".loopkit/workspaces").iterdir()
+    held = os.open(lock, os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    started = Timer(0.1, os.close, [held])
+    started.start()
+    assert work.play(text).outcome == "done"
+    started.join()
 
 
 def names_of(work: Desk) -> list[str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import hashlib
 import os
+import time
 from pathlib import Path
 
 from loopkit.drive.retries import CallFailed
 
 FOLDER = "workspaces"
 _LONGEST_ID = 1_000
+_LET_GO_S = 2.0
+"""How long a process that is gone may keep a workspace."""
 
 
 class WorkspaceTaken(CallFailed):
@@ -27,14 +31,21 @@ class Occupancy:
         self._locks: dict[Path, int] = {}
         self._runs: dict[Path, set[str]] = {}
 
-    def enter(self, state: Path, workspace: Path, run: str) -> None:
+    async def enter(self, state: Path, workspace: Path, run: str) -> None:
         """Keep other apps out of a workspace until the run leaves it.
 
-        `state` is the state folder. The kernel frees the lock when the process ends. Raises
-        WorkspaceTaken.
+        `state` is the state folder. The kernel frees the lock when the process ends, or a moment
+        later: a program that it was starting when it was killed shares the lock until it has
+        started. Raises WorkspaceTaken.
         """
-        if workspace not in self._locks:
-            self._locks[workspace] = _locked(state, workspace, run)
+        until = time.monotonic() + _LET_GO_S
+        while workspace not in self._locks:
+            try:
+                self._locks[workspace] = _locked(state, workspace, run)
+            except WorkspaceTaken:
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(_LET_GO_S / 100)
         self._runs.setdefault(workspace, set()).add(run)
 
     def leave(self, run: str) -> None:

@@ -46,7 +46,7 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
-        active.occupancy.enter(active.contents.folder, folder, active.state.run)
+        await active.occupancy.enter(active.contents.folder, folder, active.state.run)
     return folder
 
 
