@@ -49,8 +49,9 @@ def ran(command: str, copy: Path, **more: str) -> subprocess.CompletedProcess[st
     kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "SSL_", "REQUESTS_"))}
     proxies = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
     environment = {"PATH": f"{python}:/usr/bin:/bin", "HOME": str(copy.parent), "LANG": "C.UTF-8"}
-    # Each module that is used is compiled when it is imported; all others need not be.
-    environment["PIP_NO_COMPILE"] = "1"
+    # Each module that is used is compiled when it is imported; all others need not be. (pip reads
+    # this variable as the value of `compile`.)
+    environment["PIP_NO_COMPILE"] = "0"
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=copy, env={**kept, **proxies, **environment, **more},
