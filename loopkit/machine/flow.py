@@ -40,7 +40,9 @@ class Tokens(Value, frozen=True):
         return number is not None and bool(self.bits >> number & 1)
 
     def __iter__(self) -> Iterator[Token]:
-        return (token for token in self.numbers if token in self)
+        # A token has the place among them that its number says.
+        bits = reversed(f"{self.bits:b}")
+        return (token for token, bit in zip(self.numbers, bits, strict=False) if bit == "1")
 
     def __len__(self) -> int:
         return self.bits.bit_count()

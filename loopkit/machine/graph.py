@@ -7,12 +7,14 @@ diagram read this instead of each reading the YAML in a way of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TypeVar
 
 from loopkit.language import Bound, JudgeRule, Machine, Rule, State, ValidateState, rules_of
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 from loopkit.machine.junctions import Junctions
+from loopkit.machine.knots import knots
 from loopkit.machine.origins import Origins
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -137,23 +139,36 @@ class Graph:
 
     def judging_follows(self, author: str) -> bool:
         """Whether every way on from an author meets a state that judges its artifact first."""
-        artifact = artifact_of(self.machine, author)
-        seen, front = {author}, [author]
-        while front:
-            ways = [edge.target for edge in self._onward.get(front.pop(), ())]
-            ahead = {name for name in ways if not self._judges(name, artifact)}
-            if not ways or any(self._rewrites(name, artifact) for name in ahead):
-                return False
-            front += ahead - seen
-            seen |= ahead
-        return True
+        return not self._unjudged[author] & self._written[artifact_of(self.machine, author)]
 
-    def _judges(self, name: str, artifact: str | None) -> bool:
-        state = self.states.get(name)
-        return state is not None and artifact is not None and state.judges == artifact
+    @cached_property
+    def _written(self) -> dict[str | None, int]:
+        """A bit for each artifact, and one for none."""
+        written = dict.fromkeys((None, *(artifact_of(self.machine, name) for name in self.states)))
+        return {artifact: 1 << number for number, artifact in enumerate(written)}
 
-    def _rewrites(self, name: str, artifact: str | None) -> bool:
-        return artifact_of(self.machine, name) == artifact
+    @cached_property
+    def _unjudged(self) -> dict[str, int]:
+        """For each state the bits of what may be written again, or last, before it is judged."""
+        every = (1 << len(self._written)) - 1
+        ways = {name: {edge.target for edge in self._onward.get(name, ())} for name in self.states}
+        found = {name: 0 if onward else every for name, onward in ways.items()}
+
+        def entering(name: str) -> int:
+            if name not in found:
+                return every
+            judged = self._written.get(self.states[name].judges or "", 0)
+            return (found[name] | self._written[artifact_of(self.machine, name)]) & ~judged
+
+        leads = {name: onward & found.keys() for name, onward in ways.items()}
+        for knot in reversed(list(knots(leads))):
+            changed = True
+            while changed:
+                before = {name: found[name] for name in knot}
+                for name in knot:
+                    found[name] |= reduce(or_, map(entering, ways[name]), 0)
+                changed = len(knot) > 1 and any(found[name] != before[name] for name in knot)
+        return found
 
     @cached_property
     def junctions(self) -> Junctions:

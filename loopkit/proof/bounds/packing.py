@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
 
 from loopkit.machine.edges import Edge
+from loopkit.machine.knots import knots
 from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables
 from loopkit.values import Mutable
 
@@ -83,18 +86,25 @@ class Packing:
 
 def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mapping[str, int]:
     """The bits of each state that something reads there, or ahead over some edges."""
-    later = {name: packing.mask(read) for name, read in variables.read.items()}
-    place = {name: at for at, name in enumerate(variables.graph.last_first)}
-    ordered = sorted(edges, key=lambda edge: place[edge.source])
-    found, changed = packing.mask((FOUND,)), True
-    while changed:
-        changed = False
-        for edge in ordered:
-            # What every report says anew, nobody reads of the one before.
-            ahead = later[edge.target] & ~(found if _reports(variables, edge) else 0)
-            joined = later[edge.source] | ahead
-            if joined != later[edge.source]:
-                later[edge.source], changed = joined, True
+    read = {name: packing.mask(some) for name, some in variables.read.items()}
+    found = packing.mask((FOUND,))
+    leads: dict[str, set[str]] = {name: set() for name in read}
+    # What every report says anew, nobody reads of the one before.
+    heeding: dict[str, list[str]] = {name: [] for name in read}
+    for edge in edges:
+        leads[edge.source].add(edge.target)
+        if not _reports(variables, edge):
+            heeding[edge.target].append(edge.source)
+    later = dict[str, int]()
+    for knot in reversed(list(knots(leads))):
+        ahead = {other for name in knot for other in leads[name]} - knot
+        bits = reduce(or_, [*(read[name] for name in knot), *(later[name] for name in ahead)])
+        later |= dict.fromkeys(knot, bits & ~found)
+    front = [name for name in read if read[name] & found]
+    for name in front:
+        if not later[name] & found:
+            later[name] |= found
+            front += heeding[name]
     return later
 
 

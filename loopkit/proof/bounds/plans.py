@@ -61,6 +61,13 @@ class Plans:
         self._known: dict[str, dict[int, Plan]] = {name: {} for name in graph.states}
         self._split: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in graph.states}
         self._merged: dict[tuple[int, ...], Move] = {}
+        self._caps_at: dict[int, tuple[int, int, int]] = {}
+        """By the highest bit of a counter that the total decides, its bits, cap and lowest bit."""
+        for counter, cap in variables.decided_by_total.items():
+            if (variable := Variable("counter", counter)) in packing:
+                bits = packing.mask((variable,))
+                self._caps_at[bits.bit_length()] = bits, cap, packing.one(variable)
+        self._decided_by_total = sum(bits for bits, _, _ in self._caps_at.values())
         self._clips: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def of(self, name: str, held: int) -> Plan:
@@ -186,11 +193,11 @@ class Plans:
     def _clipped(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
         """The counters that may have more room than is left of the total: they become 0 then."""
         if (left, live_ahead) not in self._clips:
-            self._clips[left, live_ahead] = tuple(
-                (bits, (cap - left) * self.packing.one(variable))
-                for counter, cap in self.variables.decided_by_total.items()
-                if cap - left > 1
-                and (variable := Variable("counter", counter)) in self.packing
-                and (bits := self.packing.mask((variable,))) & live_ahead
-            )
+            waiting, found = live_ahead & self._decided_by_total, list[tuple[int, int]]()
+            while waiting:
+                bits, cap, one = self._caps_at[waiting.bit_length()]
+                waiting &= ~bits
+                if cap - left > 1:
+                    found.append((bits, (cap - left) * one))
+            self._clips[left, live_ahead] = tuple(found)
         return self._clips[left, live_ahead]
