@@ -55,6 +55,8 @@ def tools(behaviour, listed):
 
 
 def call(behaviour, number, arguments):
+    if behaviour == "as asked":
+        behaviour = arguments["at"]
     match behaviour:
         case "hangs":
             time.sleep(1000)
