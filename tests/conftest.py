@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from loopkit.agents.model.client import ready
 from tests.support import Desk
+from tests.support_browser import Browser, browser_program
 
 # The same examples each time: what fails here fails for everybody. `--hypothesis-seed=random`
 # and a higher `max_examples` look for new ones.
@@ -116,6 +117,14 @@ def no_other_state_folder() -> Iterator[None]:
 def litellm() -> Any:
     """LiteLLM, imported as loopkit imports it."""
     return asyncio.run(ready())
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The browser of this worker; skips where the system has none."""
+    browser = Browser(browser_program())
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
