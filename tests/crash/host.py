@@ -57,8 +57,10 @@ from tests.commits import Row, watched
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
-ANSWER_SECONDS = 0.8
+ANSWER_SECONDS = 1.5
 """How long the server takes where the client is killed while it waits."""
+KILLED_AFTER_SECONDS = 0.3
+"""How long it has waited then; what is left is for a machine that is busy."""
 
 
 def _asks_agent(row: Row) -> bool:
@@ -87,7 +89,7 @@ class Killer:
             self.intents += sum(map(_asks_agent, rows))
             if self._inside and self.intents >= self._inside:
                 self._inside = 0
-                threading.Timer(ANSWER_SECONDS / 2, _kill).start()
+                threading.Timer(KILLED_AFTER_SECONDS, _kill).start()
 
 
 class Programs:
@@ -140,7 +142,8 @@ class Models:
         return bodies
 
     def killer_inside(self, folder: Path, call: int) -> Killer:
-        # The first answer, an error, comes at once whatever is queued.
+        # The first answer, an error, comes at once whatever is queued: nobody waits for it.
+        call = max(call, 2)
         for seconds, times in ((0, call - 2), (ANSWER_SECONDS, 1)):
             if times > 0:
                 self._queue({"type": "delay", "seconds": seconds, "times": times})
