@@ -59,11 +59,11 @@ async def with_loopkit(folder: Path) -> Gate:
     from loopkit.app import App  # noqa: PLC0415
     from loopkit.language.load import load  # noqa: PLC0415
 
-    loaded, gate = load(MACHINE), Gate()
+    loaded, gate = load(MACHINE), None
 
     async def write(prompt: str, _: Messages) -> str:
         parts = prompt.split("\n\n")
-        if len(parts) == 1:
+        if len(parts) == 1 and gate is not None:
             await gate.wait()
         return produce(parts[-1] if len(parts) > 1 else "")
 
@@ -72,6 +72,9 @@ async def with_loopkit(folder: Path) -> Gate:
         require_final(state.finished and state.finished.result["note"])
 
     app = App.open(folder / ".loopkit", functions={"writer": write})
+    # What is only loaded when a run first needs it is no step either.
+    await one()
+    gate = Gate()
     await asyncio.gather(*(one() for _ in range(RUNS)))
     await app.close()
     return gate

@@ -91,7 +91,7 @@ def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
     """When it is worth asking again for all of them, where one says so."""
-    return max((a.resume_at for a in answers if a.resume_at is not None), default=None)
+    return max([a.resume_at for a in answers if a.resume_at is not None], default=None)
 
 
 def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:

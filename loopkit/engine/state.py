@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -30,6 +31,8 @@ from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import Mutable, field
 
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""Shared by all runs, because a change of a mapping puts another one in its place."""
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 
 
@@ -55,29 +58,29 @@ class RunState(Mutable):
     attempts: dict[str, int] = {}
     """How often each state has completed its work, content faults included."""
     counters: dict[str, int] = {}
-    times_kept: Mapping[str, int] = {}
+    times_kept: Mapping[str, int] = NOTHING
     """How often each state has kept what it had made."""
-    artifacts: Mapping[str, Artifact] = {}
-    versions: Mapping[str, int] = {}
+    artifacts: Mapping[str, Artifact] = NOTHING
+    versions: Mapping[str, int] = NOTHING
     """How often each artifact has been written, by whomever."""
     phase: str = ""
     """The phase that its events have named last."""
     left_because: str = ""
     """What ended the last loop, where that was not that its work was accepted."""
-    answers: Mapping[str, HumanAnswer] = {}
+    answers: Mapping[str, HumanAnswer] = NOTHING
     facts: dict[str, Mapping[str, Any]] = {}
     """What each state's last completed work left for guards."""
-    made_from: Mapping[str, tuple[str, str]] = {}
+    made_from: Mapping[str, tuple[str, str]] = NOTHING
     """By artifact, the state that wrote it last, and a digest of what that depended on, where the
     state may be kept."""
-    reports: Mapping[str, Report] = {}
+    reports: Mapping[str, Report] = NOTHING
     """Of each validate state the last one, or the one of the version that became current again."""
-    verdicts: Mapping[str, Verdict] = {}
+    verdicts: Mapping[str, Verdict] = NOTHING
     """Of each validate state the last one, as guards read it."""
     last_report: Report | None = None
     rounds: Log[Round] = field(default_factory=Log)
     """Of all validate states, oldest first."""
-    rounds_at: Mapping[str, Rounds] = {}
+    rounds_at: Mapping[str, Rounds] = NOTHING
     """The same of each validate state."""
     pending: dict[str, tuple[Feedback, ...]] = {}
     """Feedback that waits for the state it is addressed to."""
@@ -90,7 +93,7 @@ class RunState(Mutable):
     """How many pieces of work each agent has had."""
     asked_at: dict[tuple[str, str], int] = {}
     """How many each agent has had at each place."""
-    offered: Mapping[str, str] = {}
+    offered: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of tools of MCP servers as they were first offered."""
     open_calls: dict[str, Intended] = {}
     """Intended, and neither answered nor failed nor in doubt."""

@@ -1,7 +1,8 @@
 """The writer, sole user of the connection: jobs of one turn of the event loop share a commit.
 
-A commit costs one wait for the disk, however many runs share it. Each job runs
-in a savepoint of its own, so a conflict of one run undoes nothing of another's.
+A commit costs one wait for the disk, however many runs share it. Where one of
+them is refused, all are done again, each in a savepoint of its own, so a
+conflict of one run undoes nothing of another's.
 Where nobody else could join, a job is done at once and not in the next turn.
 Where another process writes just now, the jobs wait, and the event loop does not.
 """
@@ -152,17 +153,20 @@ class Writer:
                 raise _Locked(error) from error
             return _Done(job.outcome, error=self._explained(error))
 
-    def _commit(self, jobs: Sequence[Job[Any]]) -> list[_Done]:
+    def _commit(self, jobs: Sequence[Job[Any]], *, apart: bool = False) -> list[_Done]:
+        """Do all jobs in one transaction; `apart`, each in a savepoint of its own."""
+        run = self._attempt if apart else self._perform
         try:
             self._begin()
-            # A job without company needs no savepoint: its failure is the transaction's.
-            run = self._attempt if len(jobs) > 1 else self._perform
             done = [run(job) for job in jobs]
             self._connection.execute("COMMIT")
         except _Locked:
             raise
         except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
             self._roll_back()
+            if not apart and len(jobs) > 1 and not isinstance(error, sqlite3.Error):
+                # One of them is refused. Nothing of the others is lost: all are done again.
+                return self._commit(jobs, apart=True)
             return [_Done(job.outcome, error=self._explained(error)) for job in jobs]
         return done
 

@@ -109,10 +109,10 @@ def occurrences(
     Where several patterns have one limit together, `since_s` is when the first of them started.
     """
     source = (named or {}).get(pattern, pattern)
-    until_s = limit_s + (time.monotonic() if since_s is None else since_s)
-    left_s = until_s - time.monotonic()
+    now_s = time.monotonic()
+    until_s = limit_s + (now_s if since_s is None else since_s)
     try:
-        for match in compile_pattern(source).finditer(text, timeout=max(left_s, 0.001)):
+        for match in compile_pattern(source).finditer(text, timeout=max(until_s - now_s, 0.001)):
             yield match
             # The limit of the package starts anew with each match.
             if time.monotonic() > until_s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from loopkit.engine.findings import Answer, Finding, latest_resume, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
@@ -103,12 +103,13 @@ def findings_of(
                 validator,
                 name,
                 known,
-                fault.replace(fields={**fault.fields, **dict(_further(rule, fault, told))}),
+                fault,
                 message=_message(rule, place, fault, told),
                 level=level,
                 code=rule.code or fault.code,
                 blocking=told.severities.blocks(level) and not fault.is_known,
                 origins=fault.origins or rule.origin,
+                further=_further(rule, fault, told) if rule.fields else {},
             )
         )
     return findings
@@ -125,8 +126,9 @@ def finding_of(
     code: str,
     blocking: bool,
     origins: tuple[str, ...],
+    further: Mapping[str, str] = {},
 ) -> Finding:
-    """The record of a fault."""
+    """The record of a fault, with what its rule says of it besides the message."""
     return Finding(
         id=identity,
         message=storable(message),
@@ -139,7 +141,7 @@ def finding_of(
         origins=origins,
         location=storable(fault.location),
         line=fault.line,
-        item=dict(fault.fields),
+        item={**fault.fields, **further},
         identified=fault.identified,
     )
 
@@ -169,8 +171,9 @@ def _message(rule: FixedRule, place: str, fault: Fault, told: Telling) -> str:
     return message if is_told or not said else f"{message}\n{said}"
 
 
-def _further(rule: FixedRule, fault: Fault, told: Telling) -> Iterator[tuple[str, str]]:
+def _further(rule: FixedRule, fault: Fault, told: Telling) -> dict[str, str]:
     """What a rule says of a fault besides its message; nothing of an artifact without data."""
-    if not fault.is_unreadable:
-        filled = ((name, told.fill(parse(text), fault)) for name, text in rule.fields.items())
-        yield from ((name, storable(text)) for name, text in filled if text)
+    if fault.is_unreadable:
+        return {}
+    filled = {name: told.fill(parse(text), fault) for name, text in rule.fields.items()}
+    return {name: storable(text) for name, text in filled.items() if text}
