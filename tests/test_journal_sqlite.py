@@ -436,7 +436,7 @@ async def test_a_run_that_another_process_drives_is_busy_until_that_is_killed(fo
             child.kill()
             child.wait()
             assert (await journal.claim("r")).epoch == 2
-            assert time.perf_counter() - begun < 2
+            assert time.perf_counter() - begun < 30
 
 
 async def test_the_lock_of_a_killed_process_is_swept_away(folder: Path) -> None:

@@ -27,7 +27,7 @@ agents:
       print: {command: [printf, "%s", "{{ word }}"], input: {word: str}, on_in_doubt: retry}
       echo: {command: [cat], stdin: "{{ word }}", input: {word: str}, on_in_doubt: retry}
       data: {command: [cat], stdin: "{{ data }}", input: {data: any}, on_in_doubt: retry}
-      shell: {command: [sh, -c, "{{ code }}"], input: {code: str}, timeout: 300ms}
+      shell: {command: [sh, -c, "{{ code }}"], input: {code: str}, timeout: 2s}
     require_tool: check
 states:
   plan: {agent: planner, prompt: Plan it., on_error: {content: failed}, next: judge}
@@ -157,7 +157,7 @@ def test_a_secret_in_the_name_of_a_tool_or_at_the_cut_of_an_output_is_not_stored
 def test_a_program_that_will_not_end_is_killed_and_the_model_told(tmp_path: Path) -> None:
     went, _ = attacked(tmp_path, calls(("shell", {"code": "trap '' TERM; sleep 60"})))
     assert went.outcome == "done"
-    assert given(went)[0] == "It was ended after 0.3 s."
+    assert given(went)[0] == "It was ended after 2 s."
 
 
 def test_a_program_that_removes_its_workspace_finds_a_new_one(tmp_path: Path) -> None:
