@@ -61,7 +61,7 @@ from loopkit.checks.unread_verdict import check_unread_verdict
 from loopkit.checks.unused import check_unused
 from loopkit.checks.unused_fields import check_unused_fields
 from loopkit.checks.verdict_readings import check_verdict_readings
-from loopkit.document.problems import Problem, ProblemsFound, Span
+from loopkit.document.problems import Problem, ProblemsFound, Span, place_of
 from loopkit.language.load import Loaded
 
 Rule = Callable[[Subject], Iterator[Problem]]
@@ -151,7 +151,7 @@ def check(loaded: Loaded) -> list[Problem]:
     for one in loaded.family:
         for problem in _of_one(one):
             found.setdefault((problem.code, problem.message, problem.span), problem)
-    return sorted(found.values(), key=_place)
+    return sorted(found.values(), key=place_of)
 
 
 def _of_one(loaded: Loaded) -> list[Problem]:
@@ -171,11 +171,6 @@ def refuse_errors(loaded: Loaded) -> None:
     errors = [problem for problem in check(loaded) if problem.severity == "error"]
     if errors:
         raise ProblemsFound(errors)
-
-
-def _place(problem: Problem) -> tuple[str, int, int]:
-    span = problem.span
-    return (span.file, span.line, span.column) if span else ("", 0, 0)
 
 
 __all__ = [

@@ -67,12 +67,9 @@ def _reduced(table: Table, row: Row) -> Row:
 
 def _told(table: Table, row: Row) -> str:
     """The facts of a row in words."""
-    parts = [fact_in_words(name, row[name]) for name in row if _is_told(name)]
+    told = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
+    parts = [fact_in_words(name, row[name]) for name in told]
     return " and ".join([*parts, *_rooms(table, row)])
-
-
-def _is_told(name: str) -> bool:
-    return not name.startswith(ROOM) and name != "cap_reached"
 
 
 def fact_in_words(name: str, value: object) -> str:

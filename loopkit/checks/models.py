@@ -79,11 +79,9 @@ def check_providers(subject: Subject) -> Iterator[Problem]:
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model that LiteLLM can't tell to whom it belongs, and its place."""
     if known_providers():
-        yield from (placed for placed in _models(machine) if not _is_known(placed[1]))
-
-
-def _is_known(model: str) -> bool:
-    return model.partition("/")[0] in known_providers() or is_listed(model)
+        for path, model in _models(machine):
+            if model.partition("/")[0] not in known_providers() and not is_listed(model):
+                yield path, model
 
 
 def _unknown(model: str, names: Collection[str]) -> tuple[str, str, Severity]:

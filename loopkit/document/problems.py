@@ -114,7 +114,7 @@ def render(
     """
     rows = {file: _lines(text) for file, text in sources.items()}
     lines = _Excerpts(rows, columns)
-    return "\n\n".join(_blocks(sorted(problems, key=_order), lines))
+    return "\n\n".join(_blocks(sorted(problems, key=place_of), lines))
 
 
 class _Excerpts(Value, frozen=True):
@@ -151,7 +151,8 @@ def render_one(problem: Problem, sources: Mapping[str, str]) -> str:
     return render([problem], sources)
 
 
-def _order(problem: Problem) -> tuple[str, int, int]:
+def place_of(problem: Problem) -> tuple[str, int, int]:
+    """By what problems are sorted: file, line and column."""
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 

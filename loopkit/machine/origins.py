@@ -19,7 +19,7 @@ class Origins:
         self._graph = graph
         self._order = {name: at for at, name in enumerate(graph.machine.origins)}
         self._of_author: dict[str, tuple[str, ...]] = {}
-        self._ahead: dict[str, frozenset[str]] = {}
+        self._reached: dict[str, set[str]] = {}
 
     def __bool__(self) -> bool:
         """Whether the machine declares any."""
@@ -72,9 +72,8 @@ class Origins:
 
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
         """Those of some states that may work once a state, which may be no origin, has worked."""
-        if state not in self._ahead:
-            self._ahead[state] = frozenset(self._graph.reachable(state, back=False)) - {state}
-        return tuple(name for name in names if name in self._ahead[state])
+        reached = self._reached_from(state)
+        return tuple(name for name in names if name != state and name in reached)
 
     def _is_before(self, origin: str, author: str) -> bool:
         start = self._graph.machine.start
@@ -82,7 +81,13 @@ class Origins:
 
     def _leads_to(self, origin: str, author: str) -> bool:
         known = origin in self._graph.states
-        return known and author in self._graph.reachable(origin, back=False)
+        return known and author in self._reached_from(origin)
+
+    def _reached_from(self, state: str) -> set[str]:
+        """The states that forward edges lead to from one, itself included."""
+        if state not in self._reached:
+            self._reached[state] = self._graph.reachable(state, back=False)
+        return self._reached[state]
 
     @cached_property
     def _possible(self) -> frozenset[str]:
