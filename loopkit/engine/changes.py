@@ -143,7 +143,7 @@ def _doubt(state: RunState, event: InDoubt) -> None:
     spent = 1 if intent.asks_agent else 0
     state.tasks[intent.task] = task.replace(tries=task.tries + spent)
     if event.policy == "ask":
-        state.doubts[event.key] = intent
+        state.doubts = {**state.doubts, event.key: intent}
     elif event.policy == "fail":
         state.refused |= {intent.task}
     state.usage = state.usage.plus(intent.reserved.as_held)
@@ -218,15 +218,15 @@ def _restored(state: RunState, event: Restored) -> None:
 
 
 def _isolate(state: RunState, event: Isolated) -> None:
-    state.isolated[event.source] = event
+    state.isolated = {**state.isolated, event.source: event}
 
 
 def _merge(state: RunState, event: Merging) -> None:
-    state.merging[event.source] = event
+    state.merging = {**state.merging, event.source: event}
 
 
 def _end_merge(state: RunState, event: Merged) -> None:
-    state.merging.pop(event.source, None)
+    state.merging = {source: m for source, m in state.merging.items() if source != event.source}
     state.merged |= {event.source}
 
 

@@ -97,7 +97,7 @@ class RunState(Mutable):
     """By `SERVER.TOOL`, the digests of tools of MCP servers as they were first offered."""
     open_calls: dict[str, Intended] = {}
     """Intended, and neither answered nor failed nor in doubt."""
-    doubts: dict[str, Intended] = {}
+    doubts: Mapping[str, Intended] = NOTHING
     """In doubt, and waiting for a person's word."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
@@ -111,13 +111,13 @@ class RunState(Mutable):
     """By artifact that is a folder, and where that is: its tree before the first attempt."""
     isolate: Literal["none", "copy", "worktree"] = "none"
     """In which tree of its own a child works, whatever its machine says."""
-    isolated: dict[str, Isolated] = {}
+    isolated: Mapping[str, Isolated] = NOTHING
     """By workspace: the tree in which the run works instead, until it is merged."""
-    merging: dict[str, Merging] = {}
+    merging: Mapping[str, Merging] = NOTHING
     """Those that are being merged."""
     merged: frozenset[str] = frozenset()
     """The workspaces into which the run was merged."""
-    unrestored: dict[str, Artifact] = {}
+    unrestored: Mapping[str, Artifact] = NOTHING
     """Folders that have to become what they were in the round that was picked as the best."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""

@@ -17,19 +17,21 @@ class Counting:
     __slots__ = ("_count", "_figures", "_last")
 
     def __init__(self) -> None:
-        self._figures = Figures()
+        self._figures: Figures | None = None
         self._count = 0
         self._last: Event | None = None
 
     def figures(self, events: Log[Event]) -> Figures:
         """The figures after these events."""
-        if self._count and not self._begins(events):
-            # A step was given up, as where a template failed, after it had been counted.
-            self._figures, self._count = Figures(), 0
+        figures = self._figures
+        # A step may be given up, as where a template failed, after it had been counted.
+        if figures is None or (self._count and not self._begins(events)):
+            figures, self._count = Figures(), 0
         for place in range(self._count, len(events)):
-            self._figures.take(events[place])
+            figures.take(events[place])
         self._count, self._last = len(events), events[-1] if events else None
-        return self._figures
+        self._figures = figures
+        return figures
 
     def _begins(self, events: Log[Event]) -> bool:
         return self._count <= len(events) and events[self._count - 1] is self._last
