@@ -375,6 +375,11 @@ def unjudged(states: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def test_a_counter_with_more_room_than_the_total_has_left_is_forgotten() -> None:
+    bounds = bounds_of(loops(4, 3, limits="{total_revisions: 3}"))
+    assert bounds.configurations == 82
+
+
 SHAPES: dict[str, Callable[[int], str]] = {
     "a chain": chain,
     "a total": lambda states: f"limits: {{total_revisions: 3}}\n{chain(states)}",
