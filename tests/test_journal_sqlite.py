@@ -607,7 +607,7 @@ async def test_a_journal_of_a_newer_version_is_refused(folder: Path) -> None:
         await created(journal)
     with database(folder) as db:
         db.execute("PRAGMA user_version = 7")
-    assert "tables of version 7, this one knows 1); upgrade loopkit" in unusable_message(folder)
+    assert "tables of version 7, this one knows 2); upgrade loopkit" in unusable_message(folder)
 
 
 async def test_a_damaged_file_is_reported_and_never_a_traceback(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from loopkit.cli.diff import diff
 from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.cli.watching import event_line
 from loopkit.cli.wrapping import echo_wrapped, in_colour
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.events import Intended
@@ -26,6 +25,7 @@ from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import age, cost
 from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
 from loopkit.views.console import lines
+from loopkit.views.event_lines import event_line
 from loopkit.views.hints import answer_hints
 from loopkit.views.progress import Progress
 from loopkit.views.prompt_sizes import prompt_lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
@@ -13,6 +12,7 @@ from functools import partial
 import click
 
 from loopkit.drive.active import Listener, Stored
+from loopkit.views.event_lines import event_line
 from loopkit.views.family_progress import FamilyProgress
 
 STDERR = 2
@@ -112,10 +112,3 @@ def is_watched() -> bool:
     is_able = os.environ.get("TERM", "") not in ("", "dumb")
     is_unicode = (sys.stderr.encoding or "").lower().startswith("utf")
     return is_able and is_unicode and os.environ.get("CI", "") in ("", "0", "false")
-
-
-def event_line(run: str, stored: Stored) -> str:
-    """An event as one line of JSON: where it stands, then what it says."""
-    place = {"run": run, "seq": stored.seq, "epoch": stored.epoch, "time": stored.at}
-    head = {**place, "type": stored.event.type}
-    return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)

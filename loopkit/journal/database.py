@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from loopkit.journal.port import JournalUnusable
-from loopkit.journal.queries import MIGRATIONS
+from loopkit.journal.queries import MIGRATIONS, STAND_INS
 
 APPLICATION_ID = 0x6C6F6F70
 """`loop`, in the file's header: tells a journal from any other SQLite database."""
@@ -36,7 +36,7 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
     for way in ("mode=ro", "immutable=1"):
         with suppress(sqlite3.Error, OSError):
             if way == "mode=ro" or not _has_log(path):
-                return _open(f"{path.as_uri()}?{way}", place, _migrate)
+                return _open(f"{path.as_uri()}?{way}", place, _stand_in)
     return None
 
 
@@ -104,6 +104,18 @@ def _migrate(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
     db.execute("COMMIT")
+
+
+def _stand_in(db: sqlite3.Connection) -> None:
+    """Let queries of this version read the tables of an earlier one; raises where there are none.
+
+    What is temporary is in no file of the journal.
+    """
+    version = _pragma(db, "user_version")
+    if not version:
+        raise sqlite3.OperationalError("the database has no tables yet")
+    for later in range(version + 1, len(MIGRATIONS) + 1):
+        db.execute(STAND_INS[later])
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -181,11 +181,15 @@ class MemoryJournal:
         *,
         run: str | None = None,
         children: bool = False,
+        before: str | None = None,
     ) -> list[RunRow]:
-        for text in (machine, run):
+        for text in (machine, run, before):
             refuse_text("a filter of runs", text or "")
         self.refuse_closed()
-        newest_first = reversed(self._runs.values())
+        newest_first: Iterable[_Run] = reversed(self._runs.values())
+        if before is not None:
+            place = self._runs[before].place if before in self._runs else 0
+            newest_first = (r for r in newest_first if r.place < place)
         wanted = [r for r in newest_first if machine in (None, r.machine) and run in (None, r.name)]
         if run is None and not children:
             wanted = [r for r in wanted if not is_child(r.name)]

@@ -18,5 +18,11 @@ def parse_queries(text: str) -> Mapping[str, str]:
 
 SQL = parse_queries(Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"))
 
-MIGRATIONS: Sequence[Sequence[str]] = (SQL["migration_1"].split(";"),)
+MIGRATIONS: Sequence[Sequence[str]] = (
+    SQL["migration_1"].split(";"),
+    SQL["migration_2"].split(";"),
+)
 """The statements that lead from each schema version to the next, from an empty file on."""
+
+STAND_INS: Mapping[int, str] = MappingProxyType({2: SQL["stand_in_2"]})
+"""By schema version: what stands in for its tables where an earlier one may only be read."""

@@ -45,6 +45,20 @@ CREATE TABLE definitions (
     text TEXT NOT NULL
 ) STRICT
 
+-- name: migration_2
+-- SQLite gives the number of a removed row to the next one where it was the last.
+CREATE TABLE removals (
+    id INTEGER PRIMARY KEY,
+    newest INTEGER NOT NULL
+) STRICT
+
+-- name: stand_in_2
+-- For who may only read a journal of version 1, in which nothing was noted.
+CREATE TEMP TABLE removals (
+    id INTEGER PRIMARY KEY,
+    newest INTEGER NOT NULL
+)
+
 -- name: insert_run
 INSERT INTO runs (run, machine, definition, created_at, owner)
 VALUES (:run, :machine, :definition, :created_at, :owner)
@@ -70,6 +84,38 @@ SELECT seq, epoch, at, type, data FROM records
 WHERE run_id = :run_id AND seq > :after
 ORDER BY seq
 
+-- name: written
+-- Where runs were removed since, some numbers behind the newest row that was left are given anew.
+SELECT (SELECT ifnull(max(id), 0) FROM removals), records.rowid, run, seq, epoch, at, type, data
+FROM records JOIN runs ON runs.id = run_id
+WHERE records.rowid > (
+    SELECT min(:row, ifnull(min(newest), :row)) FROM removals WHERE id > :removals
+)
+ORDER BY records.rowid
+
+-- name: written_by_family
+-- '0' comes right behind '/'. The rows are chosen by their numbers alone, without their data.
+SELECT (SELECT ifnull(max(id), 0) FROM removals), records.rowid, run, seq, epoch, at, type, data
+FROM records JOIN runs ON runs.id = run_id
+WHERE records.rowid IN (
+    SELECT records.rowid FROM records
+    WHERE run_id IN (
+        SELECT id FROM runs WHERE run = :family OR run > :family || '/' AND run < :family || '0'
+    )
+    AND records.rowid > (
+        SELECT min(:row, ifnull(min(newest), :row)) FROM removals WHERE id > :removals
+    )
+    ORDER BY records.rowid LIMIT :limit
+)
+ORDER BY records.rowid
+
+-- name: newest
+SELECT (SELECT ifnull(max(id), 0) FROM removals), (SELECT ifnull(max(rowid), 0) FROM records)
+
+-- name: note_removal
+INSERT INTO removals (newest)
+SELECT newest FROM (SELECT ifnull(max(rowid), 0) AS newest FROM records) WHERE newest < :before
+
 -- name: own
 UPDATE runs SET owner = :owner WHERE id = :run_id
 
@@ -80,6 +126,7 @@ UPDATE runs SET owner = NULL WHERE id = :run_id AND owner = :owner
 SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
+AND (:before IS NULL OR id < (SELECT id FROM runs WHERE run = :before))
 ORDER BY id DESC LIMIT :limit
 
 -- name: histories

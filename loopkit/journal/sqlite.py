@@ -22,6 +22,8 @@ from loopkit.journal.port import (
     InboxMessage,
     JournalUnusable,
     NewRecord,
+    Place,
+    Placed,
     Record,
     RunBusy,
     RunRow,
@@ -157,6 +159,24 @@ class SqliteJournal:
             fault = error
         return cls(Writer(connection, place, fault), presence, clock, Contents(folder))
 
+    @classmethod
+    def view(cls, folder: Path) -> SqliteJournal:
+        """The journal in a state folder, of which no file is ever written; it has to be there.
+
+        Raises `JournalUnusable`, also where something is to be written.
+        """
+        place = str(folder)
+        if not (folder / DATABASE).exists():
+            raise JournalUnusable(f"there is no journal {place} yet; the first run makes it")
+        fault = JournalUnusable(f"the journal {place} was opened only to be read")
+        connection = connect_to_read(folder.absolute() / DATABASE, place)
+        if connection is None:
+            raise JournalUnusable(
+                f"the journal {place} cannot be read; check its files and their permissions"
+            )
+        presence = Presence.watch(folder)
+        return cls(Writer(connection, place, fault), presence, time.time, Contents(folder))
+
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
     ) -> SqliteClaim:
@@ -204,13 +224,22 @@ class SqliteJournal:
         *,
         run: str | None = None,
         children: bool = False,
+        before: str | None = None,
     ) -> list[RunRow]:
-        for text in (machine, run):
+        for text in (machine, run, before):
             refuse_text("a filter of runs", text or "")
         sees = self._presence.sees
         return await self._writer.read(
-            lambda db: store.runs(db, machine, run, children, limit, sees)
+            lambda db: store.runs(db, machine, run, children, before, limit, sees)
         )
+
+    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+        """The next records behind a place, as `RecordOrder` says."""
+        refuse_text("the name of the run", family or "")
+        return await self._writer.read(lambda db: store.written(db, after, family))
+
+    async def newest(self) -> Place:
+        return await self._writer.read(store.newest)
 
     async def histories(
         self, machine: str | None = None, *, before: int | None = None, limit: int = 50

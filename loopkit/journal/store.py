@@ -6,10 +6,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from loopkit.journal.faults import is_corrupt
 from loopkit.journal.port import (
@@ -23,6 +23,8 @@ from loopkit.journal.port import (
     NewRecord,
     NotInInbox,
     Owner,
+    Place,
+    Placed,
     Record,
     RunBusy,
     RunDamaged,
@@ -36,6 +38,9 @@ from loopkit.journal.queries import SQL
 from loopkit.journal.storable import refuse_time
 
 _MAX_INTEGER = 2**63 - 1
+_MOST_PLACED = 500
+_PLACED_CHARACTERS = 4_000_000
+"""What is read at once of the records of all runs; one record more may be longer."""
 _MAX_PID = 2**31 - 1
 
 
@@ -47,7 +52,7 @@ class Head(NamedTuple):
     at: float
 
 
-Placed = TypeVar("Placed", Head, Record)
+InPlace = TypeVar("InPlace", Head, Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +170,17 @@ def runs(
     machine: str | None,
     run: str | None,
     children: bool,
+    before: str | None,
     limit: int,
     sees: Callable[[str], bool],
 ) -> list[RunRow]:
-    most = min(max(limit, 0), _MAX_INTEGER)
-    values = {"machine": machine, "run": run, "children": children, "limit": most}
+    values = {
+        "machine": machine,
+        "run": run,
+        "children": children,
+        "before": before,
+        "limit": min(max(limit, 0), _MAX_INTEGER),
+    }
     listed = db.execute(SQL["runs"], values).fetchall()
     return [_listed(db, _sound_head, sees, *row) for row in listed]
 
@@ -244,8 +255,33 @@ def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> Non
     for run_id, name, owner in family:
         if owner is not None and sees(owner):
             raise RunBusy(name, _newest_owner(db, run_id))
+    before = newest(db)
     for run_id, _, _ in family:
         db.execute(SQL["remove"], {"run_id": run_id})
+    db.execute(SQL["note_removal"], {"before": before.row})
+
+
+def written(db: sqlite3.Connection, after: Place, family: str | None) -> list[Placed]:
+    removals, row = (min(max(number, 0), _MAX_INTEGER) for number in after)
+    values = {"removals": removals, "row": row, "family": family, "limit": _MOST_PLACED}
+    cursor = db.execute(SQL["written" if family is None else "written_by_family"], values)
+    # One that is left open would keep the log from being written back.
+    with closing(cursor):
+        return list(_until_enough(cursor))
+
+
+def _until_enough(rows: Iterable[tuple[Any, ...]]) -> Iterator[Placed]:
+    size = 0
+    for count, (removals, row, run, *record) in enumerate(rows, 1):
+        placed = Placed(Place(removals, row), str(run), Record(*record))
+        yield placed
+        size += len(str(placed.record.data))
+        if count == _MOST_PLACED or size > _PLACED_CHARACTERS:
+            return
+
+
+def newest(db: sqlite3.Connection) -> Place:
+    return Place(*db.execute(SQL["newest"]).fetchone())
 
 
 def remove_definitions(db: sqlite3.Connection) -> None:
@@ -336,7 +372,7 @@ def _refuse_gap(db: sqlite3.Connection, run_id: int, run: str) -> None:
         raise RunDamaged(run, f"record {missing[0]} is missing")
 
 
-def _sound(run: str, placed: Placed) -> Placed:
+def _sound(run: str, placed: InPlace) -> InPlace:
     """The same, if its time is one and its epoch can be: each began with a record."""
     if not 1 <= placed.epoch <= placed.seq:
         raise RunDamaged(run, f"record {placed.seq} has no epoch that can be: {placed.epoch}")
