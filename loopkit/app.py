@@ -20,6 +20,7 @@ from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
+from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     HumanAnswer,
@@ -40,7 +41,9 @@ from loopkit.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.scenario import Scenario
 from loopkit.text import is_broken
 from loopkit.text.run_ids import ancestors_of, root_of
+from loopkit.views.children_table import MOST_SHOWN
 from loopkit.views.hints import hints, question_hints
+from loopkit.views.page.facts import RunFacts
 
 
 @dataclass(frozen=True)
@@ -310,6 +313,26 @@ class App(ClaimedRuns):
             return list(question_hints(state.run, await self.questions(state.run)))
         machine, file = await self.machine_of(state), await self.machine_file_of(state)
         return list(hints(state, machine, file))
+
+    async def facts_of(self, run: str) -> RunFacts:
+        """All that a page shows of a run."""
+        history = await self.events(run)
+        state = state_after(run, history)
+        begun = (child.started.child for child in unfinished(state)[:MOST_SHOWN])
+        rows = await self.journal.runs(run=run)
+        return RunFacts(
+            state=state,
+            history=history,
+            engine=self.engine(await self.machine_of(state), state.definition),
+            usage=await self.usage_of(state),
+            now=self.clock.now(),
+            is_driven=any(row.is_driven for row in rows),
+            hints=tuple(await self.hints_for(state)),
+            children={
+                one: await self.state_of(one) for one in begun if await self.journal.has(one)
+            },
+            asked=tuple(await self.questions(run)),
+        )
 
     async def __aenter__(self) -> Self:
         return self

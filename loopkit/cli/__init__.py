@@ -24,6 +24,7 @@ COMMANDS = {
     "answer": ("loopkit.cli.answer", "Answer the question that a run is waiting on."),
     "cancel": ("loopkit.cli.cancel", "Cancel a run permanently."),
     "runs": ("loopkit.cli.runs", "List, show, compare, record and remove runs."),
+    "report": ("loopkit.cli.report", "Write a run as a page."),
     "stats": ("loopkit.cli.stats", "Show defects, and what it took to correct them."),
     "check": ("loopkit.cli.check", "Check machine files for problems."),
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),

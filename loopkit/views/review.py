@@ -41,7 +41,7 @@ def review(engine: Engine, run: RunState) -> str:
     parts = [
         *_artifacts(run, artifacts),
         *_judged(run, report, engine.program.report_items),
-        *_way(engine, run),
+        *came_here(engine, run),
         *_question(question),
     ]
     return "\n".join(parts)
@@ -117,7 +117,7 @@ def _finding(finding: Finding, items: ReportItems | None, history: str = "", nam
     return item(f"{kind}{finding.message}{where}{whose}{status}")
 
 
-def _way(engine: Engine, run: RunState) -> Iterator[str]:
+def came_here(engine: Engine, run: RunState) -> Iterator[str]:
     """How the run came here, and the attempts used."""
     yield from way_lines(engine.program.graph, run)
     edge = engine.program.graph.by_id.get(run.entered_by or "")

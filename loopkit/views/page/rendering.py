@@ -1,0 +1,113 @@
+"""Templates of pages. Everything that is put into one is escaped, and has no control characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from loopkit.engine.events import Usage
+from loopkit.text import one_line, plural, printable
+from loopkit.views.amounts import cost, duration, money, spent
+from loopkit.views.diagram.svg import style_sheet
+from loopkit.views.history import counted, origins_of, weight
+from loopkit.views.page.changes import Difference
+
+MARKS = re.compile(r"[!-/:-@\[-`{-~]")
+"""What may mean something in Markdown: each may stand behind a backslash."""
+MARKDOWN_WIDTH = 300
+HALVES = re.compile("[\ud800-\udfff]")
+
+
+class Excerpt(NamedTuple):
+    """The beginning and the end of a text, and how many characters are between them."""
+
+    head: str
+    left_out: int = 0
+    tail: str = ""
+
+
+def excerpt(text: str, most: int) -> Excerpt:
+    """A text of at most so many characters, three quarters of them from its beginning."""
+    if len(text) <= most:
+        return Excerpt(text)
+    tail = most // 4
+    return Excerpt(text[: most - tail], len(text) - most, text[len(text) - tail :])
+
+
+def moment(at: float) -> str:
+    """A Unix time as a person reads it, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def iso(at: float) -> str:
+    """The same for a machine."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def money_in_words(usage: Usage) -> str:
+    """`$0.0210 · up to $0.0500 held`; empty for nothing."""
+    return " · ".join(money(usage))
+
+
+def markdown(text: object) -> str:
+    """A text on one line, in which nothing is a sign of Markdown or HTML."""
+    return MARKS.sub(r"\\\g<0>", one_line(str(text), MARKDOWN_WIDTH))
+
+
+def fence(text: str) -> str:
+    """Backticks that nothing in a text closes."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    return "`" * max(longest + 1, 3)
+
+
+def diff_text(change: Difference) -> str:
+    """A difference as lines."""
+    more = [f"… and {plural(change.left_out, 'more line', ',')}"] if change.left_out else []
+    return "\n".join([*(line.text for line in change.lines), *more])
+
+
+def _clean(value: Any) -> Any:
+    """What is put into a page: text without escape sequences, overrides and broken characters."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return HALVES.sub("�", printable(value))
+    return value
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this package; HTML is escaped, a missing name is an error."""
+    made = Environment(
+        loader=PackageLoader("loopkit.views.page"),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        finalize=_clean,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "cost": cost, "counted": counted, "diff_text": diff_text, "duration": duration,
+        "excerpt": excerpt, "fence": fence, "iso": iso, "md": markdown, "moment": moment,
+        "money": money_in_words, "origins": origins_of, "plural": plural, "spent": spent,
+        "weight": weight,
+    }  # fmt: skip
+    return made
+
+
+def render(template: str, names: Mapping[str, Any]) -> str:
+    """A template of this package with these names."""
+    return environment().get_template(template).render(names)
+
+
+@cache
+def asset(name: str) -> str:
+    """A style sheet or script of pages, whole: `page.css` has the style of diagrams, too."""
+    text = files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    return text + style_sheet() if name == "page.css" else text

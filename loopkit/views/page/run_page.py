@@ -1,0 +1,250 @@
+"""A run as a page: everything that is shown of it, in the order in which it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from loopkit.drive.active import OpenQuestion
+from loopkit.engine.events import Cancelled, Claimed, Started
+from loopkit.text import plural
+from loopkit.text.command_lines import resume_line
+from loopkit.text.json_text import text_or_json
+from loopkit.text.run_ids import is_child, root_of
+from loopkit.views.children_table import Row, rows_of, shown_of
+from loopkit.views.diagram import drawing
+from loopkit.views.diagram.svg import svg_in_page
+from loopkit.views.history import counted
+from loopkit.views.page.asked import Asked, asked
+from loopkit.views.page.changes import Difference, difference
+from loopkit.views.page.facts import RunFacts
+from loopkit.views.page.finding_rows import FindingTable, finding_tables
+from loopkit.views.page.steps import Note, Step, Steps, steps_of
+from loopkit.views.summary import standing_of, status_of
+from loopkit.views.version_diff import KeptVersion, versions_of
+from loopkit.views.versions import made_in_words
+
+Tone = Literal["good", "bad", "odd", "busy", "faint"]
+TONES: dict[str, Tone] = {
+    "new": "busy", "running": "busy", "waiting": "odd", "suspended": "odd", "interrupted": "odd",
+    "cancelled": "faint",
+}  # fmt: skip
+
+
+def tone_of(status: str, *, success: bool) -> Tone:
+    """How a status looks."""
+    return TONES.get(status, "good" if success else "bad")
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """All versions of one artifact, oldest first."""
+
+    name: str
+    all: Sequence[KeptVersion]
+
+    def change(self, number: int) -> Difference | None:
+        """What a version changed of the one before it; none of the first one."""
+        return difference(self.all, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A text with its name: an input, a part of the result."""
+
+    name: str
+    text: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRows:
+    """The children of one state."""
+
+    state: str
+    total: int
+    rows: Sequence[Row]
+    left_out: int
+
+
+class RunPage:
+    """What a page shows of a run. Each part is made when it is asked for, and once."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        self.facts = facts
+        self.state = facts.state
+        self.run = facts.state.run
+        self.machine = facts.state.machine
+        self.usage = facts.usage
+
+    @property
+    def status(self) -> str:
+        return status_of(self.state, is_driven=self.facts.is_driven)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether something may happen without anybody's doing."""
+        return self.status in ("new", "running")
+
+    @property
+    def tone(self) -> Tone:
+        finished = self.state.finished
+        return tone_of(self.status, success=finished is not None and finished.success)
+
+    @property
+    def standing(self) -> str:
+        """The state in which it is, or how it ended."""
+        return standing_of(self.state)
+
+    @property
+    def began(self) -> float:
+        """Unix time."""
+        return self.facts.history[0].at
+
+    @property
+    def last(self) -> float:
+        """Unix time of the last event; what a process only claims is none."""
+        events = reversed(self.facts.history)
+        return next((each.at for each in events if not isinstance(each.event, Claimed)), self.began)
+
+    @property
+    def seq(self) -> int:
+        return self.facts.history[-1].seq
+
+    @cached_property
+    def steps(self) -> Steps:
+        return steps_of(self.facts.history)
+
+    @cached_property
+    def longest(self) -> float:
+        """The seconds of the longest step in which nobody was asked."""
+        return max((self.work_seconds(step) for step in self.steps.all), default=0.0)
+
+    def work_seconds(self, step: Step) -> float:
+        """How long a step has lasted; 0 where a person was asked, whose time is not the run's."""
+        if step.waiting is not None or (step.work is not None and step.work.answer is not None):
+            return 0.0
+        if step.seconds is not None:
+            return step.seconds
+        return max(self.facts.now - step.began, 0.0) if self.is_live else 0.0
+
+    def kind(self, state: str) -> str:
+        """The kind of a state, as diagrams have it; empty where there is no such state now."""
+        found = self.facts.engine.program.graph.states.get(state)
+        return found.drawn_as if found is not None else ""
+
+    def words(self, step: Step) -> str:
+        """What a step came to, in a few words."""
+        work = step.work
+        if work is None:
+            waits = "waits for a person" if step.waiting else ""
+            return "; ".join(
+                [waits or self._standing_at(step), *(note.text for note in step.notes)]
+            )
+        if work.report is not None:
+            return counted(work.report)
+        if work.answer is not None:
+            return f"{work.answer.choice} (by {work.answer.by})"
+        if work.artifact is not None and work.outcome == "done":
+            return f"{work.artifact.name}, {plural(len(work.artifact.text), 'character', ',')}"
+        return work.error or work.outcome
+
+    def _standing_at(self, step: Step) -> str:
+        return self.status if step is self.steps.all[-1] else ""
+
+    def guard(self, edge: str) -> str:
+        """The guard of a transition, or what it catches."""
+        found = self.facts.engine.program.graph.by_id.get(edge)
+        if found is None:
+            return ""
+        if found.event == "done":
+            return found.guard or ""
+        return "a limit was reached" if found.event == "limit" else f"{found.event} error"
+
+    @cached_property
+    def _versions(self) -> Mapping[str, list[KeptVersion]]:
+        return versions_of(stored.event for stored in self.facts.history)
+
+    @cached_property
+    def artifacts(self) -> list[Versions]:
+        return [Versions(name, versions) for name, versions in self._versions.items()]
+
+    def artifact(self, name: str) -> Versions | None:
+        """The versions of an artifact; none where it has none."""
+        return next((each for each in self.artifacts if each.name == name), None)
+
+    @cached_property
+    def findings(self) -> list[FindingTable]:
+        works = (step.work for step in self.steps.all if step.work is not None)
+        return finding_tables(work.report for work in works if work.report is not None)
+
+    @cached_property
+    def asked(self) -> Asked | None:
+        return asked(self.facts.engine, self.state, self._versions)
+
+    @property
+    def asked_elsewhere(self) -> list[OpenQuestion]:
+        """What its children ask."""
+        return [each for each in self.facts.asked if each.state.run != self.run]
+
+    @cached_property
+    def diagram(self) -> str:
+        """SVG, to be shown with the style sheet of diagrams."""
+        return svg_in_page(drawing(self.facts.engine.program.graph, self.state))
+
+    @property
+    def stopped(self) -> list[str]:
+        """Why it stopped, in a line, and then what leads on; empty where it did not."""
+        if self.state.suspended is not None:
+            return [self.state.suspended.message, *self.facts.hints]
+        if self.status == "interrupted":
+            return [
+                "The process that drove the run is gone.",
+                f"resume with: {resume_line(self.run)}",
+            ]
+        cancelled = self.facts.history[-1].event
+        if isinstance(cancelled, Cancelled) and cancelled.reason:
+            return [cancelled.reason]
+        return []
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        return self.steps.before
+
+    @property
+    def input(self) -> list[Value]:
+        return [Value(name, text_or_json(value)) for name, value in self.state.input.items()]
+
+    @property
+    def result(self) -> list[Value]:
+        finished = self.state.finished
+        if finished is None:
+            return []
+        return [
+            Value(name, text_or_json(value), made_in_words(finished.picked[name]).strip(" ()"))
+            for name, value in finished.result.items()
+        ]
+
+    @property
+    def children(self) -> list[ChildRows]:
+        return list(self._children())
+
+    def _children(self) -> Iterator[ChildRows]:
+        for name, rows in rows_of(self.state):
+            shown = shown_of(rows)
+            first = next(iter(self.state.children[name].values()))
+            yield ChildRows(name, first.started.of, shown, len(rows) - len(shown))
+
+    @property
+    def parent(self) -> str:
+        """The run to which it belongs; empty for one that somebody started."""
+        return root_of(self.run) if is_child(self.run) else ""
+
+    @property
+    def is_played(self) -> bool:
+        """Whether a scenario plays the agents."""
+        return any(
+            isinstance(each.event, Started) and each.event.script for each in self.facts.history[:3]
+        )

@@ -1,0 +1,203 @@
+"""The steps of a run, folded from its events: each state that it entered, with its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from loopkit.drive.active import Stored
+from loopkit.engine.events import (
+    ChildEnded,
+    ChildStarted,
+    Decided,
+    Entered,
+    Failed,
+    InDoubt,
+    Intended,
+    Replied,
+    Usage,
+    Waiting,
+    Worked,
+)
+from loopkit.text import one_line
+from loopkit.views.console import Tone, lines
+from loopkit.views.progress import Progress
+
+NOTED = frozenset(
+    ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
+     "repaired", "resumed", "refused", "merged", "cancelled")
+)  # fmt: skip
+"""Events that are told in a line of their own, as on the console."""
+NOTE_WIDTH = 400
+CallStatus = Literal["open", "answered", "failed", "in doubt"]
+
+
+@dataclass(slots=True)
+class Call:
+    """One try of a call, and what came of it."""
+
+    seq: int
+    """Of its intent, by which its texts can be asked for."""
+    began: float
+    """Unix time."""
+    intent: Intended
+    status: CallStatus = "open"
+    ended: float | None = None
+    reply: Replied | None = None
+    failure: Failed | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost; nothing while that is not known."""
+        settled = self.reply or self.failure
+        return settled.usage if settled is not None else Usage()
+
+    @property
+    def model(self) -> str:
+        """Who answered, else who was asked."""
+        return (self.reply.model if self.reply else "") or self.intent.model
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened meanwhile, in a line."""
+
+    at: float
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(slots=True)
+class Step:
+    """One visit of a state."""
+
+    seq: int
+    """Of the record with which it began."""
+    state: str
+    attempt: int
+    began: float
+    """Unix time."""
+    ended: float | None = None
+    calls: list[Call] = field(default_factory=list)
+    work: Worked | None = None
+    decision: Decided | None = None
+    waiting: Waiting | None = None
+    notes: list[Note] = field(default_factory=list)
+    children: list[ChildStarted] = field(default_factory=list)
+    ended_children: list[ChildEnded] = field(default_factory=list)
+
+    @property
+    def usage(self) -> Usage:
+        """What its calls and children cost, with the seconds of its work."""
+        total = Usage(time_s=self.work.time_s if self.work else 0.0)
+        for call in self.calls:
+            total = total.plus(call.usage)
+        for child in self.ended_children:
+            total = total.plus(child.usage.replace(time_s=child.time_s))
+        return total
+
+    @property
+    def seconds(self) -> float | None:
+        """From its beginning to its end; none while it lasts."""
+        return None if self.ended is None else self.ended - self.began
+
+
+@dataclass(slots=True)
+class Steps:
+    """All steps of a run, oldest first."""
+
+    all: list[Step] = field(default_factory=list)
+    before: list[Note] = field(default_factory=list)
+    """What happened before the first one."""
+
+    def take(self, stored: Stored, progress: Progress) -> None:
+        """The next event, with the progress before it."""
+        event = stored.event
+        if isinstance(event, Entered):
+            self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
+        elif self.all and (change := CHANGES.get(event.type)) is not None:
+            change(self.all[-1], stored)
+        if event.type in NOTED:
+            notes = self.all[-1].notes if self.all else self.before
+            notes += _notes(stored, progress, self.all[-1].state if self.all else "")
+
+
+def steps_of(history: Iterable[Stored]) -> Steps:
+    """The steps that these events make."""
+    steps, progress = Steps(), Progress()
+    for stored in history:
+        steps.take(stored, progress)
+        progress = progress.after(stored)
+    return steps
+
+
+def _notes(stored: Stored, progress: Progress, state: str) -> Iterable[Note]:
+    for line in lines(progress, stored):
+        text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
+        yield Note(stored.at, text, line.tone)
+
+
+def _intended(step: Step, stored: Stored) -> None:
+    assert isinstance(stored.event, Intended)
+    step.calls.append(Call(stored.seq, stored.at, stored.event))
+
+
+def _settled(step: Step, stored: Stored) -> None:
+    event = stored.event
+    assert isinstance(event, Replied | Failed | InDoubt)
+    call = next((call for call in reversed(step.calls) if call.intent.key == event.key), None)
+    if call is None:
+        return
+    call.ended = stored.at
+    match event:
+        case Replied():
+            call.status, call.reply = "answered", event
+        case Failed():
+            call.status, call.failure = "failed", event
+        case InDoubt():
+            call.status, call.ended = "in doubt", None
+
+
+def _worked(step: Step, stored: Stored) -> None:
+    assert isinstance(stored.event, Worked)
+    step.work, step.ended, step.waiting = stored.event, stored.at, None
+
+
+def _decided(step: Step, stored: Stored) -> None:
+    assert isinstance(stored.event, Decided)
+    step.decision, step.ended = stored.event, stored.at
+
+
+def _waiting(step: Step, stored: Stored) -> None:
+    assert isinstance(stored.event, Waiting)
+    step.waiting = stored.event
+
+
+def _finished(step: Step, stored: Stored) -> None:
+    step.ended = stored.at
+
+
+def _child_started(step: Step, stored: Stored) -> None:
+    assert isinstance(stored.event, ChildStarted)
+    step.children.append(stored.event)
+
+
+def _child_ended(step: Step, stored: Stored) -> None:
+    assert isinstance(stored.event, ChildEnded)
+    step.ended_children.append(stored.event)
+
+
+CHANGES: dict[str, Callable[[Step, Stored], None]] = {
+    "intended": _intended,
+    "replied": _settled,
+    "failed": _settled,
+    "in_doubt": _settled,
+    "worked": _worked,
+    "decided": _decided,
+    "waiting": _waiting,
+    "finished": _finished,
+    "cancelled": _finished,
+    "child_started": _child_started,
+    "child_ended": _child_ended,
+}

@@ -1,0 +1,280 @@
+"""Runs as files: what a report says, that it stands alone, and that nothing in it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+import loopkit
+from loopkit.cli import invoke as run
+from loopkit.views.page.facts import RunFacts
+from loopkit.views.page.report import csp_hash, html_report, markdown_report
+from loopkit.views.page.run_page import RunPage
+from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
+
+SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
+ISSUE = (ROOT / "machines/plan_review/issue.md").read_text()
+LOOP = """
+loopkit: 1
+agents: {writer: {model: openai/gpt-5-mini}, critic: {model: openai/gpt-5-mini}}
+validators: {good: {judge: critic, rubric: [Is it good?]}}
+limits: {revisions: 3, total_revisions: 3}
+states:
+  note: {agent: writer, prompt: "Write. {{ feedback }}", next: check}
+  check: {validate: note, by: [good], transitions: [
+    {guard: valid, target: ask}, {guard: cap_reached, target: ask}, {revise: note}]}
+  ask:
+    human: "Good? <b>really</b>"
+    choices: [yes, again, no]
+    show: [note, report]
+    transitions:
+      - {guard: choice == "yes", target: done}
+      - {guard: choice == "again", revise: note, feedback: "{{ comment }}"}
+      - {target: stopped}
+  done: {final: success}
+  stopped: {final: failure}
+"""
+HOSTILE = (
+    "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    "\x1b[31mred\x1b[0m \u202eesrever\u202c ```\n# heading\n| a | b |\n{{ 7*7 }} {% raw %}"
+)
+
+
+def facts_of(desk: Desk, name: str) -> RunFacts:
+    async def read() -> RunFacts:
+        async with desk._app() as app:
+            return await app.facts_of(name)
+
+    return asyncio.run(read())
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def played_plan_review(desk: Desk) -> Played:
+    return desk.play(PLAN_REVIEW, SCENARIO, {"issue": ISSUE})
+
+
+def loop(desk: Desk, *verdicts: dict[str, Any], texts: list[Any] | None = None) -> Played:
+    written = texts or [f"Text {i}" for i in range(len(verdicts))]
+    return desk.play(LOOP, scenario(agents={"writer": written, "critic": list(verdicts)}))
+
+
+def test_a_report_names_every_step_call_version_and_finding_and_the_result(durable: Desk) -> None:
+    played = played_plan_review(durable)
+    page = Page(html_report(facts_of(durable, played.state.run)))
+    steps = [a["id"] for tag, a in page.tags if tag == "li" and "step" in (a.get("class") or "")]
+    entered = [s.seq for s in played.stored if s.event.type == "entered"]
+    assert steps == [f"step-{seq}" for seq in entered]
+    calls = [a["id"] for tag, a in page.tags if a.get("class") == "call"]
+    assert calls == [f"call-{s.seq}" for s in played.stored if s.event.type == "intended"]
+    versions = [a["id"] for tag, a in page.tags if a.get("class") == "version"]
+    assert versions == ["version-plan-1", "version-plan-2", "version-plan-3"]
+    for report in played.reports:
+        for finding in report.findings:
+            assert " ".join(finding.message.split()) in page.text
+    assert "accepted (success)" in page.text
+    assert "approve by script" in page.text
+    first_prompt = played.prompts("architect")[0]
+    assert " ".join(first_prompt.split())[:300] in page.text
+
+
+def test_a_report_stands_alone_and_is_small(durable: Desk) -> None:
+    text = html_report(facts_of(durable, played_plan_review(durable).state.run))
+    assert len(text.encode()) < 150_000
+    page = Page(text)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe", "object")]
+    assert not [a for _, a in page.tags if a.keys() & {"src", "style", "srcset", "action"}]
+    links = [a.get("href") for tag, a in page.tags if tag == "a"]
+    assert all(link is not None and link.startswith("#") for link in links)
+    ids = {a.get("id") for _, a in page.tags}
+    assert {str(link)[1:] for link in links} <= ids
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    (policy,) = [a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a]
+    assert policy is not None
+    assert f"style-src '{csp_hash(style)}'" in policy
+    assert "default-src 'none'" in policy
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
+    played = loop(durable, fails("a"), fails("b"), PASS, texts=["one\ntwo", "one\n2", "one\n2\n3"])
+    page = RunPage(facts_of(durable, played.state.run))
+    (note,) = page.artifacts
+    assert note.change(1) is None
+    changed = [[line.text for line in note.change(n).lines] for n in (2, 3)]  # type: ignore[union-attr]
+    assert changed[0][1:] == [" one", "-two", "\\ No newline at end of file", "+2",
+                              "\\ No newline at end of file"]  # fmt: skip
+    assert "+3" in changed[1]
+
+
+def test_a_finding_has_its_history(durable: Desk) -> None:
+    played = loop(durable, fails("gone", "stays"), fails("stays"), fails("gone", "stays"), PASS)
+    (table,) = RunPage(facts_of(durable, played.state.run)).findings
+    cells = {row.finding.message: row.cells for row in table.rows.values()}
+    assert cells == {
+        "gone": ["new", "resolved", "back", "resolved"],
+        "stays": ["new", "open", "open", "resolved"],
+    }
+
+
+def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durable: Desk) -> None:
+    played = loop(durable, fails("a"), fails("b"), fails("c"), fails("d"))
+    facts = facts_of(durable, played.state.run)
+    page = Page(html_report(facts))
+    assert "Good? <b>really</b>" in page.text
+    assert ("b", {}) not in page.tags
+    assert "again (with a comment) closed: all 3 revisions of the run are used up" in page.text
+    assert "--set" not in page.text
+    asked = RunPage(facts).asked
+    assert asked is not None
+    assert asked.least_total == 4
+    assert [each.past for each in asked.findings] == [""]
+    assert [shown.change is not None for shown in asked.artifacts] == [True]
+
+
+def test_a_suspended_run_says_why_and_what_leads_on(durable: Desk) -> None:
+    machine = LOOP.replace("limits: {", "limits: {agent_calls: 3, ")
+    played = durable.play(
+        machine, scenario(agents={"writer": ["a", "b"], "critic": [fails("x"), fails("y")]})
+    )
+    assert played.state.status == "suspended"
+    text = html_report(facts_of(durable, played.state.run))
+    assert played.state.suspended is not None
+    assert played.state.suspended.message.split("`")[0] in Page(text).text
+    assert "<code>loopkit resume" in text
+
+
+def test_hostile_texts_are_only_text(durable: Desk) -> None:
+    huge = HOSTILE + "x" * 5_000_000 + HOSTILE
+    path = durable.write(
+        "loop.yaml",
+        LOOP.replace("judge: critic", "min_chars: 900")
+        .replace(", rubric: [Is it good?]", "")
+        .replace(", critic: {model: openai/gpt-5-mini}", ""),
+    )
+    texts = [HOSTILE, huge]
+    result = loopkit.run(
+        loopkit.load(path),
+        agents={"writer": lambda *_: texts.pop(0) if texts else huge},
+        state=durable.state_folder,
+    )
+    facts = facts_of(durable, result.run)
+    text = html_report(facts)
+    assert len(text) < 400_000
+    page = Page(text)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "img")]
+    assert not [name for _, attributes in page.tags for name in attributes if name[:2] == "on"]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "esrever" in page.text
+    assert re.search(r"4,9\d\d,\d\d\d characters left out", page.text)
+    assert "--jsonl --after" in page.text
+
+
+def test_markdown_says_the_same_and_hostile_texts_stay_in_their_places(durable: Desk) -> None:
+    played = loop(durable, fails(HOSTILE), PASS, texts=[HOSTILE, HOSTILE + "\nmore"])
+    text = markdown_report(facts_of(durable, played.state.run))
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    inline = [child for token in tokens for child in token.children or ()]
+    kinds = {token.type for token in [*tokens, *inline]}
+    assert not kinds & {"html_block", "html_inline", "image", "link_open"}
+    headings = [t.content for i, t in enumerate(tokens) if tokens[i - 1].type == "heading_open"]
+    assert "Steps" in headings
+    assert "heading" not in headings
+    rows = [token for token in tokens if token.type == "tr_open"]
+    assert len(rows) >= 6
+    assert "\x1b" not in text
+
+
+def test_markdown_of_a_finished_run_has_its_diagram_steps_and_result(durable: Desk) -> None:
+    text = markdown_report(facts_of(durable, played_plan_review(durable).state.run))
+    assert "stateDiagram-v2" in text
+    assert "| validate | 2 | fail\\, 2 blocking findings |" in text
+    assert "## Result" in text
+    assert "```diff\n@@" in text
+
+
+def test_a_report_of_a_long_run_is_cut_and_says_so(durable: Desk) -> None:
+    machine = LOOP.replace("3", "150").replace(
+        "{judge: critic, rubric: [Is it good?]}", "[{min_chars: 9000}]"
+    )
+    machine = machine.replace(", critic: {model: openai/gpt-5-mini}", "")
+    texts = [f"Text {i} " + "x" * i for i in range(151)]
+    played = durable.play(machine, scenario(agents={"writer": texts}))
+    assert len(played.route) > 300
+    text = html_report(facts_of(durable, played.state.run))
+    assert "earlier steps left out" in text
+    assert "earlier versions of note left out" in text
+    assert len(text) < 1_000_000
+
+
+def test_the_children_of_a_run_are_listed_with_their_outcomes(durable: Desk) -> None:
+    durable.write(
+        "child.yaml",
+        """
+loopkit: 1
+input: {text: str}
+states:
+  note: {render: "{{ input.text }}", next: done}
+  done: {final: success}
+""",
+    )
+    machine = """
+loopkit: 1
+input: {items: [{id: str}]}
+states:
+  all:
+    each: input.items
+    as: item
+    key: item.id
+    max_items: 5
+    machine: child.yaml
+    input: {text: "{{ item.id }}"}
+    transitions: [{guard: failed == 0, target: done}, {target: done}]
+  done: {final: success}
+"""
+    played = durable.play(machine, inputs={"items": [{"id": "a"}, {"id": "b"}]})
+    page = Page(html_report(facts_of(durable, played.state.run)))
+    assert "all: 2 items" in page.text
+    for child in played.state.children["all"].values():
+        assert child.started.child in page.text
+
+
+def test_the_command_writes_both_formats_and_refuses_others(
+    durable: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = played_plan_review(durable)
+    monkeypatch.chdir(durable.folder)
+    name = played.state.run
+    assert run(["report", name, "-o", "run.html"]) == 0
+    assert run(["report", name, "-o", "run.md"]) == 0
+    assert Path("run.html").read_text().startswith("<!doctype html>")
+    assert Path("run.md").read_text().startswith("# Run ")
+    assert run(["report", name, "-o", "run.pdf"]) == 2
+    assert "`-o run.pdf`: the name has to end in .html or .md" in capsys.readouterr().err
+    assert run(["report", "nobody-1", "-o", "run.md"]) == 2
