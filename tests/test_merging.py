@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,22 @@ def test_a_worktree_is_made_where_git_remembers_one_that_is_gone(tmp_path: Path)
         place = make("worktree", project, tmp_path / "trees/1", tmp_path / "trees")
         shutil.rmtree(place)
     assert len(git(project, "worktree", "list").splitlines()) == 2
+
+
+def test_worktrees_of_one_repository_are_made_and_dropped_at_the_same_time(tmp_path: Path) -> None:
+    # As the tasks of a machine do, or the runs of several processes.
+    repository = write(tmp_path / "repository", a="1\n")
+    git(repository, "init", "-q")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "one")
+
+    def made_and_dropped(number: int) -> str:
+        for _ in range(8):
+            place = make("worktree", repository, tmp_path / f"tree_{number}", tmp_path / "none")
+            text = (place / "a").read_text()
+            drop(place)
+        return text
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(made_and_dropped, range(8))) == ["1\n"] * 8
+    assert len(git(repository, "worktree", "list").splitlines()) == 1

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -50,10 +53,9 @@ def drop(place: Path) -> None:
     """Remove a tree, whichever it is; nothing where there is none."""
     if (place / ".git").is_file():
         try:
-            common = ask_git(os.fsencode(place), "rev-parse", "--git-common-dir", ok=(0,))
-            repository = os.path.join(os.fsencode(place), common.stdout.rstrip(b"\n"))
-            ask_git(repository, "worktree", "remove", "--force", "--force", str(place))
-        except NoGit:
+            with _alone(os.fsencode(place)) as repository:
+                ask_git(repository, "worktree", "remove", "--force", "--force", str(place))
+        except (NoGit, OSError):
             # The repository is gone, so that it has nothing to forget.
             pass
     shutil.rmtree(place, ignore_errors=True)
@@ -84,7 +86,8 @@ def _make_worktree(source: Path, place: Path) -> Path:
     top = ask_git(here, "rev-parse", "--show-toplevel", ok=(0,)).stdout.rstrip(b"\n")
     # By force, since git may remember a tree at this place that is gone.
     add = ("worktree", "add", "--force", "--force", "--quiet", "--detach", "--no-checkout")
-    ask_git(top, *add, str(place), "HEAD", ok=(0,))
+    with _alone(top):
+        ask_git(top, *add, str(place), "HEAD", ok=(0,))
     ask_git(os.fsencode(place), "read-tree", "HEAD", ok=(0,))
     try:
         for path in list_files(top):
@@ -97,6 +100,24 @@ def _make_worktree(source: Path, place: Path) -> Path:
     work = place / source.relative_to(os.fsdecode(os.path.realpath(top)))
     work.mkdir(parents=True, exist_ok=True)
     return work
+
+
+@contextmanager
+def _alone(folder: bytes) -> Iterator[bytes]:
+    """The repository of a folder, whose worktrees nobody else makes or removes meanwhile.
+
+    Git reads all of them before it makes another one, and fails at one that is half made.
+    """
+    common = ask_git(folder, "rev-parse", "--git-common-dir", ok=(0,)).stdout.rstrip(b"\n")
+    repository = os.path.join(folder, common)
+    descriptor = os.open(repository, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # Where a file system locks no folders, git is on its own.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield repository
+    finally:
+        os.close(descriptor)
 
 
 def _copy_file(path: Path, target: Path) -> None:
