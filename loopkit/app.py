@@ -36,6 +36,7 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.machine.program import ResolvedMachine
+from loopkit.observability import observers
 from loopkit.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.scenario import Scenario
@@ -63,7 +64,7 @@ class App(ClaimedRuns):
         """An app over the SQLite journal of a state folder; none keeps it in memory."""
         folder = Path.cwd() if state is None else state.absolute().parent
         journal = MemoryJournal() if state is None else SqliteJournal.open(state)
-        return cls(journal, folder=folder, **parts)
+        return cls(journal, folder=folder, observe=observers, **parts)
 
     async def start(
         self,
@@ -197,7 +198,7 @@ class App(ClaimedRuns):
         refuse_limits(machine, state, limits)
         engine = self.engine(machine, state.definition)
         players = self._players(machine, state.definition, scenario)
-        active = self._active(claim, state, engine, players)
+        active = await self._active(claim, state, engine, players)
         if active.state.status == "suspended" or limits:
             await active.append(Resumed(limits=dict(limits)))
         return active
@@ -222,7 +223,7 @@ class App(ClaimedRuns):
         question = asked_anew(engine, ahead, self.clock.now())
         await self._store(wanted.digest, wanted.resolved)
         players = self._players(wanted.machine, wanted.digest, scenario)
-        active = self._active(claim, state, engine, players)
+        active = await self._active(claim, state, engine, players)
         # What becomes of open calls is what the definition said under which they were made.
         lost = doubts(old, state)
         await active.append(Resumed(limits=dict(limits)), *lost, repaired, *question)
@@ -341,5 +342,6 @@ class App(ClaimedRuns):
         await self.close()
 
     async def close(self) -> None:
+        await super().close()
         await client.close()
         await self.journal.close()

@@ -7,7 +7,7 @@ import importlib
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TextIO
 
 import click
@@ -100,7 +100,8 @@ def main() -> None:
 def invoke(argv: list[str]) -> int:
     """The exit code of one command line."""
     try:
-        result = app.main(argv, prog_name="loopkit", standalone_mode=False)
+        with _logging():
+            result = app.main(argv, prog_name="loopkit", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()
@@ -124,6 +125,16 @@ def invoke(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
         report_bug(error)
         return BUG
+
+
+def _logging() -> AbstractContextManager[None]:
+    """Logs to a file meanwhile, where one is named."""
+    path = os.environ.get("LOOPKIT_LOG")
+    if not path:
+        return nullcontext()
+    from loopkit.cli.log_file import log_to
+
+    return log_to(path)
 
 
 def _unraisable(happened: sys.UnraisableHookArgs) -> None:

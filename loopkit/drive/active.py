@@ -73,6 +73,20 @@ Mark: TypeAlias = tuple[RunState, tuple[Staged, ...]]
 """A state, and what had been staged then."""
 
 
+class Observer(Protocol):
+    """Watches all runs of an app, children among them."""
+
+    async def listener(
+        self, run: str, state: RunState, before: Callable[[], Awaitable[Sequence[Stored]]]
+    ) -> Listener:
+        """Whom to tell what happens in a run from `state` on; `before` reads what has happened."""
+        ...
+
+    async def close(self) -> None:
+        """Pass on what is left; nothing happens any more."""
+        ...
+
+
 class Stopped(Exception):
     """The run was asked to stop while it paused, with nothing in flight."""
 

@@ -11,7 +11,7 @@ from loopkit.agents.assignment import Functions
 from loopkit.agents.model import client
 from loopkit.agents.players import Players, players_of
 from loopkit.agents.port import Person
-from loopkit.drive.active import ActiveRun, Clock, Listener
+from loopkit.drive.active import ActiveRun, Clock, Listener, Observer, Stored
 from loopkit.drive.advance import advance
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.isolation import in_tree_above, own_tree
@@ -50,6 +50,7 @@ class ClaimedRuns(StoredRuns):
         person: Person | None = None,
         listeners: Sequence[Listener] = (),
         listeners_of: Callable[[str], Sequence[Listener]] | None = None,
+        observe: Callable[[], Sequence[Observer]] = tuple,
         breakers: Breakers | None = None,
         engines: dict[str, Engine] | None = None,
         token: Callable[[], str] = lambda: secrets.token_hex(3),
@@ -59,7 +60,8 @@ class ClaimedRuns(StoredRuns):
         """`token` ends the ids of new runs, by chance and short enough to be typed.
 
         `listeners` are told of the events of runs, but not of their children; `listeners_of` gives
-        instead those of each run, by its id. `functions` play agents, by the names of these.
+        instead those of each run, by its id. `observe` gives those who watch all runs, and is
+        called when the first one is claimed. `functions` play agents, by the names of these.
         `notify` is started instead of the notifiers of machines.
         """
         super().__init__(journal)
@@ -67,6 +69,8 @@ class ClaimedRuns(StoredRuns):
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
         self._listeners_of = listeners_of or (lambda run: () if is_child(run) else listeners)
+        self._observe = observe
+        self._observers: Sequence[Observer] | None = None
         self.breakers = breakers or Breakers()
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
@@ -91,7 +95,7 @@ class ClaimedRuns(StoredRuns):
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
-        active = self._active(claim, fold((Claimed(),)), engine, players)
+        active = await self._active(claim, fold((Claimed(),)), engine, players)
         active.stage(started)
         if players.calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
@@ -130,7 +134,7 @@ class ClaimedRuns(StoredRuns):
         claim = await self.journal.claim(started.child)
         engine = self.engine(machine, state.definition)
         players = self._players(machine, state.definition, scenario)
-        active = self._active(claim, state, engine, players)
+        active = await self._active(claim, state, engine, players)
         if state.status == "suspended":
             await active.append(Resumed())
         return active
@@ -169,7 +173,9 @@ class ClaimedRuns(StoredRuns):
         """A claimed run in which nobody works any more."""
         machine = await self.machine_of(state)
         engine = self.engine(machine, state.definition)
-        return self._active(claim, state, engine, self._players(machine, state.definition, None))
+        return await self._active(
+            claim, state, engine, self._players(machine, state.definition, None)
+        )
 
     async def _new_id(self, machine: str) -> str:
         """An id that no other run has; among thousands two may well draw the same."""
@@ -199,7 +205,9 @@ class ClaimedRuns(StoredRuns):
             self._known_players[digest] = players
         return players
 
-    def _active(self, claim: Claim, state: RunState, engine: Engine, players: Players) -> ActiveRun:
+    async def _active(
+        self, claim: Claim, state: RunState, engine: Engine, players: Players
+    ) -> ActiveRun:
         if players.calls_models:
             client.preload()
         if not engine.program.is_counted:
@@ -220,7 +228,7 @@ class ClaimedRuns(StoredRuns):
             scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
-            listeners=self._listeners_of(claim.run),
+            listeners=(*self._listeners_of(claim.run), *await self._observed(claim, state)),
             notify=self._notify or players.notify,
             contents=self.journal.contents,
             occupancy=self._occupancy,
@@ -232,6 +240,22 @@ class ClaimedRuns(StoredRuns):
             active.alarm = NotifyingAlarm(active)
             active.listeners = (*active.listeners, active.alarm.hear)
         return active
+
+    async def _observed(self, claim: Claim, state: RunState) -> Sequence[Listener]:
+        """The listeners of those who watch all runs."""
+        if self._observers is None:
+            self._observers = self._observe()
+        run, is_new = claim.run, not claim.seq
+
+        async def before() -> Sequence[Stored]:
+            return () if is_new else await self.events(run)
+
+        return [await observer.listener(run, state, before) for observer in self._observers]
+
+    async def close(self) -> None:
+        """Let those who watch pass on what is left."""
+        for observer in self._observers or ():
+            await observer.close()
 
 
 async def _trees_for_children(parent: ActiveRun) -> Mapping[str, str]:

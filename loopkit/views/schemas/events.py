@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopkit.engine.events import EVENTS, Event
+from loopkit.engine.events import EVENTS, Usage, Version, Waiting
 from loopkit.views.schemas.generate import DRAFT_07
 from loopkit.views.schemas.records import records_of
+from loopkit.views.schemas.result_line import RESULT, result_line
 
 HEAD: dict[str, dict[str, str]] = {
     "run": {"type": "string", "description": "The run that it belongs to; children are runs, too."},
@@ -16,23 +17,27 @@ HEAD: dict[str, dict[str, str]] = {
 }
 """Keys of every event besides its own."""
 DESCRIPTION = (
-    "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`; `type` says which "
-    "keys it has. Read it openly: a later version may add keys and types, and takes none away."
+    "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`, or the result, the "
+    "last line of the former; `type` says which keys it has, `version` is that of the format. "
+    "Read it openly: a later version may add keys and types, and takes none away."
 )
 
 
 def event_schema() -> dict[str, Any]:
     """The JSON Schema of one printed event. Keys and types that it does not name are allowed."""
-    definitions = records_of(EVENTS.values())
+    definitions = records_of([*EVENTS.values(), Usage, Version])
+    definitions["Question"] = definitions[Waiting.__name__]
     for name, noun in EVENTS.items():
         definitions[noun.__name__] = _with_head(name, definitions[noun.__name__])
+    definitions["Result"] = result_line()
+    named = {**{name: noun.__name__ for name, noun in EVENTS.items()}, RESULT: "Result"}
     return {
         "$schema": DRAFT_07,
         "description": DESCRIPTION,
         "type": "object",
-        "properties": {"type": {"type": "string", "examples": list(EVENTS)}},
+        "properties": {"type": {"type": "string", "examples": list(named)}},
         "required": ["type"],
-        "allOf": [_of_type(name, noun) for name, noun in EVENTS.items()],
+        "allOf": [_of_type(name, definition) for name, definition in named.items()],
         "definitions": definitions,
     }
 
@@ -43,6 +48,6 @@ def _with_head(name: str, record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "properties": properties, "required": list(properties)}
 
 
-def _of_type(name: str, noun: type[Event]) -> dict[str, Any]:
+def _of_type(name: str, definition: str) -> dict[str, Any]:
     is_this = {"properties": {"type": {"const": name}}, "required": ["type"]}
-    return {"if": is_this, "then": {"$ref": f"#/definitions/{noun.__name__}"}}
+    return {"if": is_this, "then": {"$ref": f"#/definitions/{definition}"}}

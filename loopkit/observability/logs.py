@@ -1,0 +1,207 @@
+"""Structured logs: each event of a run as a record of the standard library's logging.
+
+A record holds names, ids and figures, but no text of prompts, replies and artifacts. Only what a
+machine asks for with `emit` is logged whole.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from loopkit.drive.active import Listener, Stored
+from loopkit.engine.events import (
+    Decided,
+    Emitted,
+    Entered,
+    Event,
+    Failed,
+    InDoubt,
+    Intended,
+    Replied,
+    Settled,
+    Worked,
+)
+from loopkit.engine.state import RunState
+from loopkit.text import one_line
+
+LOGGER = logging.getLogger("loopkit")
+LOGGER.addHandler(logging.NullHandler())
+AREAS = {name: LOGGER.getChild(name) for name in ("calls", "children", "files", "runs", "steps")}
+"""By the module of events: the loggers of what they tell."""
+LEVELS = {
+    "alerted": logging.WARNING,
+    "cancelled": logging.INFO,
+    "child_ended": logging.INFO,
+    "child_started": logging.INFO,
+    "decided": logging.INFO,
+    "emitted": logging.INFO,
+    "failed": logging.WARNING,
+    "finished": logging.INFO,
+    "held": logging.WARNING,
+    "in_doubt": logging.WARNING,
+    "refused": logging.WARNING,
+    "repaired": logging.INFO,
+    "resumed": logging.INFO,
+    "settled": logging.INFO,
+    "started": logging.INFO,
+    "suspended": logging.WARNING,
+    "waiting": logging.INFO,
+}
+"""By event; all others are for debugging."""
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "alerted": ("figure", "value", "threshold"),
+    "baselined": ("state", "validator"),
+    "child_ended": ("state", "visit"),
+    "child_started": ("state", "visit", "child", "index", "of"),
+    "claimed": ("pid", "host"),
+    "decided": ("edge", "source", "target"),
+    "entered": ("attempt",),
+    "failed": ("error_class", "unavailable"),
+    "finished": ("outcome", "success"),
+    "held": ("task", "provider", "until", "instead"),
+    "in_doubt": ("policy",),
+    "intended": ("task", "role", "agent", "place", "model", "fallback"),
+    "replied": ("model", "cut_off"),
+    "settled": ("choice",),
+    "started": ("machine", "definition"),
+    "suspended": ("reason",),
+    "waiting": ("question",),
+    "worked": ("outcome",),
+}
+"""By event: what is logged of it besides its place. Nothing in these can be a text of an agent."""
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every record has."""
+MESSAGE = "%s: %s%s"
+VALUE_WIDTH = 80
+
+
+class LogObserver:
+    """Logs what happens in all runs of an app."""
+
+    async def listener(
+        self, run: str, state: RunState, before: Callable[[], Awaitable[Sequence[Stored]]]
+    ) -> Listener:
+        return RunLog(run, state)
+
+    async def close(self) -> None:
+        """Nothing is left to be written."""
+
+
+class RunLog:
+    """Logs what happens in one run."""
+
+    def __init__(self, run: str, state: RunState) -> None:
+        self._run = run
+        self._state = state.state
+        self._visit = state.visit
+        self._calls = dict(state.open_calls)
+
+    def __call__(self, stored: Stored) -> None:
+        """Log an event that is durable."""
+        event = stored.event
+        if isinstance(event, Entered):
+            self._state, self._visit = event.state, event.visit
+        fields = self._fields(event)
+        logger = AREAS[type(event).__module__.rpartition(".")[2]]
+        level = LEVELS.get(event.type, logging.DEBUG)
+        if "verdict" in fields:
+            level = logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        place = {"run": self._run, "seq": stored.seq, "epoch": stored.epoch, "event": event.type}
+        told = {"state": self._state, "visit": self._visit, **fields}
+        logger.log(level, MESSAGE, self._run, event.type, _Told(told), extra={**place, **told})
+
+    def _fields(self, event: Event) -> dict[str, Any]:
+        """What is logged of an event besides its place."""
+        fields = {name: getattr(event, name) for name in FIELDS.get(event.type, ())}
+        match event:
+            case Intended():
+                self._calls[event.key] = event
+                fields["call"] = event.key
+            case Replied() | Failed():
+                fields |= self._of_call(event.key) | _usage(event)
+            case InDoubt() | Settled():
+                fields |= self._of_call(event.key)
+            case Worked():
+                fields |= _work(event)
+            case Decided():
+                fields["revises"] = bool(event.spends)
+            case Emitted():
+                told = {key: value for key, value in event.plain().items() if key != "version"}
+                fields |= {"emitted": told.pop("name"), **told}
+        return fields
+
+    def _of_call(self, key: str) -> dict[str, Any]:
+        """The ids of a call that was intended before."""
+        call = self._calls.get(key)
+        if call is None:
+            return {"call": key}
+        asked = {"task": call.task, "role": call.role, "agent": call.agent, "place": call.place}
+        return {"call": key, "state": call.state, "visit": call.visit, **asked}
+
+
+class _Told:
+    """Fields as `key=value`, written only where a handler wants the message."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return "".join(
+            f" {key}={one_line(str(value), VALUE_WIDTH)}"
+            for key, value in self._fields.items()
+            if value and not isinstance(value, list | dict)
+        )
+
+
+def _usage(event: Replied | Failed) -> dict[str, Any]:
+    usage = event.usage
+    return {"tokens": usage.tokens, "cost_usd": usage.cost_usd, "seconds": usage.time_s}
+
+
+def _work(event: Worked) -> dict[str, Any]:
+    """What a state made or found, in names and numbers."""
+    made: dict[str, Any] = {}
+    if (artifact := event.artifact) is not None:
+        made |= {"artifact": artifact.name, "artifact_version": artifact.version}
+    if (report := event.report) is not None:
+        blocking = sum(finding.blocking for finding in report.findings)
+        made |= {"artifact": report.artifact, "artifact_version": report.version}
+        made |= {"verdict": report.verdict, "found": len(report.findings), "blocking": blocking}
+    return made
+
+
+def are_heard() -> bool:
+    """Whether anybody has asked for the logs of loopkit."""
+    return any(_is_heard(logger) for logger in AREAS.values())
+
+
+def _is_heard(logger: logging.Logger) -> bool:
+    """Whether a record of the logger gets to a handler that does something with it."""
+    at: logging.Logger | None = logger
+    while at is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return False
+
+
+class JsonLines(logging.Formatter):
+    """Each record as one line of JSON: time, level, logger, message, and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields = {key: value for key, value in vars(record).items() if key not in STANDARD}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps({**head, **fields}, ensure_ascii=False, default=str)
