@@ -9,6 +9,7 @@ from typing import Any
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.function import AgentFunction, FunctionAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
+from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
 from loopkit.document.problems import did_you_mean
@@ -18,12 +19,14 @@ from loopkit.language import (
     Fallback,
     Machine,
     ModelAgent,
+    OutsideAgent,
 )
 from loopkit.scenario import Scenario
 
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     ModelAgent.kind: ModelAgentPort,
     CommandAgent.kind: CommandAgentPort,
+    OutsideAgent.kind: OutsideAgentPort,
 }
 """What asks an agent of each kind that nobody else plays."""
 
@@ -114,6 +117,7 @@ def models_among(agents: Mapping[str, Agent]) -> dict[str, ModelAgent]:
 
 def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:
     if name in machine.agents:
-        return f"`{option} {name}=…`: `{name}` is a program (`command:`), not a model"
+        kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
+        return f"`{option} {name}=…`: `{name}` is {kind}, not a model"
     hint = did_you_mean(name, known) or "none of the machine's agents is a model"
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from loopkit.agents.assignment import Functions, NotRunnable, models_among
 from loopkit.agents.model.answer_caps import longest_answer
@@ -19,12 +19,10 @@ from loopkit.language import (
     Machine,
     ModelAgent,
 )
-from loopkit.language.agents.agent import AgentBase
 from loopkit.language.states.children import ChildrenState
 from loopkit.scenario import ANY, ChildParts, Parts
 from loopkit.text.run_ids import place_of
 
-_A = TypeVar("_A", bound=AgentBase)
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
 """Providers that LiteLLM takes for OpenAI itself where no address is given."""
 NOBODY = ChildParts()
@@ -147,6 +145,8 @@ def _refuse_strange(casts: list[_Cast], functions: Functions) -> None:
 def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
     """What a function spends is known to nobody, but for the price of a program in its place."""
     for name in functions.keys() & agents.keys():
+        if not agents[name].is_called:
+            continue
         if limit != "cost_usd" or agents[name].call_usd is None:
             raise NotRunnable(
                 f"`limits.{limit}` can't be kept: a function plays agent `{name}`, and what it "
@@ -164,7 +164,7 @@ def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
 
 
 def _refuse_keyless(real: Mapping[str, Agent]) -> None:
-    for who, one in _each_asked(real):
+    for who, one in (one for name, agent in real.items() for one in agent.named_in_turn(name)):
         variable = one.key_env
         if variable is not None and not os.environ.get(variable):
             raise NotRunnable(
@@ -183,9 +183,9 @@ def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
                 )
 
 
-def _each_asked(agents: Mapping[str, _A]) -> Iterator[tuple[str, _A]]:
-    """Everybody who may be asked, each with what messages call it."""
-    return (asked for name, agent in agents.items() for asked in agent.named_in_turn(name))
+def _each_asked(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
+    """Every model that may be asked, each with what messages call it."""
+    return (asked for name, agent in models.items() for asked in agent.named_in_turn(name))
 
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:

@@ -8,6 +8,7 @@ from math import ceil
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, ModelAgent
+from loopkit.language.agents.agent import AgentBase
 from loopkit.machine.asked import asked_in
 
 CODE = "no-call-fits"
@@ -64,7 +65,7 @@ def _plain(number: float) -> str:
     return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
-def _is_roomy(agent: Agent, name: str, limit: float) -> bool:
+def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
     """Whether a call of a model fits, whatever model it is."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
@@ -87,7 +88,7 @@ def _least(agent: Agent, name: str, limit: float) -> float | None:
     return min(known) if len(known) == len(found) else None
 
 
-def _amounts(asked: Agent, name: str) -> list[float | None]:
+def _amounts(asked: AgentBase, name: str) -> list[float | None]:
     if not isinstance(asked, ModelAgent):
         return [asked.call_usd if name == "cost_usd" else 0]
     # Only a low limit needs the table of prices, which is long.

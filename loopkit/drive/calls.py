@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from math import isfinite
 from typing import Any
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
@@ -33,6 +34,7 @@ from loopkit.engine.events import (
     Role,
     Usage,
 )
+from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Exchange, Task
 from loopkit.values import Value
 
@@ -203,13 +205,20 @@ def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
         return False
     left = room.left_s
     request.deadline_s = request.timeout_s if left is None else min(request.timeout_s, left)
-    request.key = f"{run.run}:{work.task}:{(task.sent if task else 0) + 1}{run.era}"
-    active.stage(_intent(active, work, request, room.reserved))
+    request.key = next_key(run, work.task)
+    active.stage(intent_of(active, work, request, room.reserved))
     active.line.in_flight.add(request.key)
     return True
 
 
-def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
+def next_key(run: RunState, task: str) -> str:
+    """What names the next call for a piece of work."""
+    known = run.tasks.get(task)
+    return f"{run.run}:{task}:{(known.sent if known else 0) + 1}{run.era}"
+
+
+def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
+    """What says that a call is about to be made."""
     run = active.state
     return Intended(
         key=request.key,
@@ -224,7 +233,7 @@ def _intent(active: ActiveRun, work: CallSeries, request: Request, reserved: Usa
         goes_on=work.goes_on,
         model=request.model,
         fallback=request.fallback,
-        deadline_s=request.deadline_s,
+        deadline_s=request.deadline_s if isfinite(request.deadline_s) else None,
         cap=request.cap,
         offered={name: digest for name, digest in work.digests.items() if name not in run.offered},
         reserved=reserved,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from math import inf
 
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.retries import ONCE
 from loopkit.drive.turns import Callee
 from loopkit.engine.rounds import Round
 from loopkit.language import Agent, ModelAgent
@@ -25,7 +27,8 @@ def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
                 provider = f"{provider} ({model})"
             callee = callee.replace(model=model, provider=provider)
         found.append(callee)
-    return tuple(found)
+    # Where a scenario or a function plays somebody outside, that one is asked once.
+    return tuple(found) or (Callee(ONCE, inf),)
 
 
 def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:

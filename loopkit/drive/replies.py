@@ -19,11 +19,13 @@ from loopkit.drive.sizes import (
     shortened,
 )
 from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
-from loopkit.engine.events.event import OF_AGENTS
+from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
 from loopkit.outside.redaction import Redact
 from loopkit.validators.answer import storable
 from loopkit.values import Value
 
+ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
+"""The roles whose replies stand in prompts, so that they must not be too long for these."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """What providers refuse in the name of a tool."""
 
@@ -48,7 +50,7 @@ def replied(
     if written.text is not None:
         written = _storable(redact, written.text)
     text = kept_text(redact, reply.text)
-    is_agent = request.role in OF_AGENTS
+    is_agent = request.role in ANSWERING
     is_cut = is_agent and not is_answer(text)
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
     return Replied(
@@ -127,6 +129,9 @@ def _session(named: str) -> str | None:
 
 
 def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
+    """What a call took; what somebody outside does costs nothing."""
+    if role == "outside":
+        return Usage()
     return Usage(
         agent_calls=int(role in OF_AGENTS),
         tool_calls=int(role == "tool"),

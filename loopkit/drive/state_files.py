@@ -15,6 +15,7 @@ from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
 from loopkit.outside.trees.tree import files_digest
 from loopkit.outside.workspace import (
+    FileMark,
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
@@ -89,18 +90,23 @@ def output_file(folder: Path, relative: str) -> Path:
 
 
 def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]:
-    before = mark(path := output_file(folder, relative))
+    before = mark(output_file(folder, relative))
 
     async def read() -> Written:
-        if not written_since(path, before):
-            return Written(fault=f"{relative} was not written in this attempt")
-        try:
-            # Once more, because the attempt may have put a link there that leads out.
-            return Written(read_text(resolve_inside(folder, relative)))
-        except (OutsideWorkspace, UnreadableArtifact) as error:
-            return Written(fault=str(error))
+        return read_written(folder, relative, before)
 
     return read
+
+
+def read_written(folder: Path, relative: str, before: FileMark) -> Written:
+    """What an output file holds, if it was written since that mark was made."""
+    if not written_since(output_file(folder, relative), before):
+        return Written(fault=f"{relative} was not written in this attempt")
+    try:
+        # Once more, because the attempt may have put a link there that leads out.
+        return Written(read_text(resolve_inside(folder, relative)))
+    except (OutsideWorkspace, UnreadableArtifact) as error:
+        return Written(fault=str(error))
 
 
 def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:

@@ -37,6 +37,7 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
+from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
 from loopkit.engine.reclassification import heed
@@ -112,7 +113,7 @@ def _task(state: RunState, event: Intended) -> Task:
 def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
-    told = state.conversations.get(with_whom) if intent.role == "author" else None
+    told = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
     task, before = state.tasks[intent.task], None
     if told is not None and state.is_revision and told[-1].task != intent.task:
         before = opening_of_last_turn(told)
@@ -125,15 +126,24 @@ def _reply(state: RunState, event: Replied) -> None:
         task.tool_calls,
     )
     state.tasks[intent.task] = task.after_reply(exchange)
-    if intent.role == "author":
+    if intent.role in OF_AUTHORS:
         state.conversations[with_whom] = Log([exchange]) if told is None else told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
+    _end_wait(state, event.key)
 
 
 def _fail(state: RunState, event: Failed) -> None:
     intent = state.open_calls.pop(event.key)
     state.tasks[intent.task] = state.tasks[intent.task].after_failure(event)
     state.usage = state.usage.plus(event.usage)
+    _end_wait(state, event.key)
+
+
+def _end_wait(state: RunState, call: str) -> None:
+    """Go on where this is what was waited for."""
+    if state.awaited == call:
+        state.status = "running"
+        state.question = None
 
 
 def _doubt(state: RunState, event: InDoubt) -> None:

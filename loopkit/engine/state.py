@@ -152,6 +152,12 @@ class RunState(Mutable):
         return self.finished is not None or self.status == "cancelled"
 
     @property
+    def awaited(self) -> str | None:
+        """The key of the call that somebody outside has to answer, while the run waits for it."""
+        wanted = self.question.wanted if self.question is not None else None
+        return wanted.call if wanted is not None else None
+
+    @property
     def waits_for_children(self) -> bool:
         """Whether it stopped because children of it wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"

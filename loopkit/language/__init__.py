@@ -4,6 +4,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
+from loopkit.language.agents.outside import OutsideAgent
 from loopkit.language.agents.tools import (
     CommandTool,
     McpTool,
@@ -90,6 +91,7 @@ __all__ = [
     "NotMatchesRule",
     "Noun",
     "Output",
+    "OutsideAgent",
     "Price",
     "PythonRule",
     "PythonTool",

@@ -57,6 +57,8 @@ def _filled(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
     named = own.get("file") if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping) or named is None or not isinstance(named.node.value, str):
         return entry
+    if "file" not in (noun := noun_with(own)).model_fields:
+        return entry
     path, relative = ("agents", name), named.node.value
     shown = str(Path(files.document.file).parent / relative)
     try:
@@ -72,7 +74,7 @@ def _filled(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
     except ProblemsFound as error:
         files.faults += error.problems
         return entry
-    of_file = _AgentFile(".".join(path), shown, found, noun_with(own), own)
+    of_file = _AgentFile(".".join(path), shown, found, noun, own)
     files.faults += of_file.faults()
     files.notes += of_file.notes()
     # The place of the system prompt is this file, unless the machine has its own.

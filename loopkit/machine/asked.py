@@ -159,7 +159,7 @@ def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rul
 
 
 def asked_in(machine: Machine) -> dict[str, Agent]:
-    """The agents that runs of a machine ask, and as `STATE · AGENT` those of their children.
+    """The agents that runs of a machine call, and as `STATE · AGENT` those of their children.
 
     Of states that run equal machines the first stands for all.
     """
@@ -179,7 +179,7 @@ def may_call_tools(machine: Machine) -> bool:
 def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
     for name, state in machine.states.items():
         for agent in (*state.asks, *_judges_in(machine, state)):
-            if agent in machine.agents:
+            if agent in machine.agents and machine.agents[agent].is_called:
                 yield before + agent, machine.agents[agent]
         if isinstance(state, ChildrenState):
             written = state.machine.identity

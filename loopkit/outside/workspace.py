@@ -6,6 +6,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 
 class OutsideWorkspace(Exception):
@@ -30,6 +31,18 @@ class FileMark:
     mtime_ns: int | None
     size: int | None
     """In bytes."""
+
+    def to_text(self) -> str:
+        """The mark as it can be stored; empty where nothing was there."""
+        return f"{self.digest or ''} {self.mtime_ns} {self.size}" if self.exists else ""
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """The mark of its text."""
+        if not text:
+            return cls(exists=False, digest=None, mtime_ns=None, size=None)
+        digest, mtime_ns, size = text.split(" ")
+        return cls(True, digest or None, int(mtime_ns), int(size))
 
 
 _ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)

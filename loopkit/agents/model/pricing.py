@@ -14,6 +14,7 @@ from loopkit.agents.model.catalogue import known_model, near_model
 from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
 from loopkit.language import Agent, ModelAgent, Price
+from loopkit.language.agents.agent import AgentBase
 
 if TYPE_CHECKING:
     from loopkit.agents.port import Message, Request
@@ -153,7 +154,7 @@ def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str
             yield who, what, remedy
 
 
-def _unpriced(agent: Agent, option: str, *, is_limited: bool) -> Iterator[tuple[str, str]]:
+def _unpriced(agent: AgentBase, option: str, *, is_limited: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(agent, ModelAgent):
         if agent.call_usd is None:
             yield "has no price", "add `price_per_run:` (0 if it is free)"

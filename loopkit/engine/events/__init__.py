@@ -36,6 +36,7 @@ from loopkit.engine.events.payloads import (
     ToolCall,
     Usage,
     Version,
+    Wanted,
 )
 from loopkit.engine.events.runs import (
     Cancelled,
@@ -173,6 +174,7 @@ __all__ = [
     "Usage",
     "Version",
     "Waiting",
+    "Wanted",
     "Worked",
     "read_event",
     "write_event",

@@ -21,7 +21,8 @@ class Intended(Event, frozen=True, kw_only=True):
     visit: int
     """How often the state had been entered."""
     role: Role
-    """Whether an author, a judge, a command or a tool is asked."""
+    """Whether an author, a judge, a command or a tool is asked; `outside` is an author that
+    somebody outside plays, which is no call and costs nothing."""
     agent: str
     """The agent's name, or the state's for a command; of a tool `AGENT.TOOL`."""
     place: str
@@ -37,7 +38,8 @@ class Intended(Event, frozen=True, kw_only=True):
     """The model that is asked; empty for a program."""
     fallback: int = 0
     """Which of the agent's fallbacks is asked; 0 is the agent itself."""
-    deadline_s: float
+    deadline_s: float | None
+    """Seconds after which it is given up; none where somebody outside has all the time."""
     cap: int | None = None
     """The longest answer in tokens that is asked for because of a limit; none where the agent's
     own options say it, or nothing limits it."""
@@ -50,7 +52,7 @@ class Intended(Event, frozen=True, kw_only=True):
 
     @property
     def asks_agent(self) -> bool:
-        """Whether an agent is asked, and no command or tool."""
+        """Whether an agent is called, and no command or tool."""
         return self.role in OF_AGENTS
 
     @property
@@ -112,6 +114,8 @@ class Replied(Event, frozen=True, kw_only=True):
     there are too many."""
     usage: Usage
     """What the call cost."""
+    by: str = ""
+    """Who delivered it, where somebody outside plays the agent."""
 
 
 class Failed(Event, frozen=True, kw_only=True):

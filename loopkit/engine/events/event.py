@@ -7,9 +7,11 @@ from typing import ClassVar, Literal
 from loopkit.engine.records import Record
 
 EVENT_VERSION = 1
-Role = Literal["author", "judge", "run", "tool"]
+Role = Literal["author", "judge", "run", "tool", "outside"]
 OF_AGENTS: tuple[Role, ...] = ("author", "judge")
-"""The roles in which an agent is asked, and no command or tool."""
+"""The roles in which loopkit calls an agent, and no command or tool."""
+OF_AUTHORS: tuple[Role, ...] = ("author", "outside")
+"""The roles in which an agent writes: one that is called, or somebody outside."""
 Policy = Literal["retry", "ask", "fail"]
 Outcome = Literal["done", "transient", "content", "fatal", "limit"]
 

@@ -287,6 +287,30 @@ class Choice(Record, frozen=True, kw_only=True):
     """It can't do without one."""
 
 
+class Wanted(Record, frozen=True, kw_only=True):
+    """What somebody outside has to deliver."""
+
+    agent: str
+    """The agent that they play."""
+    call: str
+    """The key of the `intended` event that asks for it."""
+    artifact: str
+    attempt: int
+    """Which work of the state it is, from 1."""
+    form: Literal["text", "data", "file", "folder"]
+    """A text, JSON data, or what lies in the workspace."""
+    takes_text: bool = True
+    """Whether a text can be delivered: not where only the file or folder counts."""
+    json_schema: dict[str, Any] | None = None
+    """Of data: the JSON Schema that it has to fit."""
+    workspace: str = ""
+    """The folder in which to work, where there is one."""
+    path: str = ""
+    """Of a file or folder: where it is in the workspace."""
+    before: str = ""
+    """Of a file: what sums up the one that was there when it was asked for."""
+
+
 class Change(Record, frozen=True, kw_only=True):
     """One difference between two definitions."""
 

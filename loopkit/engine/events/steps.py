@@ -15,6 +15,7 @@ from loopkit.engine.events.payloads import (
     HumanAnswer,
     Ran,
     RefusedCall,
+    Wanted,
 )
 from loopkit.engine.findings import Finding, Report
 
@@ -158,17 +159,18 @@ class Entered(Event, frozen=True, kw_only=True):
 
 
 class Waiting(Event, frozen=True, kw_only=True):
-    """The run waits for a person."""
+    """The run waits for the answer of a person, or for an artifact from outside."""
 
     type: ClassVar[str] = "waiting"
     state: str
     question: str
-    """The question's id; an answer names it."""
+    """The question's id; an answer or a delivery names it."""
     text: str
-    """The question as the person sees it."""
+    """The question as the person sees it; of an artifact the prompt."""
     choices: tuple[Choice, ...]
+    """None where an artifact is wanted."""
     expires_at: float | None = None
-    """Unix time at which `otherwise` answers."""
+    """Unix time at which `otherwise` answers, or nobody delivers any more."""
     otherwise: str | None = None
     """The choice that counts after that."""
     form: dict[str, Any] = {}
@@ -177,3 +179,5 @@ class Waiting(Event, frozen=True, kw_only=True):
     """The artifact that an answer may replace by an edited version."""
     call: str | None = None
     """The key of a call in doubt, where that is what is asked about."""
+    wanted: Wanted | None = None
+    """The artifact that has to be delivered, where that is what is waited for."""

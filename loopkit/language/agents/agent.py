@@ -68,9 +68,6 @@ class AgentBase(Noun):
 
     description: str = ""
     """For readers."""
-    file: str | None = None
-    """A Markdown file that describes the agent: its text is the `system` prompt, its front matter
-    has other fields. What the machine says itself wins."""
     schema_: Schema | None = Field(None, alias="schema")
     """The answer is JSON data of this shape instead of text."""
     infeasible: str | None = None
@@ -80,14 +77,8 @@ class AgentBase(Noun):
         Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),
     ] = "fresh"
     """`keep`: one conversation over all revisions of a state; `fresh`: anew each time."""
-    retry: Retry = Retry()
-    """What follows a transient error."""
-    timeout: Duration = 600.0
-    """Wall-clock limit of one call."""
     workspace: Workspace | None = None
     """The folder in which it works."""
-    on_in_doubt: OnInDoubt | None = None
-    """After a crash, what becomes of a call that may or may not have been made."""
 
     kind: ClassVar[str]
     """The key by which agents of this kind are known."""
@@ -95,12 +86,17 @@ class AgentBase(Noun):
     """One for tests and readers."""
     front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
     """Its fields that the front matter of its file may have."""
-    works_on_files: ClassVar[bool] = False
-    """Whether its answer is only a part of what it leaves."""
+    is_called: ClassVar[bool] = True
+    """Whether loopkit asks it, which counts as a call and may cost something."""
     is_sent_turns: ClassVar[bool] = True
     """Whether what was said before is sent again with each call."""
     if_in_doubt: ClassVar[OnInDoubt] = "retry"
     """What becomes of a call that may have been made, where the agent says nothing."""
+
+    @property
+    def works_on_files(self) -> bool:
+        """Whether its answer is only a part of what it leaves."""
+        return False
 
     @property
     @abstractmethod
@@ -108,14 +104,13 @@ class AgentBase(Noun):
         """The models or the program behind it."""
 
     @property
-    def in_turn(self) -> tuple[Self, ...]:
+    def in_turn(self) -> tuple[CalledAgent, ...]:
         """Who is asked for one answer until somebody gives it: the agent, then its fallbacks."""
-        return (self,)
+        return ()
 
-    def named_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
+    def named_in_turn(self, name: str) -> Iterator[tuple[str, CalledAgent]]:
         """The same, each with what messages call it."""
-        for index, asked in enumerate(self.in_turn):
-            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked
+        yield from ()
 
     @property
     def most_tries(self) -> int:
@@ -200,3 +195,25 @@ class AgentBase(Noun):
     def plain_texts(self) -> Written:
         """What is sent as it is written."""
         yield from ()
+
+
+class CalledAgent(AgentBase):
+    """What every agent may say that loopkit asks itself."""
+
+    file: str | None = None
+    """A Markdown file that describes the agent: its text is the `system` prompt, its front matter
+    has other fields. What the machine says itself wins."""
+    retry: Retry = Retry()
+    """What follows a transient error."""
+    timeout: Duration = 600.0
+    """Wall-clock limit of one call."""
+    on_in_doubt: OnInDoubt | None = None
+    """After a crash, what becomes of a call that may or may not have been made."""
+
+    @property
+    def in_turn(self) -> tuple[Self, ...]:
+        return (self,)
+
+    def named_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
+        for index, asked in enumerate(self.in_turn):
+            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked

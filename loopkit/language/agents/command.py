@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.language.agents.agent import AgentBase, ErrorRule
+from loopkit.language.agents.agent import CalledAgent, ErrorRule
 from loopkit.language.noun import FROM_LIST, Argv, Noun, Text, Texts, Written
 
 
@@ -26,7 +26,7 @@ class JsonReply(Noun):
     """The dotted path of the field."""
 
 
-class CommandAgent(AgentBase):
+class CommandAgent(CalledAgent):
     """An agent that is a program: a list of arguments, no shell."""
 
     command: Argv
@@ -54,7 +54,6 @@ class CommandAgent(AgentBase):
 
     kind = "command"
     front_matter = frozenset({"description", "tools"})
-    works_on_files = True
     is_sent_turns = False
     if_in_doubt = "ask"
     example = {
@@ -62,6 +61,10 @@ class CommandAgent(AgentBase):
         "stdin": "{{ prompt }}",
         "price_per_run": 0,
     }
+
+    @property
+    def works_on_files(self) -> bool:
+        return True
 
     @property
     def called(self) -> tuple[str, ...]:

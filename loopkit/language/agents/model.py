@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.agents.agent import AgentBase, Retry
+from loopkit.language.agents.agent import CalledAgent, Retry
 from loopkit.language.agents.tools import Tool
 from loopkit.language.noun import Duration, Id, Noun, Text, Written, _one_or_more, fault
 
@@ -71,7 +71,7 @@ def _as_fallback(value: object) -> object:
     return {"model": value} if isinstance(value, str) else value
 
 
-class ModelAgent(AgentBase):
+class ModelAgent(CalledAgent):
     """An agent behind a LiteLLM model string."""
 
     model: Models

@@ -112,7 +112,8 @@ class Asking:
         if self._children is not None and self._children.runs_in(name):
             return self._children.reach(name)
         if asked := machine.states[name].asks:
-            return tuple(self._author(agent, name) for agent in asked)
+            called = (agent for agent in asked if machine.agents[agent].is_called)
+            return tuple(self._author(agent, name) for agent in called)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
     def unpriced(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -129,7 +130,8 @@ class Asking:
             return
         every = self.reach(name)
         yield from (Spread((work,), (work,)) for work in every)
-        if not every:
+        if len(every) < len(self._analysis.machine.states[name].asks) or not every:
+            # Nobody is asked by a state without agents, nor where somebody outside works.
             yield NOBODY
         if event in ("done", "content") and may_be_nobody(self._analysis.graph, name):
             yield FAULTY

@@ -181,6 +181,8 @@ def _agent(asking: Asking) -> str:
 
 def _who(asking: Asking, agent: Agent) -> str:
     """A ladder of models, or a program as it is written on a command line."""
+    if not agent.is_called:
+        return "from outside"
     if isinstance(agent, ModelAgent):
         return one_line(" → ".join(asking.who), 60)
     return one_line(" ".join(asking.who), 40)

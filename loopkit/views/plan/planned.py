@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,6 @@ from loopkit.agents.model.pricing import assumed_window, cached_share, dearest_c
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import (
-    Agent,
     AgentState,
     ChildrenState,
     CommandRule,
@@ -22,6 +21,7 @@ from loopkit.language import (
     Machine,
     ModelAgent,
 )
+from loopkit.language.agents.agent import AgentBase
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import ToolAsked
 from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
@@ -223,7 +223,7 @@ def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
                 yield from ((one, model) for model in one.model)
 
 
-def _call_usd(agent: Agent, is_limited: bool) -> float | None:
+def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
     """What one call of an agent costs at most, whatever it is sent."""
     if isinstance(agent, ModelAgent):
         return dearest_call(agent, is_limited=is_limited)
@@ -258,10 +258,13 @@ def _asking(
     prompt: str | None = None,
 ) -> Iterator[Asking]:
     """The agent, then its fallbacks."""
-    in_turn: Sequence[Agent] = machine.agents[agent].in_turn
+    in_turn = machine.agents[agent].in_turn
     for number, one in enumerate(in_turn):
         shown = None if number else prompt
         yield Asking(agent, place, one.called, _call_usd(one, is_limited), times, shown, number)
+    if not in_turn:
+        # Somebody outside writes it.
+        yield Asking(agent, place, (), 0.0, times, prompt)
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:

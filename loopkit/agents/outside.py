@@ -1,0 +1,25 @@
+"""Outside agents: nobody can be called; the run waits until somebody delivers the artifact."""
+
+from __future__ import annotations
+
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.engine.events import Usage
+from loopkit.language import OutsideAgent
+
+
+class OutsideAgentPort:
+    """An agent that somebody outside plays, and nobody here."""
+
+    def __init__(self, definition: OutsideAgent) -> None:
+        self.definition = definition
+
+    async def ready(self) -> None:
+        return None
+
+    def quote(self, _: Request) -> Usage:
+        return Usage()
+
+    async def ask(self, request: Request) -> Reply:
+        """There is no answer to be had; raises AgentError."""
+        message = f"agent `{request.agent}` is played from outside and can't be called"
+        raise AgentError("fatal", message)

@@ -1,0 +1,129 @@
+"""Deliveries: artifacts that somebody outside makes, from what they are asked to what they bring.
+
+The request is an `intended` event and a `waiting` one in one append. It stays open without a
+process; what is delivered becomes the reply to it, which is judged like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import NoReturn
+
+from loopkit.agents.outside import OutsideAgentPort
+from loopkit.agents.port import Reply, Request
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.calls import CallSeries, intent_of, next_key
+from loopkit.drive.folders import watch_folder
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, replied
+from loopkit.drive.state_files import (
+    files_reader,
+    output_file,
+    read_written,
+    watch_output,
+    workspace,
+)
+from loopkit.engine.events import Failed, Replied, Usage, Waiting, Wanted
+from loopkit.engine.state import RunState
+from loopkit.engine.template_values import render
+from loopkit.machine.asked import AgentAsked
+from loopkit.outside.workspace import FileMark, mark
+
+
+class Awaited(Exception):
+    """The run waits for somebody outside, with nothing in flight."""
+
+
+async def await_delivery(
+    active: ActiveRun,
+    work: CallSeries,
+    asked: AgentAsked,
+    request: Request,
+    port: OutsideAgentPort,
+) -> NoReturn:
+    """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
+    run, timeout_s = active.state, port.definition.timeout
+    request.key = next_key(run, work.task)
+    request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
+    wanted = await _wanted(active, work, asked, request)
+    now = active.clock.now()
+    await active.append(
+        intent_of(active, work, request, Usage()),
+        Waiting(
+            state=run.state,
+            question=f"{run.state}:{run.visit}:{request.key.rpartition(':author:')[2]}",
+            text=request.prompt,
+            choices=(),
+            expires_at=None if timeout_s is None else now + timeout_s,
+            wanted=wanted,
+        ),
+    )
+    raise Awaited
+
+
+async def _wanted(
+    active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request
+) -> Wanted:
+    """What has to be delivered; what lies in the workspace before is stored or noted."""
+    output, folder = asked.output, request.folder
+    assert folder is not None
+    is_at_work = output.is_left or asked.workspace is not None
+    wanted = Wanted(
+        agent=work.agent,
+        call=request.key,
+        artifact=output.name,
+        attempt=active.state.attempts.get(work.place, 0) + 1,
+        form="text" if asked.schema is None else "data",
+        takes_text=not output.may_be_missing,
+        json_schema=None if asked.schema is None else dict(asked.schema),
+        workspace=str(folder) if is_at_work else "",
+    )
+    if output.folder is not None:
+        await watch_output(active, folder, output, work.task)
+        relative = render(active.program, active.state, output.folder).strip()
+        return wanted.replace(form="folder", path=relative)
+    if output.file is not None:
+        relative = render(active.program, active.state, output.file).strip()
+        before = await asyncio.to_thread(mark, output_file(folder, relative))
+        return wanted.replace(form="file", path=relative, before=before.to_text())
+    return wanted
+
+
+async def delivered(active: ActiveRun, wanted: Wanted, text: str | None, by: str) -> Replied:
+    """The reply that a delivery is: its text, and what lies in the workspace now.
+
+    Raises CallFailed where that can't be looked at.
+    """
+    name = active.state.state
+    asked = active.program.agents_asked[name, wanted.agent]
+    output = asked.output
+    folder = await workspace(active, asked.workspace)
+    files = ""
+    if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
+        files = await files_reader(active, folder, output)()
+    request = Request(
+        agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call
+    )
+    written = await _written(active, folder, wanted)
+    reply = replied(active.redact, request, Reply(text or ""), written, files, 0.0)
+    return reply.replace(by=by)
+
+
+async def _written(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
+    """What was left in the output file or folder since it was asked for."""
+    if wanted.form == "folder":
+        intent = active.state.open_calls[wanted.call]
+        place = Path(active.state.captured[intent.task].place)
+        left = await watch_folder(active, place, wanted.path, wanted.artifact, intent.task)
+        return await left()
+    if wanted.form == "file":
+        before = FileMark.of_text(wanted.before)
+        return await asyncio.to_thread(read_written, folder, wanted.path, before)
+    return NOTHING_WRITTEN
+
+
+def given_up(run: RunState, why: str) -> tuple[Failed, ...]:
+    """What ends the wait for somebody outside without a delivery, where there is one."""
+    if run.awaited is None:
+        return ()
+    return (Failed(key=run.awaited, error_class="transient", message=why, usage=Usage()),)
