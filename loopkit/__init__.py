@@ -1,6 +1,7 @@
 """loopkit: validate-and-revise loops with language models, declared and proven.
 
-`from loopkit import load, check, plan, run, arun, start, resume, answer`: see docs/python.md.
+`from loopkit import load, check, plan, run, arun, start, resume, answer,
+reply`: see docs/python.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         check,
         load,
         plan,
+        reply,
         resume,
         run,
         start,
@@ -39,6 +41,7 @@ __all__ = [
     "check",
     "load",
     "plan",
+    "reply",
     "resume",
     "run",
     "start",

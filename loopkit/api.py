@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from loopkit.agents.assignment import Functions, NotRunnable
+from loopkit.agents.function import Said
 from loopkit.app import App
 from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
@@ -21,7 +23,7 @@ from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Event, HumanAnswer, Suspended, Usage, Version, Waiting
+from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
@@ -52,6 +54,7 @@ __all__ = [
     "check",
     "load",
     "plan",
+    "reply",
     "resume",
     "run",
     "start",
@@ -244,9 +247,44 @@ def answer(
             by=by,
         )
         try:
-            await app.post_answer(await _asking(app, run), given, question)
+            asking = await _asking(app, run, is_for_artifact=False)
+            await app.post_answer(asking, given, question)
         except AnsweredTwice as twice:
             help_ = "name it with `question=` to answer the same"
+            raise AnswerRefused(f"{twice}; {help_}") from twice
+        return await app.resume(run)
+
+    return _run_to_end(_drive(go_on, state, agents))
+
+
+def reply(
+    run: str,
+    said: Said | None = None,
+    *,
+    by: str = "person",
+    question: str | None = None,
+    agents: Functions | None = None,
+    state: str | Path = STATE_FOLDER,
+) -> Result:
+    """Deliver the artifact that a run waits for from outside, and continue the run.
+
+    `said` is a text, or data for an agent with a `schema`; None delivers what lies in the
+    workspace, where the artifact is a file or a folder. `by` says who delivers, for the record.
+    `question` is the id of the request you mean, `result.question.question`; without it, delivering
+    the same as to the previous request is refused. If it is a child that waits, the whole family
+    continues. What is delivered is judged like any other artifact, so the result may be waiting
+    again. Raises AnswerRefused with the reason, NotRunnable if nothing is waited for, TypeError for
+    what is not JSON data, and JournalError, also if another process drives the run and takes the
+    delivery.
+    """
+    text = said if said is None or isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+
+    async def go_on(app: App) -> ActiveRun:
+        try:
+            asking = await _asking(app, run, is_for_artifact=True)
+            await app.reply(asking, Delivery(text=text, by=by), question)
+        except AnsweredTwice as twice:
+            help_ = "name it with `question=` to deliver the same"
             raise AnswerRefused(f"{twice}; {help_}") from twice
         return await app.resume(run)
 
@@ -257,9 +295,9 @@ def _several(states: str | Sequence[str]) -> tuple[str, ...]:
     return (states,) if isinstance(states, str) else tuple(states)
 
 
-async def _asking(app: App, run: str) -> str:
-    """The run whose question an answer is for: it, or the only child that asks."""
-    asked = [one.state.run for one in await app.questions(run)]
+async def _asking(app: App, run: str, *, is_for_artifact: bool) -> str:
+    """The run whose question or request is meant: it, or the only child that waits for that."""
+    asked = [one.state.run for one in await app.questions(run, is_for_artifact=is_for_artifact)]
     if len(asked) > 1:
         raise AnswerRefused(
             f"`{run}` has {plural(len(asked), 'open question')}: answer one of `questions` of the "

@@ -16,13 +16,16 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.advance import doubts
 from loopkit.drive.archive import definition, state_after
 from loopkit.drive.claimed_runs import ClaimedRuns
+from loopkit.drive.deliveries import given_up
 from loopkit.drive.inbox import CANCEL, consume
+from loopkit.drive.posted_deliveries import post_delivery, was_delivered
 from loopkit.drive.posting import post_answer
 from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
+    Delivery,
     HumanAnswer,
     Repaired,
     Resumed,
@@ -226,7 +229,9 @@ class App(ClaimedRuns):
         active = await self._active(claim, state, engine, players)
         # What becomes of open calls is what the definition said under which they were made.
         lost = doubts(old, state)
-        await active.append(Resumed(limits=dict(limits)), *lost, repaired, *question)
+        # What somebody outside is asked for may be something else now.
+        ended = given_up(state, "asked for anew: the machine was changed")
+        await active.append(Resumed(limits=dict(limits)), *lost, *ended, repaired, *question)
         return active
 
     async def remove(self, *runs: str) -> None:
@@ -271,6 +276,21 @@ class App(ClaimedRuns):
             engine = self.engine(await self.machine_of(state), state.definition)
             step_of_answer(engine, state, answer, self.clock.now())
         return any([await self.post_answer(*one, to_all=to_all) for one in given])
+
+    async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> bool:
+        """Leave an artifact from outside in the inbox; false where it was delivered before.
+
+        It is for the request of that id, which `waiting` names as its `question`; without one for
+        the open request, unless the same is delivered twice in a row. Raises AnswerRefused, and
+        NotRunnable where nothing is waited for.
+        """
+        history = await self.events(run)
+        state = state_after(run, history)
+        now = self.clock.now()
+        if not was_delivered(history, state, delivery, question):
+            refuse_over(state)
+            return await post_delivery(self.journal, history, state, delivery, question, now)
+        return False
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence.

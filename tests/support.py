@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
@@ -17,7 +18,16 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Stored
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Decided, Event, HumanAnswer, Intended, Usage, Waiting, Worked
+from loopkit.engine.events import (
+    Decided,
+    Delivery,
+    Event,
+    HumanAnswer,
+    Intended,
+    Usage,
+    Waiting,
+    Worked,
+)
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import conform, parse_fields
@@ -282,6 +292,10 @@ class Desk:
         """Answer the open question and go on."""
         return _done(self._resume(run, None, HumanAnswer(choice=choice, **parts)))
 
+    def deliver(self, run: str, text: str | None = None, by: str = "me") -> Played:
+        """Deliver what is wanted from outside and go on."""
+        return _done(self._resume(run, None, Delivery(text=text, by=by)))
+
     @property
     def state_folder(self) -> Path | None:
         return None if self.in_memory else self.folder / ".loopkit"
@@ -322,12 +336,14 @@ class Desk:
         self,
         run: str,
         limits: Mapping[str, Any] | None,
-        answer: HumanAnswer | None,
+        answer: HumanAnswer | Delivery | None,
         mend: Mend = AS_IT_IS,
     ) -> Played:
         app = self._app()
         try:
-            if answer is not None:
+            if isinstance(answer, Delivery):
+                await app.reply(run, answer)
+            elif answer is not None:
                 await app.post_answer(run, answer)
             return await self._drive(app, await app.resume(run, limits, mend), 0)
         finally:
@@ -336,9 +352,10 @@ class Desk:
     async def _drive(self, app: App, active: ActiveRun, hang_at: int) -> Played:
         requests: list[Request] = []
         hanging = asyncio.Event()
-        active.agents = {
+        active.agents = dict(active.agents) | {
             name: Overheard(port, requests, hang_at, hanging)
             for name, port in active.agents.items()
+            if not isinstance(port, OutsideAgentPort)
         }
         driving = asyncio.create_task(app.drive(active))
         if hang_at:

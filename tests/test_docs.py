@@ -42,6 +42,7 @@ FENCED = re.MULTILINE | re.DOTALL
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 STATE = "Keys of every working state"
 AGENT = "Keys of every agent"
+CALLED = "Keys of agents that are called"
 RULE = "Keys of every rule"
 OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.Machine: ("The file",),
@@ -69,7 +70,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.ErrorEdge: ("Errors and suspension",),
     d.ErrorExit: ("Errors and suspension",),
     d.Emission: ("Events", "emit."),
-    d.ModelAgent: ("Model agent", AGENT),
+    d.ModelAgent: ("Model agent", CALLED, AGENT),
     d.ValidatorTool: ("Tools",),
     d.CommandTool: ("Tools",),
     d.McpTool: ("Tools",),
@@ -77,10 +78,11 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     d.McpServer: ("Tools of MCP servers",),
     d.Price: ("Model agent", "price."),
     d.Fallback: ("Fallbacks", "fallbacks[]."),
-    d.CommandAgent: ("Command agent", AGENT),
+    d.CommandAgent: ("Command agent", CALLED, AGENT),
+    d.OutsideAgent: ("Outside agent", AGENT),
     d.AgentChoice: ("agent", "agent."),
     d.KeepTurns: (AGENT, "session."),
-    d.Retry: (AGENT, "retry."),
+    d.Retry: (CALLED, "retry."),
     d.ErrorRule: ("Command agent", "errors[]."),
     JsonReply: ("Command agent", "reply."),
     d.Workspace: ("Workspaces",),

@@ -32,6 +32,7 @@ from loopkit.checks.needs import check_needs
 from loopkit.checks.never_binds import check_never_binds
 from loopkit.checks.no_effect import check_errors, check_opinions, check_outputs
 from loopkit.checks.origins import check_origins
+from loopkit.checks.outside_agents import check_outside_agents
 from loopkit.checks.patterns import check_counts, check_patterns
 from loopkit.checks.plain_texts import check_plain_texts
 from loopkit.checks.plugins import check_plugins
@@ -78,6 +79,7 @@ OF_PARTS: tuple[Rule, ...] = (
     check_infeasible,
     check_agent_choices,
     check_agent_files,
+    check_outside_agents,
     check_item_paths,
     check_child_inputs,
     check_child_runs,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import EachState
+from loopkit.language import EachState, Machine
 from loopkit.language.states.children import BLOCKED, WITHOUT_END, ChildrenState
 from loopkit.language.states.each import After
 from loopkit.machine.edges import DocPath
@@ -61,7 +61,7 @@ def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem
 
 
 def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    working = [each for each, inner in state.child.states.items() if inner.has_own_work]
+    working = [each for each in state.child.states if _may_be_kept_apart(state.child, each)]
     for key in ("serial", "alone"):
         for index, inner in enumerate(getattr(state, key)):
             path: DocPath = ("states", name, key, index)
@@ -79,6 +79,12 @@ def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Probl
             yield subject.no_effect(("states", name, key), message, "add `parallel: 2`")
 
 
+def _may_be_kept_apart(child: Machine, name: str) -> bool:
+    """Whether a state has work of its own that comes to an end without anybody outside."""
+    agents = child.agents_at(name)
+    return child.states[name].has_own_work and all(agent.is_called for agent in agents)
+
+
 def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     if state.parallel == 1 or state.isolate != "none":
         return
@@ -86,11 +92,11 @@ def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]
     writing = [inner for inner in writers(state.child) if inner not in apart]
     if not writing:
         return
-    inside = [inner for inner in writing if not state.child.states[inner].has_own_work]
+    inside = [inner for inner in writing if not _may_be_kept_apart(state.child, inner)]
     whose = f"`{writing[0]}` of `{state.machine.file}`"
     message = f"{whose} may write files, and {state.parallel} items run at the same time"
     known = state.child.states
-    kept = (each for each in state.serial if each in known and known[each].has_own_work)
+    kept = (e for e in state.serial if e in known and _may_be_kept_apart(state.child, e))
     serial = f"`serial: [{', '.join((*kept, *writing))}]`"
     ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
     remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"

@@ -22,6 +22,7 @@ COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits or is suspended."),
     "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),
     "answer": ("loopkit.cli.answer", "Answer the question that a run is waiting on."),
+    "reply": ("loopkit.cli.reply", "Deliver the artifact that a run is waiting for."),
     "cancel": ("loopkit.cli.cancel", "Cancel a run permanently."),
     "runs": ("loopkit.cli.runs", "List, show, compare, record and remove runs."),
     "report": ("loopkit.cli.report", "Write a run as a page."),

@@ -10,7 +10,7 @@ import click
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.answer_words import beside_options, parse_origins
-from loopkit.cli.driving import drive, driving_options
+from loopkit.cli.driving import drive_unless_busy, driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
@@ -20,7 +20,6 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer
-from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
 from loopkit.text.run_ids import root_of
@@ -105,18 +104,12 @@ def command(
     async def start(app: App) -> ActiveRun:
         return await app.resume(run)
 
-    try:
-        return drive(output, start, notify)
-    except exit_codes.Stop as stop:
-        if isinstance(stop.__cause__, RunBusy):
-            exit_codes.say(f"{stop.__cause__}; it takes the answer after the step in hand")
-            return exit_codes.OK
-        raise
+    return drive_unless_busy(output, start, notify, "the answer")
 
 
 async def _asking(app: App, run: str, choice: str, to_all: bool) -> list[str]:
     """The runs whose questions are answered; the run itself where nothing is asked."""
-    asked = await app.questions(run)
+    asked = await app.questions(run, is_for_artifact=False)
     if to_all and asked:
         taken = [one for one in asked if choice in {c.name for c in one.question.choices}]
         if not taken:

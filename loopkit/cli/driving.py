@@ -23,11 +23,12 @@ from loopkit.drive.states.human import AnswerRefused
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
+from loopkit.journal import RunBusy
 from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 from loopkit.views.amounts import spent
-from loopkit.views.hints import answer_hints
+from loopkit.views.hints import waiting_hints
 
 
 def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +74,22 @@ def drive(
         # As with `| head`: no failure of the run, and no end of it either.
         told = "error: stdout was closed; `loopkit runs ls` shows the status of the run"
         raise exit_codes.Stop(exit_codes.ERROR, told) from error
+
+
+def drive_unless_busy(
+    output: str,
+    start: Callable[[App], Awaitable[ActiveRun]],
+    notifier: Sequence[str],
+    posted: str,
+) -> int:
+    """The same of a run for which something was posted; who drives it already takes that."""
+    try:
+        return drive(output, start, notifier)
+    except exit_codes.Stop as stop:
+        if isinstance(stop.__cause__, RunBusy):
+            exit_codes.say(f"{stop.__cause__}; it takes {posted} after the step in hand")
+            return exit_codes.OK
+        raise
 
 
 async def _drive(
@@ -132,7 +149,8 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
     if not active.state.waits_for_children or active.stopping:
         return False
     is_answered = False
-    asked = await app.questions(active.state.run)
+    every = await app.questions(active.state.run)
+    asked = [one for one in every if one.question.wanted is None]
     for number, (place, state, question) in enumerate(asked, 1):
         engine = app.engine(await app.machine_of(state), state.definition)
         answer = await person.answer(engine, state, f"{place} ({number} of {len(asked)})")
@@ -237,7 +255,7 @@ def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
     exit_codes.say(f"{state.run}: {spent(usage)}")
     if state.question is not None and state.status == "waiting":
         exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
-        for hint in answer_hints(state.run, state.question):
+        for hint in waiting_hints(state.run, state.question):
             exit_codes.say(hint)
     elif state.suspended is not None:
         for hint in hints:

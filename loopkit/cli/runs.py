@@ -26,7 +26,7 @@ from loopkit.views.amounts import age, cost
 from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
 from loopkit.views.console import lines
 from loopkit.views.event_lines import event_line
-from loopkit.views.hints import answer_hints
+from loopkit.views.hints import waiting_hints
 from loopkit.views.progress import Progress
 from loopkit.views.prompt_sizes import prompt_lines
 from loopkit.views.review import option_lines, review
@@ -99,12 +99,13 @@ def show(run: str) -> int:
 
 
 def _asked(engine: Engine, state: RunState) -> Iterator[str]:
-    """The open question, and the lines that answer it."""
+    """The open question, or what is wanted from outside, and the lines that answer it."""
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
-        yield from option_lines(state.question, has_origins=bool(engine.program.graph.origins))
+        has_origins = bool(engine.program.graph.origins) and state.question.wanted is None
+        yield from option_lines(state.question, has_origins=has_origins)
         yield ""
-        yield from answer_hints(state.run, state.question)
+        yield from waiting_hints(state.run, state.question)
 
 
 @command.command(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
+from loopkit.drive.deliveries import Awaited, given_up
 from loopkit.drive.ending import end, may_end
 from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.isolation import restore
@@ -121,7 +122,11 @@ async def take_answer(active: ActiveRun) -> bool:
     if active.state.status != "waiting" or question is None:
         return True
     if _expired(active, question):
+        if question.wanted is not None:
+            return await _give_up(active, question)
         return await _answer_for_nobody(active, question)
+    if question.wanted is not None:
+        return False
     answer = await active.person.answer(active.engine, active.state)
     if answer is None:
         # The time may have run out while the person was being asked.
@@ -147,6 +152,17 @@ async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
     return True
 
 
+async def _give_up(active: ActiveRun, question: Waiting) -> bool:
+    """Go on without what somebody outside was waited for; they are asked anew after a resume."""
+    assert question.wanted is not None
+    why = f"nobody delivered `{question.wanted.artifact}` in time"
+    before = active.mark()
+    active.stage(*given_up(active.state, why))
+    take_in(active, _unworked(active, "transient", why))
+    await store(active, before, ())
+    return True
+
+
 def _expired(active: ActiveRun, question: Waiting) -> bool:
     return question.expires_at is not None and active.clock.now() >= question.expires_at
 
@@ -167,7 +183,7 @@ async def turn(active: ActiveRun) -> None:
         return
     try:
         work = await _work(active, name, state)
-    except Stopped:
+    except (Stopped, Awaited):
         return
     except ChildrenStopped as stopped:
         await active.append(stopped.suspended)
@@ -294,8 +310,15 @@ async def _doubt_open_calls(active: ActiveRun) -> None:
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
-    """What an earlier process left open is in doubt; each call's policy decides what follows."""
-    return [InDoubt(key=key, policy=_policy(machine, call)) for key, call in run.open_calls.items()]
+    """What an earlier process left open is in doubt; each call's policy decides what follows.
+
+    What somebody outside is asked for stays open: no process of ours makes it.
+    """
+    return [
+        InDoubt(key=key, policy=_policy(machine, call))
+        for key, call in run.open_calls.items()
+        if key != run.awaited
+    ]
 
 
 def _policy(machine: Machine, call: Intended) -> Policy:

@@ -23,7 +23,7 @@ from loopkit.drive.state_files import (
     watch_output,
     workspace,
 )
-from loopkit.engine.events import Failed, Replied, Usage, Waiting, Wanted
+from loopkit.engine.events import Delivery, Failed, Replied, Usage, Waiting, Wanted
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.machine.asked import AgentAsked
@@ -89,7 +89,7 @@ async def _wanted(
     return wanted
 
 
-async def delivered(active: ActiveRun, wanted: Wanted, text: str | None, by: str) -> Replied:
+async def delivered(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
     """The reply that a delivery is: its text, and what lies in the workspace now.
 
     Raises CallFailed where that can't be looked at.
@@ -101,12 +101,10 @@ async def delivered(active: ActiveRun, wanted: Wanted, text: str | None, by: str
     files = ""
     if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
         files = await files_reader(active, folder, output)()
-    request = Request(
-        agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call
-    )
+    request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
     written = await _written(active, folder, wanted)
-    reply = replied(active.redact, request, Reply(text or ""), written, files, 0.0)
-    return reply.replace(by=by)
+    reply = replied(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
+    return reply.replace(by=delivery.by)
 
 
 async def _written(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:

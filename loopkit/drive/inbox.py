@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
+from loopkit.drive.deliveries import delivered
+from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
 from loopkit.drive.questions import settled, step_of_answer
+from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import Cancelled, Event, Refused, Resumed
+from loopkit.engine.events import Cancelled, Event, Refused, Replied, Resumed
 from loopkit.engine.macrostep import Macrostep
 from loopkit.engine.records import read_record
 from loopkit.journal import InboxMessage, MessageWaits
@@ -31,8 +34,8 @@ async def consume(active: ActiveRun) -> None:
     work: Sequence[Event] = ()
     for message in messages:
         try:
-            work = _follow(active, message)
-        except (AnswerRefused, ValueError) as error:
+            work = await _follow(active, message)
+        except (AnswerRefused, CallFailed, ValueError) as error:
             active.stage(Refused(message_id=message.message_id, reason=str(error)))
     # Together: the first may end the run, and with its end the claim is let go.
     await store(active, before, work, [message.message_id for message in messages])
@@ -59,13 +62,15 @@ async def store(
 async def let_go(active: ActiveRun) -> bool:
     """Leave the run to others; false where a message came that this process has to follow."""
     await active.append()
-    awaited = {"waiting": (ANSWER,)}.get(active.state.status, ())
+    awaited: tuple[str, ...] = ()
+    if active.state.status == "waiting":
+        awaited = (ANSWER, DELIVERY)
     if active.state.waits_for_children:
         awaited = (WAKE,)
     return active.state.is_over or await active.claim.release((CANCEL, *awaited))
 
 
-def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
+async def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
     """Do what a message says; the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:
@@ -76,9 +81,21 @@ def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
         if active.state.waits_for_children:
             active.stage(Resumed())
         return ()
+    if message.kind == DELIVERY:
+        active.stage(await _taken(active, read_record(PostedDelivery, message.data)))
+        # What it is worth is for the next turn to say.
+        return ()
     step = _answer(active, read_record(PostedAnswer, message.data))
     active.take(step)
     return step.events[:1]
+
+
+async def _taken(active: ActiveRun, posted: PostedDelivery) -> Replied:
+    """The reply that a delivery is."""
+    question = active.state.question
+    if question is None or question.wanted is None or question.question != posted.question:
+        raise AnswerRefused(f"request `{posted.question}` is no longer open")
+    return await delivered(active, question.wanted, posted.delivery)
 
 
 def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:

@@ -51,27 +51,48 @@ async def post_answer(
     AnswerRefused where the answer does not fit, or its question has another one by now.
     """
     answer, named, to_all = given
-    question = _open_question(state, named)
-    if answer.by in (*NOBODY, ""):
-        raise AnswerRefused(f"`{answer.by}` is nobody's name: say who answers")
+    question = open_question(state, named)
+    refuse_nobody(answer.by)
     step_of_answer(engine, state, answer, now)
     if named is None:
         _refuse_twice(state, question, answer)
     data = PostedAnswer(question=question.question, answer=answer, to_all=to_all).to_json()
-    place = f"{question.question}#{_refused(history, question.question)}"
-    first = await journal.post(state.run, ANSWER, place, data, now)
-    # From now on whoever drives the family can't overlook it.
-    child = state.run
-    for parent in ancestors_of(state.run):
-        await journal.post(parent, WAKE, f"{state.run}:{place}", child, now)
-        child = parent
+    first = await leave(journal, history, state.run, (ANSWER, question.question, data), now)
     if first in (None, data):
         return first is None
     choice = read_record(PostedAnswer, first).answer.choice
     raise AnswerRefused(f"question `{question.question}` was answered with `{choice}` meanwhile")
 
 
-def _open_question(state: RunState, named: str | None) -> Waiting:
+async def leave(
+    journal: Journal,
+    history: Sequence[Stored],
+    run: str,
+    message: tuple[str, str, str],
+    now: float,
+) -> str | None:
+    """Leave a message (its kind, the question that it is for, its data) in the inbox of a run.
+
+    What was left for the same question before, where something was: that stays.
+    """
+    kind, question, data = message
+    place = f"{question}#{_refused(history, question)}"
+    first = await journal.post(run, kind, place, data, now)
+    # From now on whoever drives the family can't overlook it.
+    child = run
+    for parent in ancestors_of(run):
+        await journal.post(parent, WAKE, f"{run}:{place}", child, now)
+        child = parent
+    return first
+
+
+def refuse_nobody(by: str) -> None:
+    """Raise AnswerRefused for a name that stands for no person."""
+    if by in (*NOBODY, ""):
+        raise AnswerRefused(f"`{by}` is nobody's name: say who answers")
+
+
+def open_question(state: RunState, named: str | None) -> Waiting:
     """The question that an answer is for: the open one, which is the one named if one is.
 
     Raises NotRunnable where nothing is asked, and AnswerRefused where it is another one.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.states.human import AnswerRefused, complete_work
-from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting
+from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting, Wanted
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState
 from loopkit.language import HumanState
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
 from loopkit.text import is_broken, one_line
+from loopkit.text.command_lines import delivery_line
 
 MOST_SHOWN = 200
 """Characters that are shown of what a tool was called with."""
@@ -25,6 +26,8 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
     if any(map(is_broken, (answer.comment, answer.edit or "", answer.by, *answer.origins))):
         raise AnswerRefused("the answer has half a surrogate pair in it, which is not a character")
+    if question.wanted is not None:
+        raise AnswerRefused(not_asked(run.run, question.wanted))
     if question.call is not None:
         step = Macrostep(run)
         step.add(settled(question.call, answer))
@@ -39,6 +42,12 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         raise AnswerRefused(message) from error
     except NoEdge as error:
         raise AnswerRefused(str(error)) from error
+
+
+def not_asked(run: str, wanted: Wanted) -> str:
+    """What is told to somebody who answers where an artifact has to be delivered."""
+    line = delivery_line(run, is_left=wanted.is_left)
+    return f"nothing is asked: agent `{wanted.agent}` owes `{wanted.artifact}`; deliver it: {line}"
 
 
 def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:

@@ -85,9 +85,20 @@ class StoredRuns:
                 total = total.plus(inner.replace(time_s=0.0))
         return total
 
-    async def questions(self, run: str) -> list[OpenQuestion]:
-        """What a run and its children ask now, in the order of their lists."""
-        return [asked async for asked in self._questions(run, "")]
+    async def questions(
+        self, run: str, *, is_for_artifact: bool | None = None
+    ) -> list[OpenQuestion]:
+        """What a run and its children ask now, in the order of their lists.
+
+        With `is_for_artifact` only the requests for artifacts, or only the questions to a person;
+        where there are none of these, those of the other kind, to tell what is asked instead.
+        """
+        every = [asked async for asked in self._questions(run, "")]
+        if is_for_artifact is None:
+            return every
+        return [
+            asked for asked in every if (asked.question.wanted is not None) == is_for_artifact
+        ] or every
 
     async def _questions(self, run: str, place: str) -> AsyncIterator[OpenQuestion]:
         if not await self.journal.has(run):

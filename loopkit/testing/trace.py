@@ -133,7 +133,7 @@ def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
                 made.told.append(FeedbackGiven(feedback.to, attempt, feedback.text))
         case Emitted():
             made.emitted.append(event.name)
-        case Intended(role="author" | "judge"):
+        case Intended(role="author" | "judge" | "outside"):
             made.calls[event.agent] += 1
             made.asked.append(_asked(machine, run, event))
         case Intended(role="tool") if _is_tool(machine, event.agent):

@@ -238,6 +238,10 @@ def _refused(event: Refused, *_: object) -> Iterator[Line]:
 
 
 def _waiting(event: Waiting, *_: object) -> Iterator[Line]:
+    if (wanted := event.wanted) is not None:
+        told = f"waits for `{wanted.artifact}`, which `{wanted.agent}` makes outside"
+        yield _row(event.state, f"{told}: {one_line(or_empty(event.text))}")
+        return
     yield _row(event.state, f"waits for a person: {one_line(or_empty(event.text))}")
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from loopkit.agents.model.catalogue import near_model
 from loopkit.drive.active import OpenQuestion
 from loopkit.drive.advance import CHANGE_IT
-from loopkit.engine.events import Suspended, Waiting
+from loopkit.engine.events import Suspended, Waiting, Wanted
 from loopkit.engine.state import RunState
 from loopkit.language import Machine, ModelAgent
 from loopkit.language.datatypes import parse_record
 from loopkit.text import one_line, printable
-from loopkit.text.command_lines import resume_line
+from loopkit.text.command_lines import delivery_line, resume_line
 
 MOST_ASKED = 10
 """How many questions of children are told."""
@@ -50,8 +50,31 @@ def answer_hints(run: str, question: Waiting) -> Iterator[str]:
     yield from (f"  {line}" for line in lines)
 
 
+def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
+    """The lines that bring a run on that waits: by an answer, or by what has to be delivered."""
+    if question.wanted is None:
+        yield from answer_hints(run, question)
+    else:
+        yield from delivery_hints(run, question.wanted)
+
+
+def delivery_hints(run: str, wanted: Wanted) -> Iterator[str]:
+    """Where the artifact belongs that somebody outside makes, and the line that delivers it."""
+    where = f" in {printable(wanted.workspace)}" if wanted.workspace else ""
+    if wanted.is_left:
+        what = f"the {wanted.form} {printable(wanted.path)}{where}"
+        yield f"make `{wanted.artifact}`, {what}, then deliver it:"
+    else:
+        what = "a text" if wanted.form == "text" else "JSON data"
+        yield f"write `{wanted.artifact}`, {what}{where and f', working{where}'}, and deliver it:"
+    yield f"  {delivery_line(run, is_left=wanted.is_left)}"
+
+
 def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
-    """The lines that answer a question, one for each open choice."""
+    """The lines that answer a question, one for each open choice; or that deliver an artifact."""
+    if question.wanted is not None:
+        yield delivery_line(run, is_left=question.wanted.is_left)
+        return
     fields = parse_record(question.form).fields or {}
     form = [
         part
@@ -74,8 +97,9 @@ def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
     yield _hint("see what is asked", f"loopkit runs show {shlex.quote(first.state.run)}")
     for place, state, question in asked[:MOST_ASKED]:
         told = one_line(question.text, QUESTION_WIDTH)
+        wanted = question.wanted
         names = ", ".join(choice.name for choice in question.choices if not choice.closed)
-        yield f"{place}: {told} ({names})"
+        yield f"{place}: {told} ({names if wanted is None else f'wants {wanted.artifact}'})"
         yield f"  {next(_answer_lines(state.run, question), '')}"
     if (more := len(asked) - MOST_ASKED) > 0:
         yield _hint(f"and {more:,} more", f"loopkit runs ls {run}")

@@ -283,6 +283,8 @@ def _asked(pending: Pending) -> str:
         return f"runs {one_line(call.prompt, COMMAND_WIDTH)}"
     if call.role == "tool":
         return f"calls {call.agent}"
+    if call.role == "outside":
+        return f"waits for {call.agent}, from outside"
     which = f", fallback {call.fallback}" if call.fallback else ""
     task = f" to judge {call.asked_at}" if call.role == "judge" else ""
     return f"asks {call.agent}{which}{task}"

@@ -167,6 +167,9 @@ def _counted(engine: Engine, counter: str) -> str:
 def _question(question: Waiting) -> Iterator[str]:
     yield ""
     yield or_empty(printable(question.text))
+    if question.wanted is not None and question.wanted.json_schema is not None:
+        schema = json.dumps(question.wanted.json_schema, ensure_ascii=False)
+        yield f"\nThe answer is JSON data of this schema:\n{printable(schema)}"
     yield from choice_lines(question.choices)
 
 

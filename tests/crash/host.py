@@ -9,7 +9,7 @@ calls as agents do. A call in doubt about which a person is asked is decided by 
 `--only PREFIX` leaves out the points with other names. With a mended machine (`--mended FILE`) the
 run, which has to stop by itself, is repaired with it, and so is every killed one. Answers that are
 posted (`--posted FILE`, one a line and for each question) are left in the inbox by a person who
-gives each of them twice.
+gives each of them twice; so are the texts of `--delivered FILE`, a JSON list, by somebody outside.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     Decided,
+    Delivery,
     Emitted,
     Failed,
     Finished,
@@ -169,6 +170,8 @@ class Play:
     script: Script
     mend: Mend
     posted: tuple[HumanAnswer, ...]
+    delivered: tuple[str, ...]
+    """What somebody outside delivers, one after the other."""
     doubt: str
     """What becomes of a call in doubt about which a person is asked; empty where nobody is."""
 
@@ -180,11 +183,14 @@ class Play:
         mended: Path | None,
         posted: Path | None,
         doubt: str = "",
+        delivered: Path | None = None,
     ) -> Play:
         mend = AS_IT_IS if mended is None else Mend(load(mended))
         lines = [] if posted is None else posted.read_text(encoding="utf-8").splitlines()
         said = tuple(read_record(HumanAnswer, line) for line in lines)
-        return cls(load(machine), Script(*load_scenario(scenario)), mend, said, doubt)
+        texts = [] if delivered is None else json.loads(delivered.read_text(encoding="utf-8"))
+        script = Script(*load_scenario(scenario))
+        return cls(load(machine), script, mend, said, tuple(texts), doubt)
 
 
 async def _started(play: Play, folder: Path, killer: Killer) -> None:
@@ -201,8 +207,10 @@ async def _started(play: Play, folder: Path, killer: Killer) -> None:
 async def _driven(play: Play, app: App, active: ActiveRun) -> RunState:
     """Drive a run, and answer what it asks."""
     state = await app.drive(active)
-    while (play.posted or play.doubt) and state.status == "waiting":
-        if play.doubt and state.question is not None and state.question.call is not None:
+    while (play.posted or play.doubt or play.delivered) and state.status == "waiting":
+        if state.awaited is not None:
+            await _deliver(play, app, state)
+        elif play.doubt and state.question is not None and state.question.call is not None:
             await app.post_answer(state.run, HumanAnswer(choice=play.doubt))
         else:
             await _post(play, app, state)
@@ -224,6 +232,22 @@ async def _post(play: Play, app: App, state: RunState) -> None:
         raise AssertionError(f"`{question}` was answered once more")
     await app.post_answer(state.run, said)
     assert not await app.post_answer(state.run, said)
+
+
+async def _deliver(play: Play, app: App, state: RunState) -> None:
+    """Deliver what is wanted twice, and try the same for the requests before."""
+    events = [stored.event for stored in await app.events(state.run)]
+    waits = [event for event in events if isinstance(event, Waiting) and event.wanted]
+    *stale, now = dict.fromkeys(event.question for event in waits)
+    delivery = Delivery(text=play.delivered[len(stale)])
+    for question in stale:
+        try:
+            await app.reply(state.run, delivery, question)
+        except AnswerRefused:
+            continue
+        raise AssertionError(f"`{question}` was taken once more")
+    await app.reply(state.run, delivery, now)
+    assert not await app.reply(state.run, delivery, now)
 
 
 async def _say_again(play: Play, app: App, state: RunState) -> None:
@@ -249,7 +273,9 @@ async def _resumed(folder: Path, play: Play) -> tuple[RunState | None, dict[str,
         for _ in range(MAX_RESUMES):
             if state.finished is not None:
                 break
-            if play.posted:
+            if state.awaited is not None:
+                await _deliver(play, app, state)
+            elif play.posted:
                 await _say_again(play, app, state)
             state = await _driven(play, app, await app.resume(state.run, mend=play.mend))
         family = [row.run for row in await app.journal.runs(children=True)]
@@ -361,7 +387,7 @@ if __name__ == "__main__":
     for argument in ("machine", "scenario", "folder"):
         parser.add_argument(argument, type=Path)
     parser.add_argument("url", nargs="?")
-    for option in ("--mended", "--posted"):
+    for option in ("--mended", "--posted", "--delivered"):
         parser.add_argument(option, type=Path)
     for option in ("--doubt", "--only"):
         parser.add_argument(option, default="")
@@ -369,6 +395,8 @@ if __name__ == "__main__":
     if not given.url:
         warnings.simplefilter("error")
     called: World = Models(given.url) if given.url else Programs()
-    play = Play.of(given.machine, given.scenario, given.mended, given.posted, given.doubt)
+    play = Play.of(
+        given.machine, given.scenario, given.mended, given.posted, given.doubt, given.delivered
+    )
     for told in points(play, given.folder, called, given.only):
         print(json.dumps(told), flush=True)

@@ -24,11 +24,13 @@ def killed_at_every_point(
     mended: str | None = None,
     files: Mapping[str, str] = {},
     posted: Sequence[HumanAnswer] = (),
+    delivered: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """What the host tells of the unharmed run, then of each point.
 
     With `mended`, the run is repaired by this machine where it is suspended. `files` stand beside
-    the machine. What is `posted` answers its questions, one after the other.
+    the machine. What is `posted` answers its questions, one after the other; what is `delivered`
+    comes from outside.
     """
     texts = {"machine": machine, "scenario": f"scenario: 1\nanswers: {answers}\n"}
     texts |= {} if mended is None else {"mended": mended}
@@ -42,6 +44,9 @@ def killed_at_every_point(
         lines = [answer.to_json() for answer in posted]
         (folder / "posted.jsonl").write_text("\n".join(lines), encoding="utf-8")
         options += ["--posted", str(folder / "posted.jsonl")]
+    if delivered:
+        (folder / "delivered.json").write_text(json.dumps(delivered), encoding="utf-8")
+        options += ["--delivered", str(folder / "delivered.json")]
     host = ran([*HOST, *paths, *options], cwd=ROOT, timeout=600)
     assert host.returncode == 0, host.stderr
     return [json.loads(line) for line in host.stdout.splitlines()]

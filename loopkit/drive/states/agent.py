@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from loopkit.agents.function import FunctionAgentPort
+from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import faulty, make_artifact
 from loopkit.drive.calls import CallSeries, call, exchanges_of, stored_reply
+from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.ladder import callees
 from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
@@ -18,7 +20,7 @@ from loopkit.drive.state_files import files_reader, watch_output, workspace
 from loopkit.drive.tools.answers import counts, with_calls
 from loopkit.drive.tools.conversation import Answered, Conversation
 from loopkit.drive.tools.rounds import converse
-from loopkit.engine.events import Artifact, Replied, Worked
+from loopkit.engine.events import Artifact, Replied, Role, Usage, Worked
 from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange, last_turns
@@ -127,13 +129,14 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
     writes = is_program or output.is_left
     folder = await workspace(active, asked.workspace, writes=writes)
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
+    role: Role = "author" if agent.is_called else "outside"
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
         agent=chosen,
         place=name,
-        role="author",
+        role=role,
         callees=callees(active, agent, name),
-        quote=port.quote,
+        quote=port.quote if agent.is_called else _for_nothing,
         ask=partial(_ask, port, agent) if isinstance(agent, ModelAgent) else port.ask,
         ready=port.ready,
         files=files_reader(active, folder, output) if leaves_files else None,
@@ -146,7 +149,7 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
     is_talk = isinstance(agent, ModelAgent) and bool(asked.tools or has_called)
     if paid is not None and not has_called and not (is_talk and rounds):
         return Answered(paid)
-    if output.is_left:
+    if output.is_left and not isinstance(port, OutsideAgentPort):
         work = work.replace(written=await watch_output(active, folder, output, work.task))
     is_fresh = agent.session == "fresh"
     told = () if is_fresh else told_before(active, name, chosen, work.task)
@@ -154,7 +157,7 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
     request = Request(
         agent=chosen,
         place=name,
-        role="author",
+        role=role,
         messages=conversation(told, prompt, active.state.tasks),
         prompt=prompt,
         names=_names(active, asked) if asked.templates else {},
@@ -164,9 +167,16 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         session=told[-1].reply.session if told else None,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
+    if isinstance(port, OutsideAgentPort):
+        await await_delivery(active, work, asked, request, port)
     if is_talk:
         return await converse(talk, told, request)
     return Answered(await call(active, work, request, hold=True))
+
+
+def _for_nothing(_: Request) -> Usage:
+    """What somebody outside costs, also where a scenario or a function plays them."""
+    return Usage()
 
 
 async def _ask(port: AgentPort, agent: ModelAgent, request: Request) -> Reply:

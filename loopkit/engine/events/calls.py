@@ -56,6 +56,11 @@ class Intended(Event, frozen=True, kw_only=True):
         return self.role in OF_AGENTS
 
     @property
+    def is_of_agent(self) -> bool:
+        """Whether an agent answers, one that is called or one outside."""
+        return self.asks_agent or self.role == "outside"
+
+    @property
     def asked_at(self) -> str:
         """The place, and which of several opinions is asked for there."""
         return f"{self.place}, {self.opinion}" if self.opinion else self.place

@@ -287,6 +287,15 @@ class Choice(Record, frozen=True, kw_only=True):
     """It can't do without one."""
 
 
+class Delivery(Record, frozen=True, kw_only=True):
+    """What somebody outside delivers."""
+
+    text: str | None = None
+    """The artifact, data as JSON; none where it is what lies in the workspace."""
+    by: str = "person"
+    """The name of who delivers, else `person`."""
+
+
 class Wanted(Record, frozen=True, kw_only=True):
     """What somebody outside has to deliver."""
 
@@ -309,6 +318,11 @@ class Wanted(Record, frozen=True, kw_only=True):
     """Of a file or folder: where it is in the workspace."""
     before: str = ""
     """Of a file: what sums up the one that was there when it was asked for."""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is what was left in the workspace."""
+        return self.form in ("file", "folder")
 
 
 class Change(Record, frozen=True, kw_only=True):

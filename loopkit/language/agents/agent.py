@@ -104,11 +104,11 @@ class AgentBase(Noun):
         """The models or the program behind it."""
 
     @property
-    def in_turn(self) -> tuple[CalledAgent, ...]:
+    def in_turn(self) -> "tuple[CalledAgent, ...]":
         """Who is asked for one answer until somebody gives it: the agent, then its fallbacks."""
         return ()
 
-    def named_in_turn(self, name: str) -> Iterator[tuple[str, CalledAgent]]:
+    def named_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
         """The same, each with what messages call it."""
         yield from ()
 

@@ -1,17 +1,27 @@
 """The agent `outside`: somebody else writes the artifact, and the run waits for it."""
 
-from __future__ import annotations
+from typing import Annotated, Literal
 
-from typing import Literal
+from pydantic import BeforeValidator
 
 from loopkit.language.agents.agent import AgentBase
-from loopkit.language.noun import Duration
+from loopkit.language.noun import Duration, fault
+
+
+def _yes(value: object) -> object:
+    if value is not True:
+        raise fault(
+            "wrong-kind",
+            "an agent that is played from outside has `outside: true`",
+            help="write that, or give the agent a `model` or a `command` instead",
+        )
+    return value
 
 
 class OutsideAgent(AgentBase):
     """An agent that somebody else plays: a coding program, a service, a person with an editor."""
 
-    outside: Literal[True]
+    outside: Annotated[Literal[True], BeforeValidator(_yes)]
     """`true`: the run waits, without a process, until the artifact is delivered."""
     timeout: Duration | None = None
     """How long a delivery is waited for; after that it is a transient error. Without it the run

@@ -107,7 +107,7 @@ class Tape:
         output = state.output_at(intent.state)
         if output is not None and output.file is not None:
             self.files[intent.key] = render(self.program, before, output.file).strip()
-        if intent.asks_agent:
+        if intent.is_of_agent:
             self._made_after_all(intent)
             self._asked_again(before, intent)
             self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
@@ -178,7 +178,7 @@ class Tape:
     def _in_doubt(self, intent: Intended, doubt: InDoubt) -> None:
         if (note := calls.doubt_note(doubt, intent)) is not None:
             self.notes.append(note)
-        if intent.asks_agent:
+        if intent.is_of_agent:
             self.attempts[intent.task].calls.append(calls.crash_of(intent))
 
     def _worked(self, before: RunState, worked: Worked, at: float) -> None:

@@ -38,6 +38,8 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
     artifact = artifact_of(machine, name)
     written = f" →{TIE}{artifact}" if artifact not in (None, name) else ""
     yield _shown(state.about) + written
+    if outside := [name for name in state.asks if not machine.agents[name].is_called]:
+        yield _shown("from outside" + (f": {', '.join(outside)}" if len(state.asks) > 1 else ""))
     if state.needed is not None:
         yield _shown("needs " + ", ".join(state.needed))
     match state:

@@ -1,0 +1,85 @@
+"""`loopkit reply`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from loopkit.app import App
+from loopkit.cli import exit_codes
+from loopkit.cli.driving import drive_unless_busy, driving_options
+from loopkit.cli.examples import examples
+from loopkit.cli.files import read_text
+from loopkit.cli.stored_runs import run_argument, with_app
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.posting import AnsweredTwice
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.events import Delivery
+from loopkit.text import plural
+from loopkit.text.run_ids import root_of
+from loopkit.views.hints import question_hints
+
+STDIN = "-"
+
+
+@click.command(
+    epilog=examples(
+        "loopkit reply plan-1f09ab plan.md",
+        "loopkit reply fix-77c0de --by alex",
+    )
+)
+@run_argument()
+@click.argument("file", required=False)
+@click.option("--by", default="person", metavar="NAME", help="Who delivers, for the record.")
+@click.option("--again", is_flag=True, help="Deliver the same as to the last request.")
+@driving_options
+def command(
+    run: str,
+    file: str | None,
+    by: str,
+    again: bool,
+    output: str,
+    notify: tuple[str, ...],
+) -> int:
+    """Deliver the artifact that RUN waits for, the text of FILE, and continue the run.
+
+    `-` reads standard input. Without FILE, what lies in the workspace is delivered: so it is done
+    where the artifact is a file or a folder. `loopkit runs show RUN` shows what is wanted.
+    """
+
+    async def deliver(app: App) -> bool:
+        delivery = Delivery(text=_text(file), by=by)
+        waiting = await _waiting(app, run)
+        asked = (await app.state_of(waiting)).question if again else None
+        try:
+            return await app.reply(waiting, delivery, asked.question if asked else None)
+        except AnsweredTwice as twice:
+            help_ = f"see `loopkit runs show {run}`, and add `--again` to deliver the same"
+            raise AnswerRefused(f"{twice}; {help_}") from twice
+
+    if not with_app(deliver):
+        exit_codes.say("the same was delivered before")
+        if with_app(lambda app: app.is_over(root_of(run))):
+            return exit_codes.OK
+
+    async def start(app: App) -> ActiveRun:
+        return await app.resume(run)
+
+    return drive_unless_busy(output, start, notify, "the delivery")
+
+
+def _text(file: str | None) -> str | None:
+    if file == STDIN:
+        return sys.stdin.read()
+    return None if file is None else read_text(Path(file))
+
+
+async def _waiting(app: App, run: str) -> str:
+    """The run to which it is delivered: it, or the only child that waits for an artifact."""
+    asked = await app.questions(run, is_for_artifact=True)
+    if len(asked) > 1:
+        lines = "\n".join(question_hints(run, asked))
+        raise AnswerRefused(f"`{run}` has {plural(len(asked), 'open request')}\n{lines}")
+    return asked[0].state.run if asked else run

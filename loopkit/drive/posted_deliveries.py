@@ -1,0 +1,155 @@
+"""Posting a delivery: which request it is for, whether it fits, and its way into the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from loopkit.drive.active import Stored
+from loopkit.drive.posting import AnsweredTwice, leave, open_question, refuse_nobody
+from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
+from loopkit.engine.records import Record
+from loopkit.engine.state import RunState
+from loopkit.journal import Journal
+from loopkit.outside.trees.listing import TooLarge
+from loopkit.outside.trees.tree import read_tree
+from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, written_since
+from loopkit.text import is_broken
+
+DELIVERY = "delivery"
+"""The kind of a message that delivers an artifact."""
+
+
+class PostedDelivery(Record, frozen=True, kw_only=True):
+    """A delivery on its way: it names the request that it belongs to."""
+
+    question: str
+    delivery: Delivery
+
+
+async def post_delivery(
+    journal: Journal,
+    history: Sequence[Stored],
+    state: RunState,
+    delivery: Delivery,
+    named: str | None,
+    now: float,
+) -> bool:
+    """Leave a delivery, with the id of its request, in the inbox; false where it was left before.
+
+    Without an id it is for the open request. Raises NotRunnable where nothing is waited for, and
+    AnswerRefused where the delivery does not fit, or its request has another one by now.
+    """
+    question = open_question(state, named)
+    wanted = question.wanted
+    if wanted is None:
+        told = f"`{question.state}` waits for an answer, not for an artifact"
+        raise AnswerRefused(f"{told}: see `loopkit runs show {state.run}`")
+    refuse_nobody(delivery.by)
+    _refuse(wanted, delivery.text)
+    if named is None:
+        await _refuse_twice(state, wanted, delivery)
+    data = PostedDelivery(question=question.question, delivery=delivery).to_json()
+    first = await leave(journal, history, state.run, (DELIVERY, question.question, data), now)
+    if first in (None, data):
+        return first is None
+    raise AnswerRefused(f"request `{question.question}` had another delivery meanwhile")
+
+
+def was_delivered(
+    history: Sequence[Stored], state: RunState, delivery: Delivery, named: str | None
+) -> bool:
+    """Whether it was delivered before: to the request that is named, else to the last one.
+
+    Raises AnswerRefused where the named request had another delivery.
+    """
+    if named is None:
+        asked = [s.event for s in history if isinstance(s.event, Waiting) and s.event.wanted]
+        if state.status == "waiting" or not asked:
+            return False
+        named = asked[-1].question
+        is_meant = False
+    else:
+        if state.question is not None and state.question.question == named:
+            return False
+        is_meant = True
+    reply = _reply_to(history, named)
+    if reply is None:
+        return False
+    if (reply.text, reply.by) == (delivery.text or "", delivery.by):
+        return True
+    if is_meant:
+        raise AnswerRefused(f"request `{named}` is over: it had another delivery")
+    return False
+
+
+def _reply_to(history: Sequence[Stored], question: str) -> Replied | None:
+    """What was delivered to a request."""
+    events = [stored.event for stored in history]
+    calls = {
+        event.wanted.call
+        for event in events
+        if isinstance(event, Waiting) and event.wanted and event.question == question
+    }
+    replies = (event for event in events if isinstance(event, Replied) and event.key in calls)
+    return next(replies, None)
+
+
+def _refuse(wanted: Wanted, text: str | None) -> None:
+    """Raise AnswerRefused for what can't be the artifact that is wanted."""
+    where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
+    if text is None:
+        if not wanted.is_left:
+            told = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
+            raise AnswerRefused(f"{told}: deliver that, and not the workspace as it is")
+        return
+    if not wanted.takes_text:
+        told = f"`{wanted.artifact}` is {where}"
+        raise AnswerRefused(f"{told}: put it there, and deliver the workspace as it is")
+    if is_broken(text):
+        told = "the delivery has half a surrogate pair in it, which is not a character"
+        raise AnswerRefused(told)
+    if not is_answer(text):
+        told = f"the delivery has {len(text):,} characters"
+        raise AnswerRefused(f"{told}, and {LONGEST_ANSWER:,} can be kept; deliver less")
+
+
+_WORDS = {"text": "a text", "data": "JSON data"}
+
+
+async def _refuse_twice(state: RunState, wanted: Wanted, delivery: Delivery) -> None:
+    """Raise AnsweredTwice where the same was delivered to the request before this one."""
+    told = state.conversations.get((state.state, wanted.agent))
+    if not told or not told[-1].reply.by:
+        return
+    is_same = told[-1].reply.text == (delivery.text or "")
+    if delivery.text is None:
+        is_same = await asyncio.to_thread(_is_untouched, state, wanted)
+    if is_same:
+        before = f"the last request of `{state.state}` had this delivery already"
+        raise AnsweredTwice(f"{before}, and this is a new one")
+
+
+def _is_untouched(state: RunState, wanted: Wanted) -> bool:
+    """Whether the workspace is as it was when this was asked for."""
+    if wanted.form == "file":
+        try:
+            path = resolve_inside(Path(wanted.workspace), wanted.path)
+        except OutsideWorkspace:
+            return False
+        return not written_since(path, FileMark.of_text(wanted.before))
+    captured = state.captured.get(state.open_calls[wanted.call].task)
+    if captured is None:
+        return False
+    place, origin = Path(captured.place), None
+    for own in state.isolated.values():
+        if place.is_relative_to(own.place):
+            origin = Path(own.source) / place.relative_to(own.place)
+    try:
+        tree = read_tree(place, origin)
+    except (TooLarge, OSError):
+        return False
+    return (tree.digest, tree.times) == (captured.tree, captured.times)

@@ -1,0 +1,49 @@
+"""kill -9 at any instant while somebody outside plays the author."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.crash.points import SAME, killed_at_every_point
+from tests.test_crash_panels import begun
+
+MACHINE = """
+loopkit: 1
+agents:
+  author: {outside: true}
+states:
+  draft: {agent: author, prompt: "Write a plan.", output: plan, next: check}
+  check:
+    validate: plan
+    by: [{section: Goal}, {section: Risks}]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 2}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+DELIVERED = ("Tea.", "## Goal\n\nTea.\n", "## Goal\n\nTea.\n\n## Risks\n\nNone.\n")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of every point."""
+    folder = tmp_path_factory.mktemp("crash_outside")
+    return killed_at_every_point(folder, MACHINE, delivered=DELIVERED)
+
+
+def test_the_unharmed_run_takes_three_deliveries(told: Any) -> None:
+    assert (told[0]["outcome"], told[0]["result"]) == ("done", {"plan": DELIVERED[-1]})
+    assert (told[0]["replies"], told[0]["attempts"]["draft"]) == (3, 3)
+
+
+def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+
+
+def test_no_delivery_is_lost_or_counts_twice(told: Any) -> None:
+    assert len(begun(told)) >= 8
+    for point in begun(told):
+        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+        assert point["replies"] == 3
+        assert (point["in_doubt"], point["failed"]) == (0, 0)
