@@ -1,0 +1,268 @@
+"""A host drives the runs of a server, with the same gates as the command line."""
+
+# ruff: noqa: ASYNC110, ASYNC220, ASYNC240 - tests wait for files that programs write
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.cli import invoke
+from loopkit.drive.active import Stored
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.events import HumanAnswer
+from loopkit.journal import RunBusy, UnknownRun
+from loopkit.language.input_faults import InvalidInput
+from loopkit.language.load import load
+from loopkit.serving.host import Host
+
+NOTE = """
+loopkit: 1
+input: {topic: str}
+NOTIFY
+agents: {writer: {command: [sh, -c, "WORK"]}}
+states:
+  write:
+    agent: writer
+    prompt: "{{ input.topic }}"
+    output: note
+    next: ask
+    on_error: {content: failed}
+  ask:
+    human: Is it good?
+    show: [note]
+    choices: [accept, revise]
+    transitions:
+      - {guard: choice == "accept", target: done}
+      - {revise: write, max: 3, feedback: "{{ comment }}"}
+      - {target: failed}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""
+PARENT = """
+loopkit: 1
+input: {topics: {type: [str], default: [tea, cake]}}
+states:
+  notes:
+    each: input.topics
+    as: topic
+    key: topic
+    machine: note.yaml
+    input: {topic: "{{ topic }}"}
+    transitions: [{target: done}]
+  done: {final: success}
+"""
+UNTIL_GO = "touch begun; while [ ! -e go ]; do sleep 0.01; done; cat"
+"""A writer that says that it has begun, and ends when it may."""
+ACCEPT = HumanAnswer(choice="accept", by="ann")
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def note(name: str = "note", work: str = "cat", notify: str = "") -> Path:
+    return write(f"{name}.yaml", NOTE.replace("WORK", work).replace("NOTIFY", notify))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOOPKIT_STATE", raising=False)
+
+
+@pytest.fixture
+async def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def host(said: list[str]) -> AsyncIterator[Host]:
+    async with Host(Path(".loopkit"), [load(note())], said.append) as host:
+        yield host
+
+
+async def test_a_run_that_is_started_is_in_the_journal_and_goes_on_by_itself(host: Host) -> None:
+    run = await host.start("note", {"topic": "tea"})
+    assert (await host.app.state_of(run)).input == {"topic": "tea"}
+    assert host.drives(run)
+    await host.stopped(run)
+    assert not host.drives(run)
+    assert (await host.app.state_of(run)).status == "waiting"
+
+
+async def test_an_answer_is_checked_recorded_and_followed(host: Host) -> None:
+    run = await host.start("note", {"topic": "tea"})
+    await host.stopped(run)
+    with pytest.raises(AnswerRefused, match="`burn`"):
+        await host.answer(run, ACCEPT.replace(choice="burn"))
+    assert await host.answer(run, ACCEPT) == (True, "this server")
+    await host.stopped(run)
+    state = await host.app.state_of(run)
+    assert state.finished is not None
+    assert (state.finished.outcome, state.answers["ask"].by) == ("done", "ann")
+
+
+async def test_an_answer_that_is_given_twice_counts_once_and_a_stale_one_is_refused(
+    host: Host,
+) -> None:
+    run = await host.start("note", {"topic": "tea"})
+    await host.stopped(run)
+    asked = (await host.app.state_of(run)).question
+    assert asked is not None
+    again = HumanAnswer(choice="revise", comment="Longer.", by="ann")
+    first, second = await asyncio.gather(
+        host.answer(run, again, asked.question), host.answer(run, again, asked.question)
+    )
+    assert sorted([first.is_new, second.is_new]) == [False, True]
+    await host.stopped(run)
+    assert (await host.app.state_of(run)).visit == 2
+    with pytest.raises(AnswerRefused, match="no longer open"):
+        await host.answer(run, ACCEPT, asked.question)
+    await host.answer(run, ACCEPT)
+    await host.stopped(run)
+    assert await host.answer(run, ACCEPT) == (False, "nobody")
+
+
+async def test_what_cannot_be_started_is_refused_as_on_the_command_line(host: Host) -> None:
+    with pytest.raises(InvalidInput, match="input `topic` is missing"):
+        await host.start("note", {})
+    with pytest.raises(NotRunnable, match="did you mean `note`"):
+        await host.start("not", {"topic": "tea"})
+    with pytest.raises(UnknownRun):
+        await host.resume("note-1")
+    assert await host.app.journal.runs() == []
+
+
+async def test_two_machines_of_one_name_are_refused() -> None:
+    Path("other").mkdir()
+    machines = [load(note()), load(note("other/note"))]
+    with pytest.raises(NotRunnable, match="two of the machines are named `note`"):
+        Host(Path(".loopkit"), machines)
+
+
+async def test_a_host_that_ends_finishes_the_step_and_leaves_the_run_to_be_resumed() -> None:
+    slow = note(work=UNTIL_GO)
+    async with Host(Path(".loopkit"), [load(slow)]) as host:
+        run = await host.start("note", {"topic": "tea"})
+        while not Path("begun").exists():
+            await asyncio.sleep(0.01)
+        with pytest.raises(RunBusy):
+            await host.resume(run)
+        closing = asyncio.create_task(host.close())
+        await asyncio.sleep(0)
+        with pytest.raises(NotRunnable, match="about to end"):
+            await host.start("note", {"topic": "cake"})
+        Path("go").touch()
+        await closing
+    async with Host(Path(".loopkit"), []) as host:
+        # The step that was in hand is stored: nothing is asked of the writer again.
+        stopped = await host.app.state_of(run)
+        assert stopped.usage.agent_calls == 0 or stopped.artifacts["note"].text == "tea"
+        await host.resume(run)
+        await host.stopped(run)
+        state = await host.app.state_of(run)
+        assert (state.status, state.artifacts["note"].text) == ("waiting", "tea")
+
+
+async def test_what_another_process_drives_is_told_with_its_name_and_followed_there(
+    host: Host,
+) -> None:
+    slow = note("slow", work=UNTIL_GO)
+    other = subprocess.Popen(
+        [sys.executable, "-m", "loopkit", "run", str(slow), "--set", "topic=tea"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not Path("begun").exists():
+        await asyncio.sleep(0.01)
+    [row] = await host.app.journal.runs()
+    with pytest.raises(RunBusy, match=f"process {other.pid}"):
+        await host.resume(row.run)
+    assert f"process {other.pid}" in await host.go_on(row.run)
+    assert "after the step in hand" in await host.cancel(row.run, "enough")
+    Path("go").touch()
+    assert other.wait(30) == 1
+    assert other.stderr is not None
+    other.stderr.close()
+    assert (await host.app.state_of(row.run)).status == "cancelled"
+
+
+async def test_an_answer_to_a_child_wakes_its_family(host: Host) -> None:
+    family = load(write("family.yaml", PARENT))
+    host.machines["family"] = family
+    run = await host.start("family", {})
+    heard: list[tuple[str, Stored]] = []
+    with host.hearing(run, lambda of, stored: heard.append((of, stored))):
+        await host.stopped(run)
+        first, second = await host.app.questions(run)
+        await host.answer(first.state.run, ACCEPT)
+        await host.stopped(run)
+        assert [one.state.run for one in await host.app.questions(run)] == [second.state.run]
+        await host.answer(second.state.run, ACCEPT)
+        await host.stopped(run)
+    assert (await host.app.state_of(run)).status == "finished"
+    assert {of for of, _ in heard} == {run, first.state.run, second.state.run}
+    assert heard[-1][1].event.type == "finished"
+
+
+async def test_what_goes_wrong_with_one_run_is_said_and_leaves_the_others_alone(
+    said: list[str],
+) -> None:
+    broken = load(note(notify="notify: [./not-there]"))
+    async with Host(Path(".loopkit"), [broken], said.append) as host:
+        one, two = [await host.start("note", {"topic": t}) for t in ("tea", "cake")]
+        await host.stopped(one)
+        await host.stopped(two)
+        assert len(said) == 2
+        assert all(re.search(r"^note-\w+: the notifier failed", line) for line in said)
+        assert (await host.app.state_of(two)).status == "waiting"
+
+
+async def test_the_command_line_and_a_host_go_on_with_each_others_runs(host: Host) -> None:
+    run = await host.start("note", {"topic": "tea"})
+    await host.stopped(run)
+    assert await asyncio.to_thread(invoke, ["answer", run, "accept", "--by", "bob"]) == 0
+    assert await host.answer(run, ACCEPT.replace(by="bob")) == (False, "nobody")
+
+
+async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
+    note(work="touch begun; if [ ! -e again ]; then sleep 600; fi; cat")
+    script = (
+        "import asyncio\n"
+        "from pathlib import Path\n"
+        "from loopkit.language.load import load\n"
+        "from loopkit.serving.host import Host\n"
+        "async def main():\n"
+        "    host = Host(Path('.loopkit'), [load(Path('note.yaml'))])\n"
+        "    print(await host.start('note', {'topic': 'tea'}), flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    server = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    run = server.stdout.readline().strip()
+    while not Path("begun").exists():
+        await asyncio.sleep(0.01)
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+    server.stdout.close()
+    Path("again").touch()
+    async with Host(Path(".loopkit"), []) as host:
+        await host.resume(run)
+        await host.stopped(run)
+        # The call of a program is in doubt: a person says whether it is made again.
+        [asked] = await host.app.questions(run)
+        assert asked.question.question.startswith("doubt:")
+        await host.answer(run, HumanAnswer(choice="retry", by="ann"))
+        await host.stopped(run)
+        assert (await host.app.state_of(run)).artifacts["note"].text == "tea"
