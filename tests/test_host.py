@@ -21,7 +21,7 @@ from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
-from loopkit.serving.host import Host
+from loopkit.serving.host import Host, Taken
 
 NOTE = """
 loopkit: 1
@@ -228,11 +228,20 @@ async def test_what_goes_wrong_with_one_run_is_said_and_leaves_the_others_alone(
         assert (await host.app.state_of(two)).status == "waiting"
 
 
-async def test_the_command_line_and_a_host_go_on_with_each_others_runs(host: Host) -> None:
-    run = await host.start("note", {"topic": "tea"})
-    await host.stopped(run)
-    assert await asyncio.to_thread(invoke, ["answer", run, "accept", "--by", "bob"]) == 0
-    assert await host.answer(run, ACCEPT.replace(by="bob")) == (False, "nobody")
+def test_the_command_line_goes_on_with_the_runs_of_a_host() -> None:
+    async def started() -> str:
+        async with Host(Path(".loopkit"), [load(note())]) as host:
+            run = await host.start("note", {"topic": "tea"})
+            await host.stopped(run)
+            return run
+
+    async def answered_again(run: str) -> Taken:
+        async with Host(Path(".loopkit"), []) as host:
+            return await host.answer(run, ACCEPT)
+
+    run = asyncio.run(started())
+    assert invoke(["answer", run, "accept", "--by", "ann"]) == 0
+    assert asyncio.run(answered_again(run)) == (False, "nobody")
 
 
 async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
@@ -241,7 +250,7 @@ async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
         "import asyncio\n"
         "from pathlib import Path\n"
         "from loopkit.language.load import load\n"
-        "from loopkit.serving.host import Host\n"
+        "from loopkit.serving.host import Host, Taken\n"
         "async def main():\n"
         "    host = Host(Path('.loopkit'), [load(Path('note.yaml'))])\n"
         "    print(await host.start('note', {'topic': 'tea'}), flush=True)\n"
