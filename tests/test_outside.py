@@ -383,7 +383,7 @@ def test_the_command_line_leads_from_the_request_to_the_end(
     assert call(run_command, "machine.yaml") == 5
     told = capsys.readouterr().err
     line = next(line for line in told.splitlines() if "loopkit reply" in line).strip()
-    assert "waits for `plan`, which `writer` makes outside: Write a plan." in told
+    assert "waits for `plan` from outside, attempt 1" in told
     run = line.split()[2]
     assert line == f"loopkit reply {run} FILE"
     (here / "plan.md").write_text("No goals.", encoding="utf-8")
@@ -508,3 +508,14 @@ def test_the_code_fix_loop_is_led_from_outside_until_the_tests_pass(tmp_path: Pa
     fixed.write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")
     assert loopkit.reply(first.run, state=state).outcome == "fixed"
     assert "a + b" in (tmp_path / "src/calc.py").read_text(encoding="utf-8")
+
+
+def test_a_run_is_recorded_as_a_case_that_plays_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = started(here).run
+    deliver(here, run, "No goals.")
+    deliver(here, run, GOOD)
+    assert call(runs_command, "record", run, "plan.scenario.yaml") == 0
+    assert "its replay differs" not in capsys.readouterr().err
+    assert "writer:\n        - No goals." in (here / "plan.scenario.yaml").read_text("utf-8")

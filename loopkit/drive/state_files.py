@@ -100,7 +100,7 @@ def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]
 
 def read_written(folder: Path, relative: str, before: FileMark) -> Written:
     """What an output file holds, if it was written since that mark was made."""
-    if not written_since(output_file(folder, relative), before):
+    if not written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:
         # Once more, because the attempt may have put a link there that leads out.

@@ -23,6 +23,7 @@ from loopkit.engine.events import (
     Resumed,
     Started,
     Suspended,
+    Waiting,
     Worked,
 )
 from loopkit.engine.state import RunState
@@ -43,7 +44,7 @@ PROCESS = frozenset(
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": ("model", "session", "played", "kept"),
+    "replied": ("model", "session", "played", "kept", "by"),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),
@@ -149,6 +150,9 @@ def _without_interruptions(events: Iterable[Event]) -> Iterator[Event]:
         if isinstance(event, Suspended):
             interrupted = event.reason == "interrupted"
         is_left_out = event.type in PROCESS or (interrupted and isinstance(event, Suspended))
+        if isinstance(event, Waiting) and event.wanted is not None:
+            # A scenario has it at hand.
+            is_left_out = True
         if isinstance(event, Resumed):
             is_left_out = interrupted and not event.limits
             interrupted = False

@@ -239,8 +239,7 @@ def _refused(event: Refused, *_: object) -> Iterator[Line]:
 
 def _waiting(event: Waiting, *_: object) -> Iterator[Line]:
     if (wanted := event.wanted) is not None:
-        told = f"waits for `{wanted.artifact}`, which `{wanted.agent}` makes outside"
-        yield _row(event.state, f"{told}: {one_line(or_empty(event.text))}")
+        yield _row("", f"waits for `{wanted.artifact}` from outside, attempt {wanted.attempt}")
         return
     yield _row(event.state, f"waits for a person: {one_line(or_empty(event.text))}")
 

@@ -32,6 +32,9 @@ class Made:
     tokens: int
     cost_usd: float
 
+    is_billed: bool
+    """Whether an agent was called; what somebody outside does is no call."""
+
     @property
     def work(self) -> tuple[str, int]:
         """What it was made for: no other call may be made for the same once it is settled."""
@@ -105,7 +108,8 @@ class _Agent:
         calls, position = self._calls(request)
         played = calls[position]
         cost_usd = played.cost_usd or 0.0
-        made = Made(request.key, request.call_index, played.usage.tokens, cost_usd)
+        is_billed = request.role != "outside"
+        made = Made(request.key, request.call_index, played.usage.tokens, cost_usd, is_billed)
         self.company.made.append(made)
         return await self._part(calls).ask(_first(request))
 

@@ -78,6 +78,7 @@ def _is_last_try(cut: Performance, machine: Machine) -> bool:
     agents = {
         name: min(asked.retry.attempts for asked in agent.in_turn)
         for name, agent in machine.agents.items()
+        if agent.is_called
     }
     known = cut.state.tasks
     return any(tries[task] >= agents.get(known[task].agent, tries[task] + 1) for task in tasks)

@@ -62,8 +62,9 @@ def _revisions(done: Performance, graph: Graph) -> Iterator[Broken]:
 
 def within_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
     """Agent runs, calls and cost at most as computed; of a success at least the best."""
-    calls = done.company.made_by_family
-    works = {(id(one), call.work[0]) for one in done.company.family for call in one.made}
+    calls = [call for call in done.company.made_by_family if call.is_billed]
+    family = done.company.family
+    works = {(id(one), call.work[0]) for one in family for call in one.made if call.is_billed}
     cost_usd = sum(call.cost_usd for call in calls)
     of_tools, most = _tool_calls(done), bounds.tool_calls.total if bounds.tool_calls else 0
     if most is not None and of_tools > most:
