@@ -32,6 +32,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
+from loopkit.observability import observers_within
 from loopkit.repair import Mend
 from loopkit.repair.files import changed_note
 from loopkit.text import plural
@@ -333,7 +334,13 @@ async def _open_app(
 ) -> AsyncIterator[App]:
     engines = _IDLE.pop() if _IDLE else {}
     folder = None if state is None else Path(state)
-    app = App.open(folder, functions=agents, listeners=listeners, engines=engines)
+    app = App.open(
+        folder,
+        functions=agents,
+        listeners=listeners,
+        observe=observers_within,
+        engines=engines,
+    )
     try:
         yield app
     finally:

@@ -67,7 +67,7 @@ class App(ClaimedRuns):
         """An app over the SQLite journal of a state folder; none keeps it in memory."""
         folder = Path.cwd() if state is None else state.absolute().parent
         journal = MemoryJournal() if state is None else SqliteJournal.open(state)
-        return cls(journal, folder=folder, observe=observers, **parts)
+        return cls(journal, folder=folder, **{"observe": observers, **parts})
 
     async def start(
         self,

@@ -35,12 +35,15 @@ from typing import IO, Any
 ROOT = Path(__file__).parents[1]
 NOT_IMPORTED = (
     "loopkit.__main__",
+    "loopkit.observability.otel.library",
+    "loopkit.observability.otel.observer",
+    "loopkit.observability.otel.sdk",
     "loopkit.properties",
     "loopkit.pytest_plugin",
     "loopkit.serving.mcp_library",
     "loopkit.serving.mcp_stdio",
 )
-"""What no command imports, or only the one that serves over MCP."""
+"""What no command imports, or only one that serves over MCP or sends traces."""
 
 
 class Process:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from loopkit.agents.model.answer_caps import AnswerCaps
-from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, ToolCall, Usage
+from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -122,6 +122,8 @@ class Reply(Value, frozen=True):
     """The model that answered."""
     tokens: int = 0
     """In and out together."""
+    counted: TokenUse | None = None
+    """The same by kind; none where nobody counted."""
     held: bool = False
     """Nobody counted: tokens and cost are what was reserved."""
     workspace: str = ""

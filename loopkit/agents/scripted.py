@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
-from loopkit.engine.events import HumanAnswer, LeftFolder, ToolCall, Usage, Waiting
+from loopkit.engine.events import HumanAnswer, LeftFolder, TokenUse, ToolCall, Usage, Waiting
 from loopkit.engine.findings import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -128,8 +128,11 @@ class ScriptedAgent:
         said = broken.replace(text=played.message or broken.text) if broken else None
         said = said or Reply(played.text, said=played.said, cut_off=played.cut_off)
         session = self._name if played.session else None
-        tokens = played.usage.tokens
-        said = said.replace(session=session, tokens=tokens, cost_usd=played.cost_usd)
+        spent = played.usage
+        counted = TokenUse(input=spent.input, output=spent.output) if spent.is_counted else None
+        said = said.replace(
+            session=session, tokens=spent.tokens, counted=counted, cost_usd=played.cost_usd
+        )
         left = None if played.folder is None else LeftFolder(**as_left(played.folder))
         called = tuple(
             ToolCall(id=f"call_{number}", name=one.name, arguments=one.text)

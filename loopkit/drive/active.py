@@ -73,13 +73,15 @@ Mark: TypeAlias = tuple[RunState, tuple[Staged, ...]]
 """A state, and what had been staged then."""
 
 
+History: TypeAlias = Callable[[str], Awaitable[Sequence[Stored]]]
+"""Reads what has happened in a run so far; nothing of one that is not stored yet."""
+
+
 class Observer(Protocol):
     """Watches all runs of an app, children among them."""
 
-    async def listener(
-        self, run: str, state: RunState, before: Callable[[], Awaitable[Sequence[Stored]]]
-    ) -> Listener:
-        """Whom to tell what happens in a run from `state` on; `before` reads what has happened."""
+    async def listener(self, active: ActiveRun, history: History) -> Listener:
+        """Whom to tell what happens in a run from now on."""
         ...
 
     async def close(self) -> None:

@@ -228,7 +228,7 @@ class ClaimedRuns(StoredRuns):
             scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
-            listeners=(*self._listeners_of(claim.run), *await self._observed(claim, state)),
+            listeners=self._listeners_of(claim.run),
             notify=self._notify or players.notify,
             contents=self.journal.contents,
             occupancy=self._occupancy,
@@ -239,18 +239,15 @@ class ClaimedRuns(StoredRuns):
         if engine.program.machine.alert and active.notify and not is_child(claim.run):
             active.alarm = NotifyingAlarm(active)
             active.listeners = (*active.listeners, active.alarm.hear)
-        return active
-
-    async def _observed(self, claim: Claim, state: RunState) -> Sequence[Listener]:
-        """The listeners of those who watch all runs."""
         if self._observers is None:
             self._observers = self._observe()
-        run, is_new = claim.run, not claim.seq
+        for observer in self._observers:
+            listener = await observer.listener(active, self._history)
+            active.listeners = (*active.listeners, listener)
+        return active
 
-        async def before() -> Sequence[Stored]:
-            return () if is_new else await self.events(run)
-
-        return [await observer.listener(run, state, before) for observer in self._observers]
+    async def _history(self, run: str) -> Sequence[Stored]:
+        return await self.events(run) if await self.journal.has(run) else ()
 
     async def close(self) -> None:
         """Let those who watch pass on what is left."""

@@ -73,6 +73,7 @@ def replied(
         folder=written.folder,
         workspace=storable(reply.workspace) if reply.workspace else files,
         usage=usage.as_held if reply.held else usage,
+        counted=reply.counted,
     )
 
 

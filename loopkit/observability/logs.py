@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from loopkit.drive.active import Listener, Stored
+from loopkit.drive.active import ActiveRun, History, Listener, Stored
 from loopkit.engine.events import (
     Decided,
     Emitted,
@@ -82,10 +82,8 @@ VALUE_WIDTH = 80
 class LogObserver:
     """Logs what happens in all runs of an app."""
 
-    async def listener(
-        self, run: str, state: RunState, before: Callable[[], Awaitable[Sequence[Stored]]]
-    ) -> Listener:
-        return RunLog(run, state)
+    async def listener(self, active: ActiveRun, history: History) -> Listener:
+        return RunLog(active.claim.run, active.state)
 
     async def close(self) -> None:
         """Nothing is left to be written."""

@@ -48,6 +48,11 @@ class SpentTokens(Noun):
         """All of them."""
         return self.input + self.output + self.total
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known of all of them whether they went in or out."""
+        return bool(self.input or self.output) and not self.total
+
 
 Cost = Annotated[float, Field(ge=0, strict=False)]
 

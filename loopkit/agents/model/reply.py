@@ -15,7 +15,7 @@ from loopkit.agents.model.received import MOST_TOKENS
 from loopkit.agents.model.tool_calls import calls_in
 from loopkit.agents.model.tool_support import offered_tools
 from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request
-from loopkit.engine.events import Usage
+from loopkit.engine.events import TokenUse, Usage
 from loopkit.language import ModelAgent
 from loopkit.text import plural
 
@@ -72,6 +72,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
         has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
+        counted=None if used is None else _counted(used),
         cost_usd=usd,
         held=used is None,
     )
@@ -150,6 +151,10 @@ def _used(usage: Any, *, is_silent: bool) -> Used | None:
     # Some count what the model thought in the total alone.
     unnamed = (_count(usage, "total_tokens") or 0) - sent
     return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
+
+
+def _counted(used: Used) -> TokenUse:
+    return TokenUse(input=used.input, output=used.output, cached=used.cached, written=used.written)
 
 
 def _count(record: Any, name: str) -> int | None:

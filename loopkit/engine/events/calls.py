@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import OF_AGENTS, Event, Policy, Role
-from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, ToolCall, Usage
+from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, TokenUse, ToolCall, Usage
 from loopkit.engine.findings import ErrorClass
 
 
@@ -121,6 +121,8 @@ class Replied(Event, frozen=True, kw_only=True):
     """What the call cost."""
     by: str = ""
     """Who delivered it, where somebody outside plays the agent."""
+    counted: TokenUse | None = None
+    """Its tokens by kind; none where nobody counted them."""
 
 
 class Failed(Event, frozen=True, kw_only=True):

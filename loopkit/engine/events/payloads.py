@@ -53,6 +53,18 @@ class Usage(Record, frozen=True, kw_only=True):
         )
 
 
+class TokenUse(Record, frozen=True, kw_only=True):
+    """The tokens of one call, as its provider counts them."""
+
+    input: int
+    """Those of the cache included, read and written."""
+    output: int
+    cached: int = 0
+    """Of the input, what the provider had in its cache."""
+    written: int = 0
+    """Of the input, what it put into its cache."""
+
+
 class PromptSize(Record, frozen=True, kw_only=True):
     """What one call sends, in characters. A program is sent its prompt alone."""
 

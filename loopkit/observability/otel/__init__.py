@@ -1,0 +1,63 @@
+"""OpenTelemetry: traces and metrics of runs, by the conventions for GenAI.
+
+Nothing of its libraries is imported unless an application has done so, or a variable asks for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from loopkit.drive.active import Observer
+from loopkit.observability.otel.notes import note
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+PROTOCOL = "http/protobuf"
+
+
+def telemetry_of_application() -> Observer | None:
+    """What sends traces to the providers that the application has configured; none without any."""
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from loopkit.observability.otel.library import configured  # noqa: PLC0415
+    from loopkit.observability.otel.observer import TelemetryObserver  # noqa: PLC0415
+
+    emitter = configured()
+    return TelemetryObserver(emitter) if emitter is not None else None
+
+
+def telemetry_of_environment(environment: Mapping[str, str]) -> Observer | None:
+    """What sends traces and metrics where the standard variables say; none where they say nowhere.
+
+    What is wrong with them is printed to standard error.
+    """
+    traces, metrics = (_is_asked_for(environment, signal) for signal in ("TRACES", "METRICS"))
+    if not (traces or metrics):
+        return None
+    if fault := _protocol_fault(environment):
+        note(f"no traces or metrics are sent: {fault}")
+        return None
+    try:
+        from loopkit.observability.otel.library import Emitter  # noqa: PLC0415
+        from loopkit.observability.otel.observer import TelemetryObserver  # noqa: PLC0415
+        from loopkit.observability.otel.sdk import OwnProviders  # noqa: PLC0415
+
+        own = OwnProviders(environment, traces=traces, metrics=metrics)
+    except Exception as error:  # noqa: BLE001 - whatever a variable does to a library
+        note(f"no traces or metrics are sent: {error}")
+        return None
+    return TelemetryObserver(Emitter(own.tracers, own.meters), own.end)
+
+
+def _is_asked_for(environment: Mapping[str, str], signal: str) -> bool:
+    is_disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    exporter = environment.get(f"OTEL_{signal}_EXPORTER", "otlp").strip().lower()
+    own = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
+    is_named = any(environment.get(name, "").strip() for name in (ENDPOINT, own))
+    return is_named and not is_disabled and exporter == "otlp"
+
+
+def _protocol_fault(environment: Mapping[str, str]) -> str:
+    name = "OTEL_EXPORTER_OTLP_PROTOCOL"
+    protocol = environment.get(name, "").strip() or PROTOCOL
+    return "" if protocol == PROTOCOL else f"{name} is `{protocol}`; loopkit sends {PROTOCOL} only"

@@ -1,0 +1,57 @@
+"""Contents of messages, which spans have only where they are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from loopkit.engine.events import Intended, Replied
+from loopkit.observability.otel import conventions as names
+from loopkit.observability.otel.spans import Attributes
+from loopkit.outside.redaction import Redact
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The same that other instrumentations of GenAI read."""
+ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
+
+
+def are_asked_for(environment: Mapping[str, str]) -> bool:
+    """Whether spans are to have contents."""
+    return environment.get(VARIABLE, "").strip().lower() in ASKED
+
+
+def asked(call: Intended, redact: Redact) -> Attributes:
+    """What was sent last, or what a tool was called with; what was said before is in its span."""
+    text = redact(call.prompt)
+    if call.role == "tool":
+        return {names.TOOL_ARGUMENTS: text}
+    return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
+
+
+def answered(call: Intended, reply: Replied, redact: Redact) -> Attributes:
+    """What came back."""
+    if call.role == "tool":
+        return {names.TOOL_RESULT: redact(reply.text)}
+    parts = [_text(redact(reply.text))] if reply.text else []
+    parts += [
+        {"type": "tool_call", "id": c.id, "name": c.name, "arguments": redact(c.arguments)}
+        for c in reply.tool_calls
+    ]
+    reason = finish_reason(reply)
+    return {names.OUTPUT_MESSAGES: _messages("assistant", parts, finish_reason=reason)}
+
+
+def finish_reason(reply: Replied) -> str:
+    """Why an answer ended, in the words of the conventions."""
+    if reply.cut_off:
+        return "length"
+    return "tool_call" if reply.tool_calls else "stop"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "content": text}
+
+
+def _messages(role: str, parts: list[dict[str, Any]], **more: str) -> str:
+    return json.dumps([{"role": role, "parts": parts, **more}], ensure_ascii=False)

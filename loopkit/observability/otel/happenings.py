@@ -1,0 +1,51 @@
+"""Happenings: what the span of a run says of its way, as events that take no time."""
+
+from __future__ import annotations
+
+from loopkit.drive.active import Stored
+from loopkit.engine.events import (
+    Alerted,
+    Decided,
+    Emitted,
+    Event,
+    Repaired,
+    Resumed,
+    Suspended,
+    Waiting,
+    Worked,
+)
+from loopkit.observability.otel import conventions as names
+from loopkit.observability.otel.spans import Attributes, SpanEvent
+
+
+def happening(stored: Stored) -> SpanEvent | None:
+    """An event of a run as one of its span; none where that says nothing of it."""
+    told = _told(stored.event)
+    if told is None:
+        return None
+    name, attributes = told
+    return SpanEvent(f"loopkit.{name}", stored.at, attributes)
+
+
+def _told(event: Event) -> tuple[str, Attributes] | None:
+    match event:
+        case Decided():
+            ends: Attributes = {"loopkit.edge": event.edge, "loopkit.target": event.target}
+            revises = {"loopkit.revises": bool(event.spends)}
+            return event.type, {names.STATE: event.source, **ends, **revises}
+        case Waiting():
+            return event.type, {names.STATE: event.state, "loopkit.question": event.question}
+        case Worked(answer=answer) if answer is not None:
+            return "answered", {names.STATE: event.state, "loopkit.choice": answer.choice}
+        case Suspended():
+            return event.type, {names.STATE: event.state, "loopkit.reason": event.reason}
+        case Resumed() | Repaired():
+            return event.type, {}
+        case Emitted():
+            version: Attributes = {names.ARTIFACT: event.artifact} if event.artifact else {}
+            version |= {names.VERSION: event.artifact_version, names.ATTEMPT: event.attempt}
+            told: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
+            return event.type, {**told, **version, names.FINDINGS: len(event.findings)}
+        case Alerted():
+            return event.type, {"loopkit.figure": event.figure, "loopkit.value": event.value}
+    return None

@@ -1,0 +1,71 @@
+"""The observer that makes traces and metrics of runs. Whatever fails here, the run goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from loopkit.drive.active import ActiveRun, History, Listener, Stored
+from loopkit.observability.logs import LOGGER
+from loopkit.observability.otel import contents
+from loopkit.observability.otel.library import Emitter, Link, current_link
+from loopkit.observability.otel.measures import measures_of_event, measures_of_span
+from loopkit.observability.otel.run_spans import RunSpans
+from loopkit.observability.otel.spans import RUN_SPAN, Span, Trace
+from loopkit.text.run_ids import ancestors_of, is_child, root_of
+
+_LOGGER = LOGGER.getChild("telemetry")
+
+
+class TelemetryObserver:
+    """Makes traces and metrics of all runs of an app."""
+
+    def __init__(self, emitter: Emitter, end: Callable[[], None] | None = None) -> None:
+        """`end` sends what is left, where nobody else does."""
+        self._emitter = emitter
+        self._end = end
+        self._has_contents = contents.are_asked_for(os.environ)
+        self._born: dict[str, float] = {}
+        """By root: when it began."""
+
+    async def listener(self, active: ActiveRun, history: History) -> Listener:
+        run = active.claim.run
+        spans = RunSpans(run, active.redact if self._has_contents else None)
+        for stored in await history(run):
+            # Whoever drove it then has sent what ended then.
+            spans.after(stored)
+        root = root_of(run)
+        if is_child(run) and root not in self._born:
+            began = RunSpans(root)
+            for stored in await history(root):
+                began.after(stored)
+            self._born[root] = began.born
+        elif spans.born:
+            self._born[run] = spans.born
+        return partial(self._take, run, spans, current_link())
+
+    def _take(self, run: str, spans: RunSpans, link: Link | None, stored: Stored) -> None:
+        try:
+            ended = spans.after(stored)
+            if not is_child(run):
+                self._born[run] = spans.born
+            for measure in measures_of_event(stored.event, spans.machine):
+                self._emitter.record(measure)
+            for span in ended:
+                self._send(run, span, link)
+        except Exception as error:  # noqa: BLE001 - no run may fail because of who looks on
+            _LOGGER.warning("%s: no telemetry of %s: %r", run, stored.event.type, error)
+
+    def _send(self, run: str, span: Span, link: Link | None) -> None:
+        root = root_of(run)
+        within = (run, span.within) if span.within else None
+        if within is None and is_child(run):
+            within = (next(ancestors_of(run)), RUN_SPAN)
+        self._emitter.emit(span, Trace(root, self._born[root]), within, link)
+        for measure in measures_of_span(span):
+            self._emitter.record(measure)
+
+    async def close(self) -> None:
+        if self._end is not None:
+            self._end()

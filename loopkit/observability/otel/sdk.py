@@ -1,0 +1,114 @@
+"""opentelemetry-sdk and its exporter over HTTP, set up as the standard variables say."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+
+try:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+except ImportError as error:
+    raise ImportError(
+        "traces and metrics need libraries that are not installed: pip install 'loopkit[otel]'"
+    ) from error
+
+from loopkit import __version__
+from loopkit.observability.logs import LOGGER
+from loopkit.observability.otel.notes import note
+from loopkit.text import one_line
+
+TIMEOUT_S = 1.0
+"""How long a collector may take for one request, and the end of a command for the last ones."""
+DELAY_MS = 1000.0
+"""How long spans wait for others, to be sent together."""
+CAUSE_WIDTH = 300
+
+
+class OwnProviders:
+    """Providers of loopkit's own, with what has to be done at the end."""
+
+    def __init__(self, environment: Mapping[str, str], *, traces: bool, metrics: bool) -> None:
+        """Raises whatever the libraries raise where a variable makes no sense to them."""
+        self._timeout_s = float(environment.get("OTEL_EXPORTER_OTLP_TIMEOUT") or TIMEOUT_S)
+        self._faults = _Faults()
+        resource = _resource()
+        self.tracers = self._tracers(resource, environment) if traces else None
+        self.meters = self._meters(resource) if metrics else None
+        self._faults.begin()
+
+    def _tracers(self, resource: Resource, environment: Mapping[str, str]) -> TracerProvider:
+        given = "OTEL_BSP_SCHEDULE_DELAY" in environment
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(timeout=self._timeout_s)
+        processor = BatchSpanProcessor(exporter, schedule_delay_millis=None if given else DELAY_MS)
+        provider.add_span_processor(processor)
+        return provider
+
+    def _meters(self, resource: Resource) -> MeterProvider:
+        exporter = OTLPMetricExporter(timeout=self._timeout_s)
+        reader = PeriodicExportingMetricReader(exporter)
+        return MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+
+    def end(self) -> None:
+        """Send what is left, for as long as a request may take, and say what could not be sent."""
+        work = [_in_thread(one.shutdown) for one in (self.tracers, self.meters) if one]
+        until = time.monotonic() + self._timeout_s
+        for thread in work:
+            # The libraries wait for longer; their threads end with the process.
+            thread.join(max(0.0, until - time.monotonic()))
+        self._faults.end(is_late=any(thread.is_alive() for thread in work))
+
+
+def _in_thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def _resource() -> Resource:
+    own = {
+        "service.name": "loopkit",
+        "service.version": __version__,
+        "service.instance.id": str(uuid.uuid4()),
+    }
+    # What the variables say counts more.
+    return Resource.create(own).merge(OTELResourceDetector().detect())
+
+
+class _Faults(logging.Handler):
+    """What the libraries complain of: the first complaint is told at the end, the others never."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._first = ""
+        self._logger = logging.getLogger("opentelemetry")
+        self._propagates = self._logger.propagate
+
+    def begin(self) -> None:
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._first:
+            self._first = one_line(record.getMessage(), CAUSE_WIDTH)
+            told = "traces or metrics were not sent: %s"
+            LOGGER.getChild("telemetry").warning(told, self._first)
+
+    def end(self, *, is_late: bool) -> None:
+        """Say what was wrong; a thread that goes on may complain, but nobody hears it."""
+        self._logger.removeHandler(self)
+        self._logger.addHandler(logging.NullHandler())
+        if not is_late:
+            self._logger.propagate = self._propagates
+        if self._first or is_late:
+            told = self._first or "the collector took too long"
+            note(f"traces or metrics were not sent completely: {told}")
