@@ -16,7 +16,7 @@ from loopkit.app import App
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun, Stored
 from loopkit.drive.notify import notify
-from loopkit.engine.events import HumanAnswer
+from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.journal import JournalError, RunBusy
 from loopkit.language.load import Loaded
 from loopkit.machine.inputs import complete_input
@@ -98,6 +98,11 @@ class Host:
         Raises AnswerRefused, NotRunnable where nothing is asked, and JournalError.
         """
         is_new = await self.app.post_answer(run, answer, question)
+        return Taken(is_new, await self.go_on(run))
+
+    async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> Taken:
+        """Deliver the artifact that a run waits for from outside, and go on; as `answer` does."""
+        is_new = await self.app.reply(run, delivery, question)
         return Taken(is_new, await self.go_on(run))
 
     async def go_on(self, run: str) -> str:

@@ -1,0 +1,326 @@
+"""A coding agent is led through a machine: `next` and `submit`, with a host and by real MCP."""
+
+# ruff: noqa: ASYNC240 - the agent that is played writes files
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+import loopkit
+from loopkit.language.load import load
+from loopkit.serving.host import Host
+from loopkit.serving.outside_agent import OutsideAgentToolbox, has_outside_agents
+from loopkit.serving.toolbox import CallRefused
+from tests.support import PLAN_REVIEW, plan
+from tests.test_outside import GOOD, OUTSIDE_ARCHITECT, PLAIN, code_fix, outside
+
+Call = Callable[..., Awaitable[dict[str, Any]]]
+PERSON = """
+loopkit: 1
+agents:
+  writer: {outside: true}
+states:
+  draft: {agent: writer, prompt: "Write.", output: plan, next: ask}
+  ask:
+    human: Is it good?
+    choices: [approve, reject]
+    transitions: [{guard: choice == "approve", target: done}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+def write(folder: Path, text: str, name: str = "machine.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@asynccontextmanager
+async def served(folder: Path, *machines: Path) -> AsyncIterator[tuple[Host, Call]]:
+    """A host of machines, and a function that calls a tool with arguments."""
+    loaded = [load(path) for path in machines]
+    async with Host(folder / ".loopkit", loaded) as host:
+        box = OutsideAgentToolbox(host, lambda text: text.replace("s3cr3t", "***"))
+
+        async def call(tool: str, **arguments: Any) -> dict[str, Any]:
+            return await box.call(tool, arguments)
+
+        yield host, call
+
+
+def led(folder: Path, *machines: Path, by: Callable[[Host, Call], Awaitable[None]]) -> None:
+    async def lead() -> None:
+        async with served(folder, *machines) as (host, call):
+            await by(host, call)
+
+    asyncio.run(lead())
+
+
+def submitted(request: Mapping[str, Any], artifact: Any = None) -> dict[str, Any]:
+    given = {} if artifact is None else {"artifact": artifact}
+    return {"run": request["run"], "request": request["id"], **given}
+
+
+def test_an_agent_is_led_from_the_prompt_over_the_feedback_to_the_end(tmp_path: Path) -> None:
+    async def lead(host: Host, call: Call) -> None:
+        run = await host.start("machine", {})
+        first = await call("next", run=run)
+        request = first["request"]
+        assert (first["status"], request["prompt"]) == ("wanted", "Write a plan.")
+        assert (request["state"], request["attempt"], request["form"]) == ("draft", 1, "text")
+        assert await call("next") == first  # the only run that wants something
+        judged = await call("submit", **submitted(request, "No goals."))
+        [verdict] = judged["verdicts"]
+        assert (verdict["state"], verdict["verdict"], verdict["ok"]) == ("check", "fail", False)
+        assert verdict["diagnostics"][0]["message"].startswith('no section "Goal"')
+        again = judged["next"]["request"]
+        assert again["attempt"] == 2
+        assert 'no section "Goal"' in again["prompt"]
+        done = await call("submit", **submitted(again, GOOD))
+        assert done["verdicts"][0]["ok"]
+        assert done["next"]["status"] == "over"
+        assert done["next"]["result"] == {"plan": GOOD}
+        assert await call("next", run=run) == done["next"]
+
+    led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+def test_what_is_over_or_answered_otherwise_is_refused(tmp_path: Path) -> None:
+    async def lead(host: Host, call: Call) -> None:
+        run = await host.start("machine", {})
+        request = (await call("next", run=run))["request"]
+        second = (await call("submit", **submitted(request, "No goals.")))["next"]["request"]
+        with pytest.raises(CallRefused, match="is over: it had another delivery"):
+            await call("submit", **submitted(request, GOOD))
+        # The same again, as of a client that has not heard the answer, changes nothing.
+        same = await call("submit", **submitted(request, "No goals."))
+        assert same["next"]["request"] == second
+        await call("submit", **submitted(second, GOOD))
+        with pytest.raises(CallRefused, match="is over: it had another delivery"):
+            await call("submit", **submitted(second, GOOD + "More."))
+        with pytest.raises(CallRefused, match="already finished"):
+            await call("submit", run=run, request="draft:9:1", artifact=GOOD)
+        with pytest.raises(CallRefused, match="no run wants anything now"):
+            await call("next")
+
+    led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+def test_a_question_to_a_person_is_told_and_can_not_be_answered(tmp_path: Path) -> None:
+    async def lead(host: Host, call: Call) -> None:
+        run = await host.start("machine", {})
+        request = (await call("next", run=run))["request"]
+        told = (await call("submit", **submitted(request, "Tea.")))["next"]
+        assert told["status"] == "person"
+        assert f"Is it good? (a person answers it: `loopkit runs show {run}`)" == told["message"]
+        for artifact in ("approve", {"choice": "approve"}, None):
+            given = {} if artifact is None else {"artifact": artifact}
+            with pytest.raises(CallRefused, match="waits for an answer, not for an artifact"):
+                await call("submit", run=run, request="ask:1", **given)
+        assert (await call("next", run=run))["status"] == "person"
+
+    led(tmp_path, write(tmp_path, PERSON), by=lead)
+
+
+def test_runs_of_other_machines_are_not_shown_and_take_nothing(tmp_path: Path) -> None:
+    other = loopkit.run(write(tmp_path, PLAIN, "other.yaml"), state=tmp_path / ".loopkit")
+    assert other.question is not None
+
+    async def lead(_: Host, call: Call) -> None:
+        for tool, more in (("next", {}), ("submit", {"request": "draft:1:1", "artifact": GOOD})):
+            with pytest.raises(CallRefused, match="is of machine `other`, not served here"):
+                await call(tool, run=other.run, **more)
+        with pytest.raises(CallRefused, match="no run wants anything now"):
+            await call("next")
+
+    led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "why"),
+    [
+        ("nxt", {}, "there is no tool `nxt`"),
+        ("next", {"rn": "x"}, "unknown argument `rn`"),
+        ("next", {"run": 7}, "`run` has to be a text"),
+        ("next", {"run": "gone-000000"}, "gone-000000"),
+        ("submit", {"run": "gone-000000"}, "`request` has to be a text"),
+        ("submit", {"run": "gone-000000", "request": "x"}, "gone-000000"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    tool: str, arguments: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    async def lead(_: Host, call: Call) -> None:
+        with pytest.raises(CallRefused, match=why):
+            await call(tool, **arguments)
+
+    led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+def test_several_runs_that_want_something_have_to_be_told_apart(tmp_path: Path) -> None:
+    async def lead(host: Host, call: Call) -> None:
+        runs = [await host.start("machine", {}) for _ in range(2)]
+        for run in runs:
+            await call("next", run=run)
+        with pytest.raises(CallRefused, match="several runs want something"):
+            await call("next")
+
+    led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+def test_a_server_that_was_ended_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = write(tmp_path, PLAIN)
+    seen: list[dict[str, Any]] = []
+
+    async def begin(host: Host, call: Call) -> None:
+        seen.append((await call("next", run=await host.start("machine", {})))["request"])
+
+    async def go_on(_: Host, call: Call) -> None:
+        assert (await call("next"))["request"] == seen[0]
+        assert (await call("submit", **submitted(seen[0], GOOD)))["next"]["success"]
+
+    led(tmp_path, path, by=begin)
+    led(tmp_path, path, by=go_on)
+
+
+def test_what_a_child_wants_is_told_with_the_run_that_asks(tmp_path: Path) -> None:
+    write(tmp_path, PLAIN, "child.yaml")
+    parent = """
+loopkit: 1
+states:
+  plan: {machine: child.yaml, input: {}, next: done}
+  done: {final: success, result: plan}
+"""
+    path = write(tmp_path, parent)
+    assert has_outside_agents(load(path).machine)
+
+    async def lead(host: Host, call: Call) -> None:
+        run = await host.start("machine", {})
+        request = (await call("next", run=run))["request"]
+        assert request["run"].startswith(f"{run}/")
+        done = await call("submit", **submitted(request, GOOD))
+        assert done["next"] == {**done["next"], "run": run, "status": "over", "success": True}
+
+    led(tmp_path, path, by=lead)
+
+
+def test_secrets_of_the_environment_are_in_no_answer(tmp_path: Path) -> None:
+    async def lead(host: Host, call: Call) -> None:
+        run = await host.start("machine", {})
+        assert (await call("next", run=run))["request"]["prompt"] == "The word is ***."
+        with pytest.raises(CallRefused, match=r"there is no tool `\*\*\*`"):
+            await call("s3cr3t")
+
+    led(tmp_path, write(tmp_path, PLAIN.replace("Write a plan.", "The word is s3cr3t.")), by=lead)
+
+
+# By the client of the `mcp` package, over stdio
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from loopkit.language.load import load
+from loopkit.serving.host import Host
+from loopkit.serving.mcp_stdio import serve
+from loopkit.serving.outside_agent import OutsideAgentToolbox
+
+async def main():
+    machines = [load(Path(path)) for path in sys.argv[1:]]
+    async with Host(Path(".loopkit"), machines, say=lambda text: None) as host:
+        await serve(OutsideAgentToolbox(host, str))
+
+asyncio.run(main())
+"""
+
+
+def by_mcp(folder: Path, machine: Path, by: Callable[[Call], Awaitable[None]]) -> None:
+    """A real client calls the tools of a server in a process of its own."""
+
+    async def lead() -> None:
+        server = StdioServerParameters(
+            command=sys.executable, args=["-c", SERVER, machine.name], cwd=folder
+        )
+        async with Client(stdio_client(server)) as client:
+            listed = (await client.list_tools()).tools
+            assert [tool.name for tool in listed] == ["next", "submit"]
+
+            async def call(tool: str, **arguments: Any) -> dict[str, Any]:
+                answer = await client.call_tool(tool, arguments)
+                if answer.is_error:
+                    raise CallRefused(getattr(answer.content[0], "text", ""))
+                data: dict[str, Any] = answer.structured_content or {}
+                return data
+
+            await by(call)
+
+    asyncio.run(lead())
+
+
+CRITIC = (
+    """  critic:
+    model: openai/gpt-5-mini
+    system: You review implementation plans before anybody builds on them.
+    params: {max_tokens: 6000}          # what it thinks counts too
+""",
+    f"""  critic:
+    command: [echo, {json.dumps('{"verdict": "pass", "findings": []}')}]
+    price_per_run: 0
+""",
+)
+
+
+def test_a_real_client_plays_the_architect_of_plan_review_to_acceptance(tmp_path: Path) -> None:
+    path = outside(PLAN_REVIEW, tmp_path, OUTSIDE_ARCHITECT, CRITIC)
+    begun = loopkit.run(path, {"issue": "CSV exports break."}, state=tmp_path / ".loopkit")
+
+    async def lead(call: Call) -> None:
+        first = (await call("next"))["request"]
+        assert "CSV exports break." in first["prompt"]
+        judged = await call("submit", **submitted(first, plan("title_only")))
+        assert judged["verdicts"][0]["verdict"] == "fail"
+        second = judged["next"]["request"]
+        assert second["prompt"].startswith("The plan has these issues (revision 1 of 2):")
+        with pytest.raises(CallRefused, match="is over"):
+            await call("submit", **submitted(first, plan("good")))
+        told = await call("submit", **submitted(second, plan("good")))
+        assert [one["verdict"] for one in told["verdicts"]] == ["pass"]
+        assert told["next"]["status"] == "person"
+        with pytest.raises(CallRefused, match="waits for an answer"):
+            await call("submit", run=begun.run, request="approval:1", artifact="approve")
+
+    by_mcp(tmp_path, path, lead)
+    done = loopkit.answer(begun.run, "approve", state=tmp_path / ".loopkit")
+    assert done.outcome == "accepted"
+
+
+def test_a_real_client_plays_the_coder_of_the_code_fix_loop_to_acceptance(tmp_path: Path) -> None:
+    path = code_fix(tmp_path)
+    loopkit.run(path, state=tmp_path / ".loopkit")
+
+    async def lead(call: Call) -> None:
+        first = (await call("next"))["request"]
+        assert (first["form"], first["path"]) == ("folder", "src")
+        code = Path(first["workspace"], "src/calc.py")
+        code.write_text("def add(a, b):\n    return a * b\n", encoding="utf-8")
+        with pytest.raises(CallRefused, match="put it there"):
+            await call("submit", **submitted(first, "It is repaired, believe me."))
+        judged = await call("submit", **submitted(first))
+        assert not judged["verdicts"][0]["ok"]
+        second = judged["next"]["request"]
+        assert "test_calc.py" in second["prompt"]
+        code.write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")
+        done = await call("submit", **submitted(second))
+        assert (done["next"]["status"], done["next"]["outcome"]) == ("over", "fixed")
+
+    by_mcp(tmp_path, path, lead)
+    assert "a + b" in (tmp_path / "src/calc.py").read_text(encoding="utf-8")
