@@ -19,7 +19,7 @@ from loopkit.drive.claimed_runs import ClaimedRuns
 from loopkit.drive.deliveries import given_up
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posted_deliveries import post_delivery, was_delivered
-from loopkit.drive.posting import post_answer
+from loopkit.drive.posting import is_same, post_answer
 from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
 from loopkit.drive.stored_runs import unfinished
@@ -256,7 +256,9 @@ class App(ClaimedRuns):
         """
         history = await self.events(run)
         state = state_after(run, history)
-        if state.status != "waiting" and answer in state.answers.values():
+        if state.status != "waiting" and any(
+            is_same(one, answer) for one in state.answers.values()
+        ):
             return False
         refuse_over(state)
         engine = self.engine(await self.machine_of(state), state.definition)

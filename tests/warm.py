@@ -40,6 +40,7 @@ NOT_IMPORTED = (
     "loopkit.observability.otel.sdk",
     "loopkit.properties",
     "loopkit.pytest_plugin",
+    "loopkit.serving.http",
     "loopkit.serving.mcp_library",
     "loopkit.serving.mcp_stdio",
 )
@@ -161,7 +162,7 @@ def _server(has_litellm: bool, under: tuple[str, ...]) -> socket.socket:
 def main(asked: socket.socket, has_litellm: bool) -> None:
     """Wait to be asked; returns in no process but those that are asked for."""
     for module in pkgutil.walk_packages(import_module("loopkit").__path__, "loopkit."):
-        if module.name not in NOT_IMPORTED:
+        if not module.name.startswith(NOT_IMPORTED):
             import_module(module.name)
     if has_litellm:
         asyncio.run(import_module("loopkit.agents.model.client").ready())

@@ -109,12 +109,12 @@ def open_question(state: RunState, named: str | None) -> Waiting:
 def _refuse_twice(state: RunState, question: Waiting, answer: HumanAnswer) -> None:
     """Raise AnsweredTwice where the question before this one, of the same state, had the answer."""
     before = state.answers.get(question.state)
-    if question.call is None and before is not None and _is_same(before, answer):
+    if question.call is None and before is not None and is_same(before, answer):
         told = f"the last question of `{question.state}` had this answer already"
         raise AnsweredTwice(f"{told}, and this is a new one")
 
 
-def _is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
+def is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
     """Whether it is the same answer; the stored one has the defaults of the form as well."""
     given = {name: before.form.get(name) for name in answer.form}
     return before.replace(form=given, by=answer.by) == answer

@@ -1,0 +1,133 @@
+"""Access: who may use a server, from where, under which names.
+
+A program sends the token. A browser has it once, or follows a link that works once, and gets a
+cookie that only this server knows. Another page that the same browser shows may send requests here,
+too: the name of the server, which such a page cannot change, and the origin of the page are
+compared exactly, ports included.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+SHORTEST_TOKEN = 16
+"""Characters: nobody guesses that many."""
+LINK_LASTS_S = 600.0
+MOST_SESSIONS = 1_000
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LOGIN = "/login"
+
+
+class Refusal(NamedTuple):
+    """Why a request is not followed."""
+
+    status: int
+    message: str
+
+
+def bracketed(host: str) -> str:
+    """A host as it is written before a port."""
+    return f"[{host}]" if ":" in host else host
+
+
+def is_loopback(host: str) -> bool:
+    return bracketed(host) in LOOPBACK or host.startswith("127.")
+
+
+def is_anywhere(host: str) -> bool:
+    """Whether a server that listens there does so under every address of the computer."""
+    return host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+
+def origins_of(host: str, port: int) -> frozenset[str]:
+    """The origins of the pages of a server that listens there."""
+    names = {bracketed(host), *(LOOPBACK if is_loopback(host) or is_anywhere(host) else ())}
+    shown = "" if port == 80 else f":{port}"
+    return frozenset(f"http://{name}{shown}" for name in names)
+
+
+@dataclass
+class Access:
+    """Decides about each request by its method, path and headers."""
+
+    token: str
+    origins: frozenset[str]
+    """Scheme, host and port of the server's own pages, as browsers write them."""
+    cookie: str = "loopkit"
+    """The name of the cookie: those of servers on other ports have others."""
+    _sessions: dict[str, None] = field(default_factory=dict)
+    _codes: dict[str, float] = field(default_factory=dict)
+    """Of links that have not been used: until when they work."""
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        return frozenset(urlsplit(origin).netloc for origin in self.origins)
+
+    def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
+        """Why a request is refused; none where it is followed. Names of headers in lower case."""
+        if headers.get("host", "").lower() not in self.hosts:
+            return Refusal(421, "this server has another name; see `loopkit serve --url`")
+        by_token = self._by_token(headers.get("authorization", ""))
+        if by_token is False:
+            return Refusal(401, "the token is wrong")
+        if method not in SAFE_METHODS and not by_token:
+            origin = headers.get("origin", "")
+            if origin not in self.origins:
+                return Refusal(403, "a page of another origin may change nothing here")
+        if by_token or is_open(path) or self.is_signed_in(headers.get("cookie", "")):
+            return None
+        return Refusal(401, "sign in, or send `Authorization: Bearer TOKEN`")
+
+    def _by_token(self, authorization: str) -> bool | None:
+        """Whether the token that a request names is right; none where it names no token."""
+        scheme, _, given = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return False if authorization else None
+        return self.is_token(given.strip())
+
+    def is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self.token.encode())
+
+    def is_signed_in(self, cookies: str) -> bool:
+        """Whether a browser with these cookies has signed in."""
+        pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
+        return any(name == self.cookie and value in self._sessions for name, _, value in pairs)
+
+    def is_encrypted(self, host: str) -> bool:
+        """Whether browsers reach the server under this name through a proxy that encrypts."""
+        return f"https://{host.lower()}" in self.origins
+
+    def sign_in(self) -> str:
+        """A new value of the cookie."""
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = None
+        if len(self._sessions) > MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return session
+
+    def sign_out(self, cookies: str) -> None:
+        for pair in cookies.split(";"):
+            name, _, value = pair.strip().partition("=")
+            if name == self.cookie:
+                self._sessions.pop(value, None)
+
+    def new_link(self) -> str:
+        """A path that signs a browser in, once and soon."""
+        code = secrets.token_urlsafe(24)
+        self._codes[code] = time.monotonic() + LINK_LASTS_S
+        return f"{LOGIN}/{code}"
+
+    def use_code(self, code: str) -> bool:
+        """Whether the code of a link works; it does not work again."""
+        return self._codes.pop(code, 0.0) > time.monotonic()
+
+
+def is_open(path: str) -> bool:
+    """Whether a path can be asked for by anybody: there people sign in."""
+    return path == LOGIN or path.startswith(f"{LOGIN}/")

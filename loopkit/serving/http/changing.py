@@ -1,0 +1,136 @@
+"""What can be done to runs over HTTP, with the same gates as at the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loopkit.drive.posting import AnsweredTwice
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.engine.events import HumanAnswer
+from loopkit.engine.records import Record
+from loopkit.serving.host import Host
+from loopkit.serving.http.answers import BadRequest, json_answer
+from loopkit.serving.http.library import Response
+from loopkit.serving.http.table import Call, Endpoint
+
+LONGEST_NAME = 200
+
+
+class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run to start."""
+
+    machine: str
+    """The name of one of the machines of this server."""
+    input: dict[str, Any] = {}
+
+
+class Given(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer to the open question of a run."""
+
+    choice: str
+    comment: str = ""
+    form: dict[str, Any] = {}
+    """The fields of the question's form."""
+    edit: str | None = None
+    """The artifact as you have edited it, where the question offers that."""
+    origins: dict[str, tuple[str, ...]] = {}
+    """For findings of the last report: the states that have to fix them."""
+    limits: dict[str, Any] = {}
+    """Limits of the run to raise."""
+    by: str = "person"
+    """Who answers, for the record."""
+    question: str | None = None
+    """The id of the question that is meant. Without it, it is the open one, and the answer that
+    the one before it had is refused."""
+
+
+class Reason(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is ended."""
+
+    reason: str = ""
+
+
+class Nothing(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An empty object."""
+
+
+class Driven(Record, frozen=True, kw_only=True):
+    """What became of a run that was started or goes on."""
+
+    run: str
+    driver: str
+    """Who drives it now: `this server`, another process, or `nobody`, where it is over."""
+    is_new: bool = True
+    """False where the same answer was given before."""
+
+
+class Ended(Record, frozen=True, kw_only=True):
+    """What became of a run that was to be ended."""
+
+    run: str
+    message: str
+
+
+async def start_run(call: Call) -> Response:
+    body: Begin = call.body
+    host = _host(call)
+    if body.machine not in host.machines:
+        raise BadRequest(f"there is no machine `{body.machine}` here; see /api/machines", 404)
+    run = await host.start(body.machine, body.input)
+    return json_answer(Driven(run=run, driver="this server").plain(), 201)
+
+
+async def answer_run(call: Call) -> Response:
+    body: Given = call.body
+    if not body.by.strip() or len(body.by) > LONGEST_NAME or not body.by.isprintable():
+        raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
+    answer = HumanAnswer(
+        choice=body.choice,
+        comment=body.comment,
+        form=body.form,
+        edit=body.edit,
+        origins=body.origins,
+        limits=body.limits,
+        by=body.by,
+    )
+    run = call.path["run"]
+    try:
+        taken = await _host(call).answer(run, answer, body.question)
+    except AnsweredTwice as twice:
+        raise AnswerRefused(f"{twice}; name it as `question` to answer the same") from twice
+    return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
+
+
+async def resume_run(call: Call) -> Response:
+    run = call.path["run"]
+    await _host(call).resume(run)
+    return json_answer(Driven(run=run, driver="this server").plain())
+
+
+async def cancel_run(call: Call) -> Response:
+    run, body = call.path["run"], call.body
+    message = await _host(call).cancel(run, body.reason)
+    return json_answer(Ended(run=run, message=message).plain())
+
+
+def _host(call: Call) -> Host:
+    assert call.site.host is not None
+    return call.site.host
+
+
+CHANGING: Sequence[Endpoint] = (
+    Endpoint("POST", "/api/runs", "Start a run.", start_run, takes=Begin, gives=Driven),
+    Endpoint(
+        "POST", "/api/runs/{run}/answer", "Answer the open question of a run, and go on with it.",
+        answer_run, takes=Given, gives=Driven,
+    ),
+    Endpoint(
+        "POST", "/api/runs/{run}/resume", "Go on with a run that was suspended or interrupted.",
+        resume_run, takes=Nothing, gives=Driven,
+    ),
+    Endpoint(
+        "POST", "/api/runs/{run}/cancel", "End a run permanently.", cancel_run, takes=Reason,
+        gives=Ended,
+    ),
+)  # fmt: skip

@@ -1,0 +1,167 @@
+"""The description of the API: an OpenAPI document made of its table, and a page that shows it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from loopkit import __version__
+from loopkit.serving.http.answers import json_answer
+from loopkit.serving.http.changing import CHANGING
+from loopkit.serving.http.library import BaseRoute, HTMLResponse, Request, Response, Route
+from loopkit.serving.http.reading import READING
+from loopkit.serving.http.table import Endpoint, Parameter
+from loopkit.views.schemas.records import records_of
+
+TABLE: Sequence[Endpoint] = (*READING, *CHANGING)
+SCHEMAS = "#/components/schemas/"
+ERROR = {
+    "description": "An error; every problem has the place in what was sent, where it has one.",
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "message": {"type": "string"},
+                "problems": {"type": "array", "items": {"type": "object"}},
+            },
+            "required": ["message", "problems"],
+        }
+    },
+    "required": ["error"],
+}
+ABOUT = (
+    "Runs of loopkit, and the questions that they ask. Reading needs the token or a browser that "
+    "has signed in; what changes something also needs a server that was started with `--answer`."
+)
+
+
+def document() -> dict[str, Any]:
+    """The API in OpenAPI 3.1."""
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in TABLE:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    nouns = {noun for each in TABLE for noun in (each.takes, each.gives) if noun is not None}
+    schemas = {**records_of(sorted(nouns, key=lambda noun: noun.__name__)), "Error": ERROR}
+    for taken in (each.takes for each in TABLE if each.takes is not None):
+        # What is sent may leave out what has a default, and names nothing else.
+        schemas[taken.__name__] = _as_sent(schemas[taken.__name__])
+    made = {
+        "openapi": "3.1.0",
+        "info": {"title": "loopkit", "version": __version__, "description": ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+    placed: dict[str, Any] = json.loads(json.dumps(made).replace("#/definitions/", SCHEMAS))
+    return placed
+
+
+def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
+    required = [name for name, value in schema["properties"].items() if "default" not in value]
+    return {**schema, "required": required, "additionalProperties": False}
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    body = {} if endpoint.takes is None else {"requestBody": _body(endpoint.takes.__name__)}
+    media = {kind: {"schema": schema} for kind, schema in endpoint.media.items()}
+    if endpoint.gives is not None:
+        media["application/json"] = {"schema": {"$ref": SCHEMAS + endpoint.gives.__name__}}
+    status = "201" if endpoint.name == "start_run" else "200"
+    error = {"application/json": {"schema": {"$ref": f"{SCHEMAS}Error"}}}
+    return {
+        "operationId": endpoint.name,
+        "summary": endpoint.does,
+        "parameters": [*_path_parameters(endpoint.path), *map(_in_query, endpoint.query)],
+        **body,
+        "responses": {
+            status: {"description": "Done.", "content": media},
+            "default": {"description": "Why not.", "content": error},
+        },
+    }
+
+
+def _body(name: str) -> dict[str, Any]:
+    schema = {"schema": {"$ref": SCHEMAS + name}}
+    return {"required": True, "content": {"application/json": schema}}
+
+
+def _path_parameters(path: str) -> Iterator[dict[str, Any]]:
+    for part in path.split("/"):
+        if part.startswith("{"):
+            name = part.strip("{}")
+            yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _in_query(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return {
+        "name": parameter.name, "in": "query", "schema": schema, "description": parameter.does,
+    }  # fmt: skip
+
+
+def api_routes() -> Sequence[BaseRoute]:
+    """The document and its page, which loads nothing from elsewhere."""
+    made = document()
+    page = _page(made)
+
+    async def show_document(_: Request) -> Response:
+        return json_answer(made)
+
+    async def show_page(_: Request) -> Response:
+        return HTMLResponse(page)
+
+    return [
+        Route("/api/openapi.json", show_document, methods=["GET"]),
+        Route("/api", show_page, methods=["GET"]),
+    ]
+
+
+def _page(made: dict[str, Any]) -> str:
+    parts = "\n".join(_section(endpoint) for endpoint in TABLE)
+    schemas = "\n".join(
+        f'<h3 id="{name}">{name}</h3>\n<p>{html.escape(schema["description"])}</p>\n'
+        f"<pre>{html.escape(json.dumps(schema.get('properties', {}), indent=2))}</pre>"
+        for name, schema in made["components"]["schemas"].items()
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>API · loopkit</title>
+<main>
+<h1>API of loopkit {html.escape(__version__)}</h1>
+<p>{html.escape(ABOUT)} For programs: <a href="/api/openapi.json">openapi.json</a>.</p>
+{parts}
+<h2>Records</h2>
+{schemas}
+</main>
+</html>
+"""
+
+
+def _section(endpoint: Endpoint) -> str:
+    query = "".join(
+        f"<li><code>{one.name}</code> ({one.kind}): {html.escape(one.does)}</li>"
+        for one in endpoint.query
+    )
+    nouns = (("Takes", endpoint.takes), ("Gives", endpoint.gives))
+    records = "".join(
+        f'<p>{word} <a href="#{noun.__name__}">{noun.__name__}</a>.</p>'
+        for word, noun in nouns
+        if noun is not None
+    )
+    media = "".join(f"<p>Gives <code>{html.escape(kind)}</code>.</p>" for kind in endpoint.media)
+    listed = f"<ul>{query}</ul>" if query else ""
+    return (
+        f"<h2><code>{endpoint.method} {html.escape(endpoint.path)}</code></h2>\n"
+        f"<p>{html.escape(endpoint.does)}</p>{listed}{records}{media}"
+    )

@@ -1,0 +1,234 @@
+"""What can be read of runs over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from loopkit.engine.records import Record
+from loopkit.language.datatypes import parse_record
+from loopkit.language.load import Loaded
+from loopkit.machine.graph import Graph
+from loopkit.serving.http.answers import BadRequest, json_answer
+from loopkit.serving.http.library import Response
+from loopkit.serving.http.streams import EVENTS, OVER, Stream, place_in, stream
+from loopkit.serving.http.table import Call, Endpoint, Parameter
+from loopkit.views.diagram import FORMATS, drawing
+from loopkit.views.event_lines import event_line
+from loopkit.views.run_data import AskedQuestion, RunData, RunSummary, ShownVersion, shown_version
+from loopkit.views.version_diff import KeptVersion, versions_of
+
+PING_S = 15
+"""How often a stream in which nothing happens shows that it lives."""
+CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
+"""Of what models wrote: it is text, whatever it looks like, and no browser runs any of it."""
+SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
+MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
+LISTED = Parameter("limit", "integer", "The most that are listed.", 50, 200)
+
+
+class RunList(Record, frozen=True, kw_only=True):
+    """Runs that no other run has begun, newest first."""
+
+    runs: tuple[RunSummary, ...]
+    next: str | None
+    """The run before which to go on, if there may be more."""
+
+
+class QuestionList(Record, frozen=True, kw_only=True):
+    """What waits for a person."""
+
+    questions: tuple[AskedQuestion, ...]
+
+
+class EventList(Record, frozen=True, kw_only=True):
+    """Events of a run, oldest first."""
+
+    events: tuple[dict[str, Any], ...]
+    """As the event schema says."""
+    next: int | None
+    """The number after which to go on, if there are more."""
+
+
+class VersionList(Record, frozen=True, kw_only=True):
+    """Every version of each artifact of a run, oldest first."""
+
+    versions: tuple[ShownVersion, ...]
+
+
+class OfferedMachine(Record, frozen=True, kw_only=True):
+    """A machine that can be started here."""
+
+    name: str
+    description: str
+    definition: str
+    """Digest of its resolved definition."""
+    input: dict[str, Any]
+    """The JSON Schema of its input."""
+
+
+class MachineList(Record, frozen=True, kw_only=True):
+    """The machines that were named when the server was started."""
+
+    machines: tuple[OfferedMachine, ...]
+    may_start: bool
+    """Whether runs can be started and answered here."""
+
+
+async def list_runs(call: Call) -> Response:
+    query = call.query
+    runs, before = await call.site.runs.summaries(
+        query["machine"], query["status"], query["before"], max(query["limit"], 1)
+    )
+    return _json(RunList(runs=tuple(runs), next=before))
+
+
+async def list_questions(call: Call) -> Response:
+    waiting = await call.site.runs.waiting()
+    return _json(QuestionList(questions=tuple(one for run in waiting for one in run.questions)))
+
+
+async def list_machines(call: Call) -> Response:
+    machines = tuple(_offered(loaded) for loaded in call.site.machines)
+    return _json(MachineList(machines=machines, may_start=call.site.host is not None))
+
+
+def _offered(loaded: Loaded) -> OfferedMachine:
+    machine = loaded.machine
+    return OfferedMachine(
+        name=machine.name or "machine",
+        description=machine.description,
+        definition=loaded.digest,
+        input=dict(parse_record(machine.input).schema),
+    )
+
+
+async def show_run(call: Call) -> Response:
+    return _json(await call.site.runs.data(call.path["run"]))
+
+
+async def list_events(call: Call) -> Response:
+    run = call.path["run"]
+    row = await call.site.runs.row(run)
+    if "text/event-stream" in call.request.headers.get("accept", ""):
+        return await _stream(call, run, is_over=(await call.site.runs.state(row)).is_over)
+    stored = await call.site.stored.events(run, call.query["after"])
+    shown = stored[: max(call.query["limit"], 1)]
+    events = tuple(json.loads(event_line(run, one)) for one in shown)
+    return _json(EventList(events=events, next=shown[-1].seq if len(shown) < len(stored) else None))
+
+
+async def follow_all(call: Call) -> Response:
+    return await _stream(call, None)
+
+
+async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Response:
+    cursor = call.request.headers.get("last-event-id", "") or call.query["from"] or ""
+    if cursor.endswith(f".{OVER}"):
+        # Browsers come back unless they are told that there is nothing more.
+        return Response(status_code=204)
+    follower = call.site.follower
+    start = place_in("0.0") if run is not None else await follower.newest()
+    after = place_in(cursor) if cursor else start
+    events = stream(follower, after, run, is_over=is_over)
+    return Stream(events, ping=PING_S, send_timeout=call.site.longest_send_s)
+
+
+async def list_artifacts(call: Call) -> Response:
+    kept = await _versions(call)
+    every = (shown_version(one) for versions in kept.values() for one in versions)
+    return _json(VersionList(versions=tuple(every)))
+
+
+async def show_artifact(call: Call) -> Response:
+    name, number = call.path["artifact"], call.path["version"]
+    versions = (await _versions(call)).get(name, [])
+    found = next((one for one in versions if str(one.number) == number), None)
+    if found is None:
+        raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
+    artifact = found.artifact
+    media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
+    return Response(
+        artifact.text.encode(errors="replace"),
+        media_type=media,
+        headers={"content-security-policy": CONTENT_POLICY},
+    )
+
+
+async def _versions(call: Call) -> dict[str, list[KeptVersion]]:
+    events = await call.site.stored.events(call.path["run"])
+    return versions_of(one.event for one in events)
+
+
+async def show_diagram(call: Call) -> Response:
+    form = call.query["format"]
+    if form not in FORMATS:
+        raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
+    state = await call.site.runs.state(await call.site.runs.row(call.path["run"]))
+    machine = await call.site.stored.machine_of(state)
+    text = FORMATS[form](drawing(Graph(machine), state))
+    policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
+    return Response(
+        text, media_type=MEDIA.get(form, "text/plain"), headers={"content-security-policy": policy}
+    )
+
+
+def _json(record: Record) -> Response:
+    return json_answer(record.plain())
+
+
+AFTER = Parameter("from", "string", "The id of an event of this stream, behind which to begin.")
+READING: Sequence[Endpoint] = (
+    Endpoint(
+        "GET", "/api/runs", "List runs, newest first.", list_runs,
+        [
+            Parameter("machine", "string", "Only runs of this machine."),
+            Parameter("status", "string", "Only runs of this status, such as `waiting`."),
+            Parameter("before", "string", "Only runs that were started before this one."),
+            LISTED,
+        ],
+        gives=RunList,
+    ),
+    Endpoint(
+        "GET", "/api/questions", "List everything that waits for a person.", list_questions,
+        gives=QuestionList,
+    ),
+    Endpoint(
+        "GET", "/api/machines", "List the machines that can be started.", list_machines,
+        gives=MachineList,
+    ),
+    Endpoint(
+        "GET", "/api/events", "Follow the events of all runs from now on.", follow_all, [AFTER],
+        media={"text/event-stream": EVENTS},
+    ),
+    Endpoint(
+        "GET", "/api/runs/{run}/events",
+        "List the events of a run; with `Accept: text/event-stream` follow those of it and of all "
+        "runs that it has begun.",
+        list_events,
+        [
+            Parameter("after", "integer", "Only events after this number.", 0),
+            Parameter("limit", "integer", "The most that are listed.", 500, 1000),
+            AFTER,
+        ],
+        gives=EventList,
+        media={"text/event-stream": EVENTS},
+    ),
+    Endpoint(
+        "GET", "/api/runs/{run}/artifacts", "List the versions of the artifacts of a run.",
+        list_artifacts, gives=VersionList,
+    ),
+    Endpoint(
+        "GET", "/api/runs/{run}/artifacts/{artifact}/{version}",
+        "Read a version of an artifact as it was written.", show_artifact,
+        media={"text/plain": {"type": "string"}, "application/json": {}},
+    ),
+    Endpoint(
+        "GET", "/api/runs/{run}/diagram", "Draw the machine of a run, with its path.",
+        show_diagram,
+        [Parameter("format", "string", f"One of {', '.join(FORMATS)}.", "mermaid")],
+        media={MEDIA.get(form, "text/plain"): {"type": "string"} for form in FORMATS},
+    ),
+    Endpoint("GET", "/api/runs/{run}", "Read everything about a run.", show_run, gives=RunData),
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""A site: everything that the pages and the API of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loopkit.drive.stored_runs import StoredRuns
+from loopkit.journal.sqlite import SqliteJournal
+from loopkit.language.load import Loaded
+from loopkit.serving.access import Access
+from loopkit.serving.following import Follower
+from loopkit.serving.host import Host
+from loopkit.serving.http.streams import told
+from loopkit.serving.shown_runs import ShownRuns
+
+
+@dataclass
+class Site:
+    """Runs over one journal, and who may see and answer them."""
+
+    stored: StoredRuns
+    host: Host | None
+    """Who starts runs and goes on with them; none where everything is read-only."""
+    access: Access
+    say: Callable[[str], None]
+    """What goes wrong is said with it, to whoever runs the server."""
+    machines: Sequence[Loaded] = ()
+    """Those that were named when the server was started; nobody can start another one."""
+    longest_send_s: float = 20.0
+    """How long a client may take to read a piece of a stream."""
+    runs: ShownRuns = field(init=False)
+    follower: Follower = field(init=False)
+    _following: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        journal = self.stored.journal
+        assert isinstance(journal, SqliteJournal)
+        self.runs = ShownRuns(self.stored)
+        self.follower = Follower(journal, told)
+
+    @classmethod
+    def open(
+        cls,
+        state: Path,
+        access: Access,
+        say: Callable[[str], None],
+        machines: Sequence[Loaded] = (),
+        *,
+        may_answer: bool = False,
+    ) -> Site:
+        """A site over the journal of a state folder, of which it writes nothing unless it may.
+
+        Raises NotRunnable and JournalError.
+        """
+        if may_answer:
+            host = Host(state, machines, say)
+            return cls(host.app, host, access, say, machines)
+        return cls(StoredRuns(SqliteJournal.view(state)), None, access, say, machines)
+
+    async def __aenter__(self) -> Site:
+        self._following = asyncio.create_task(self.follower.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        if self.host is not None:
+            await self.host.close()
+        else:
+            await self.stored.journal.close()
+
+    def stop(self) -> None:
+        """End all streams, and stop runs in hand after their step."""
+        self.follower.close()
+        if self.host is not None:
+            self.host.stop()

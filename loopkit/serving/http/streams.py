@@ -1,0 +1,119 @@
+"""Streams of events, as the browser's EventSource reads them.
+
+The id of each event is its place in the journal, so a client that was cut off goes on behind the
+last one that it has seen. One that does not read is cut off: it comes back the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from loopkit.drive.archive import read_record
+from loopkit.journal import JournalError, Place, Placed, RunUnreadable
+from loopkit.serving.following import Follower, Told
+from loopkit.serving.http.answers import BadRequest
+from loopkit.serving.http.library import (
+    EventSourceResponse,
+    Receive,
+    Scope,
+    Send,
+    SendTimeoutError,
+)
+from loopkit.views.event_lines import event_line
+
+PIECE_BYTES = 64_000
+"""So much is sent at once, unless one event is larger."""
+ENDS = ("finished", "cancelled")
+OVER = "over"
+"""Ends the id of the last event of a run, behind which nothing comes."""
+
+
+class Stream(EventSourceResponse):
+    """A stream that ends where its client does not read."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(SendTimeoutError):
+            await super().__call__(scope, receive, send)
+
+
+def told(placed: Placed) -> bytes:
+    """A record as an event of a stream: the line that `runs logs --jsonl` prints."""
+    try:
+        line = event_line(placed.run, read_record(placed.run, placed.record))
+    except RunUnreadable as fault:
+        record, place = placed.record, {"run": placed.run, "seq": placed.record.seq}
+        line = json.dumps({**place, "type": record.type, "unreadable": fault.cause})
+    return _event(str(placed.place), line)
+
+
+def _event(place: str, line: str, name: str = "") -> bytes:
+    named = f"event: {name}\r\n" if name else ""
+    return f"id: {place}\r\n{named}data: {line}\r\n\r\n".encode(errors="replace")
+
+
+def place_in(cursor: str) -> Place:
+    """The place that a client names; raises BadRequest."""
+    removals, dot, row = cursor.removesuffix(f".{OVER}").partition(".")
+    if not (dot and _is_number(removals) and _is_number(row)):
+        raise BadRequest("there is no such place in the stream: give the id of an event")
+    return Place(int(removals), int(row))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+async def stream(
+    follower: Follower, after: Place, run: str | None, *, is_over: bool = False
+) -> AsyncIterator[bytes]:
+    """The events behind a place as they come: of all runs, or of one and its children.
+
+    Of one run the last is named `end`, once the run is over. The first is named `ready` and holds
+    nothing but the place at which the stream begins. Where the journal can't be read, `fault` says
+    why before the stream ends.
+    """
+    yield _event(str(after), "{}", "ready")
+    with follower.following():
+        while not follower.is_closed:
+            news = follower.news
+            try:
+                found, after = await follower.read(after, run, is_last=is_over)
+            except JournalError as error:
+                yield _event(str(after), json.dumps({"message": str(error)}), "fault")
+                return
+            for piece in _pieces(found):
+                yield piece
+            is_over = is_over or any(one.run == run and one.type in ENDS for one in found)
+            if found:
+                continue
+            if is_over:
+                yield _event(f"{after}.{OVER}", json.dumps({"run": run}), "end")
+                return
+            await news.wait()
+
+
+def _pieces(found: Sequence[Told]) -> Iterator[bytes]:
+    """The events in pieces of bounded size."""
+    piece: list[bytes] = []
+    size = 0
+    for one in found:
+        if piece and size + len(one.data) > PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+        piece.append(one.data)
+        size += len(one.data)
+    if piece:
+        yield b"".join(piece)
+
+
+EVENTS: dict[str, Any] = {
+    "type": "string",
+    "description": (
+        "Server-Sent Events. Each has an `id`, at which a client goes on with `Last-Event-ID`, and "
+        "as `data` one event as JSON, as the event schema says. `ready` comes first and `end` last."
+    ),
+}
+"""The schema of a stream."""

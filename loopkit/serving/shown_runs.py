@@ -1,0 +1,92 @@
+"""The runs of a journal as a server shows them: each read once for as long as it stays the same."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+
+from loopkit.drive.archive import state_after
+from loopkit.drive.stored_runs import StoredRuns
+from loopkit.engine.state import RunState
+from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
+from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
+
+KEPT_STATES = 200
+LOOKED_AT = 1_000
+"""How many runs are looked at for those of one status."""
+
+
+class ShownRuns:
+    """Reads runs; the state of each is kept until something else is written to it."""
+
+    def __init__(self, stored: StoredRuns) -> None:
+        self.stored = stored
+        self._states: OrderedDict[str, tuple[int, RunState]] = OrderedDict()
+
+    async def row(self, run: str) -> RunRow:
+        """Raises UnknownRun and RunDamaged."""
+        rows = await self.stored.journal.runs(run=run)
+        if not rows:
+            raise UnknownRun(run)
+        if rows[0].damage is not None:
+            raise rows[0].damage
+        return rows[0]
+
+    async def state(self, row: RunRow) -> RunState:
+        """The state of a run, which is not to be changed; raises RunUnreadable."""
+        known = self._states.get(row.run)
+        if known is None or known[0] != row.seq:
+            state = state_after(row.run, await self.stored.events(row.run))
+            known = self._states[row.run] = row.seq, state
+        self._states.move_to_end(row.run)
+        while len(self._states) > KEPT_STATES:
+            self._states.popitem(last=False)
+        return known[1]
+
+    async def summaries(
+        self, machine: str | None, status: str | None, before: str | None, limit: int
+    ) -> tuple[list[RunSummary], str | None]:
+        """Runs that nobody began, newest first, and before which to go on, if there may be more."""
+        found: list[RunSummary] = []
+        looked_at = 0
+        while looked_at < LOOKED_AT:
+            rows = await self.stored.journal.runs(machine, limit, before=before)
+            for row in rows:
+                before, looked_at = row.run, looked_at + 1
+                summary = await self.summary(row)
+                if status in (None, summary.status):
+                    found.append(summary)
+                if len(found) == limit:
+                    return found, before
+            if len(rows) < limit:
+                return found, None
+        return found, before
+
+    async def summary(self, row: RunRow) -> RunSummary:
+        """A run in a list, what is wrong with it included."""
+        try:
+            if row.damage is not None:
+                raise row.damage
+            state = await self.state(row)
+            return summary_of(row, state, await self.stored.usage_of(state))
+        except RunUnreadable as fault:
+            return unreadable(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
+
+    async def data(self, run: str) -> RunData:
+        """Everything about a run but its events; raises JournalError."""
+        row = await self.row(run)
+        state = await self.state(row)
+        children = [child async for child in self._children(state)]
+        return run_data(await self.summary(row), state, await self.stored.questions(run), children)
+
+    async def waiting(self) -> list[RunData]:
+        """The runs that wait for a person, newest first."""
+        summaries, _ = await self.summaries(None, "waiting", None, LOOKED_AT)
+        return [await self.data(summary.run) for summary in summaries]
+
+    async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
+        begun: Mapping[str, Mapping[str, object]] = state.children
+        for name in begun:
+            for child in state.children[name].values():
+                for row in await self.stored.journal.runs(run=child.started.child):
+                    yield child.started.key, await self.summary(row)

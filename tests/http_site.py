@@ -1,0 +1,141 @@
+"""A real server of runs on a free port of the loopback, and a client that has its token."""
+
+# ruff: noqa: ASYNC110 - nothing else runs in these tests' event loops
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import httpx
+
+from loopkit.language.load import load
+from loopkit.serving.access import Access, origins_of
+from loopkit.serving.http.server import SiteServer
+from loopkit.serving.http.site import Site
+
+TOKEN = "a-token-for-tests-only"
+ASKING = """
+loopkit: 1
+name: letter
+input: {topic: {type: str, default: tea}}
+states:
+  draft: {render: "About {{ input.topic }}. <script>alert(1)</script>", output: letter, next: ask}
+  ask:
+    human: Send it?
+    show: [letter]
+    form: {stamps: {type: int, default: 1}}
+    choices: [send, again, drop]
+    transitions:
+      - {guard: choice == "send", target: sent}
+      - {guard: choice == "again", revise: draft, max: 3, feedback: "{{ comment }}"}
+      - {target: dropped}
+  sent: {final: success, result: letter}
+  dropped: {final: failure}
+"""
+
+
+@dataclass
+class Served:
+    """A server, and a client of it."""
+
+    site: Site
+    server: SiteServer
+    url: str
+    client: httpx.AsyncClient
+    said: list[str]
+    """What the server has said to whoever runs it."""
+
+    async def get(self, path: str, **more: Any) -> Any:
+        """The data that a path gives."""
+        answer = await self.client.get(path, **more)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def post(self, path: str, **body: Any) -> httpx.Response:
+        return await self.client.post(path, json=body)
+
+    async def until(self, run: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """What is told of a run, once it is so."""
+        async with asyncio.timeout(60):
+            while not is_so(found := await self.get(f"/api/runs/{run}")):
+                await asyncio.sleep(0.02)
+        return dict(found)
+
+
+@asynccontextmanager
+async def served(
+    state: Path, *machines: Path, may_answer: bool = False, **parts: Any
+) -> AsyncIterator[Served]:
+    """A server over the journal of a state folder until it is stopped."""
+    said: list[str] = []
+    with create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        access = Access(TOKEN, origins_of("127.0.0.1", port), cookie=f"loopkit_{port}")
+        loaded = [load(path) for path in machines]
+        site = Site.open(state, access, said.append, loaded, may_answer=may_answer)
+        for name, value in parts.items():
+            setattr(site, name, value)
+        url = f"http://127.0.0.1:{port}"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with site:
+            server = SiteServer(site)
+            serving = asyncio.create_task(server.serve_on(listening))
+            try:
+                async with httpx.AsyncClient(
+                    base_url=url, headers=headers, timeout=60, trust_env=False
+                ) as client:
+                    yield Served(site, server, url, client, said)
+            finally:
+                server.stop()
+                await serving
+
+
+@dataclass(frozen=True)
+class Message:
+    """One event of a stream, as a browser reads it."""
+
+    id: str
+    name: str
+    data: Any
+
+
+async def messages(lines: AsyncIterator[str]) -> AsyncIterator[Message]:
+    """The events of a stream."""
+    fields: dict[str, str] = {}
+    async for line in lines:
+        name, _, value = line.partition(": ")
+        if line and name:
+            fields[name] = value
+        elif not line and "data" in fields:
+            yield Message(fields["id"], fields.get("event", ""), json.loads(fields["data"]))
+            fields = {}
+
+
+@asynccontextmanager
+async def watching(
+    client: httpx.AsyncClient, path: str, last: str = ""
+) -> AsyncIterator[AsyncIterator[Message]]:
+    """A stream, from behind the last event that was seen."""
+    headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+    async with client.stream("GET", path, headers=headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield messages(answer.aiter_lines())
+
+
+async def all_of(client: httpx.AsyncClient, path: str, last: str = "") -> list[Message]:
+    """The events of a stream up to its end, without `ready`."""
+    async with watching(client, path, last) as stream:
+        return [message async for message in stream if message.name != "ready"]
+
+
+def seqs(events: Sequence[Message]) -> list[int]:
+    """The numbers of events of a run."""
+    return [event.data["seq"] for event in events if not event.name]
