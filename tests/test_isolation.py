@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import pytest
 
+from loopkit.drive.isolation import alone
 from loopkit.engine.events import Baselined, Isolated, Merged, Suspended
 from tests.crash.points import killed_at_every_point
 from tests.support import Desk, Played, scenario
@@ -335,3 +338,29 @@ def test_a_run_that_is_killed_anywhere_merges_once(killed: tuple[Path, Any]) -> 
         assert told.count("theirs") >= both.count("theirs"), point
         assert told.count("\n") == 10, point
         assert list((folder / ".loopkit/trees").glob("*/*/src")) == [], point
+
+
+async def test_whoever_is_cancelled_while_it_waits_to_merge_keeps_nobody_out(
+    tmp_path: Path,
+) -> None:
+    async def wait() -> None:
+        async with alone(tmp_path):
+            raise AssertionError("another has the lock")
+
+    async with alone(tmp_path):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wait(), 0.05)
+    # Whatever a thread might still be waiting for, it has by then.
+    await asyncio.get_running_loop().shutdown_default_executor()
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+
+
+async def test_those_who_wait_to_merge_leave_threads_to_the_one_who_does(tmp_path: Path) -> None:
+    async def merge() -> None:
+        async with alone(tmp_path):
+            await asyncio.to_thread(tmp_path.stat)
+
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    await asyncio.wait_for(asyncio.gather(*(merge() for _ in range(3))), 30)

@@ -23,6 +23,8 @@ from loopkit.text import plural
 
 MOST_NAMED = 20
 """Files that a conflict names."""
+LOOK_AGAIN_S = 0.02
+"""How often a run that waits to merge looks whether the others have."""
 
 
 class MergeConflict(CallFailed):
@@ -137,7 +139,7 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
     """Merge what the run has made into its workspace, once; raises MergeConflict, CallFailed."""
     source = Path(isolated.source)
-    async with _alone(_trees(active)):
+    async with alone(_trees(active)):
         ours = await _kept(active, source)
         merge = await _merge(active, isolated, ours)
         if merge.conflicts:
@@ -178,16 +180,25 @@ async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> 
 
 
 @asynccontextmanager
-async def _alone(folder: Path) -> AsyncIterator[None]:
-    """Keep all others who merge waiting, in this process and elsewhere."""
-    descriptor = await asyncio.to_thread(_locked, folder)
+async def alone(folder: Path) -> AsyncIterator[None]:
+    """Keep all others who merge waiting, in this process and elsewhere.
+
+    Whoever is cancelled while it waits has nothing, and leaves nothing locked.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        # A thread that waits can't be cancelled, and is one that the one who merges may need.
+        while not _is_locked(descriptor):  # noqa: ASYNC110 - the kernel tells nobody that it is free
+            await asyncio.sleep(LOOK_AGAIN_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _locked(folder: Path) -> int:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock could be had at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
