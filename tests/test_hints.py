@@ -13,7 +13,7 @@ import pytest
 from loopkit.agents.model.catalogue import near_model
 from loopkit.cli import invoke as run
 from loopkit.cli.wrapping import wrapped
-from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.limits import LimitReached
 from loopkit.engine.events import RefusedCall, Usage
 from tests.test_cli import only_run
 
@@ -112,7 +112,7 @@ def test_a_limit_is_told_with_one_in_which_the_next_call_fits(
 
 
 def test_a_limit_of_time_is_written_as_a_duration() -> None:
-    assert raising("a-1", LimitReached("time", 60.0, 61.5)) == (
+    assert LimitReached("time", 60.0, 61.5).remedy("a-1") == (
         "raise it: loopkit resume a-1 --set limits.time=120s"
     )
 
@@ -120,7 +120,7 @@ def test_a_limit_of_time_is_written_as_a_duration() -> None:
 def test_an_unknown_price_is_no_matter_of_the_limit() -> None:
     reached = LimitReached("cost_usd", 1.0, 0.1, None)
     reached.call = RefusedCall(agent="writer", place="draft", task="", reserved=Usage())
-    assert raising("a-1", reached).endswith("loopkit resume a-1 --price writer=USD")
+    assert reached.remedy("a-1").endswith("loopkit resume a-1 --price writer=USD")
 
 
 def test_an_exit_code_that_is_missing_is_told_with_the_file_to_mend(capsys: Any) -> None:

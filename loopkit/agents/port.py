@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from loopkit.agents.model.answer_caps import AnswerCaps
 from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
-from loopkit.engine.findings import ErrorClass
+from loopkit.engine.failure import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandResult

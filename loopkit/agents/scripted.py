@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
 from loopkit.engine.events import HumanAnswer, LeftFolder, TokenUse, ToolCall, Usage, Waiting
-from loopkit.engine.findings import ErrorClass
+from loopkit.engine.failure import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout

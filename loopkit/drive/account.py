@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import LimitReached, least_used, room_for
+from loopkit.drive.limits import LimitReached, least_used, raised_by, room_for
 from loopkit.drive.line import Line
 from loopkit.engine.events import Usage
 
@@ -20,6 +20,9 @@ class SharedLimitReached(LimitReached):
         super().__init__(
             reached.name, reached.limit, reached.spent, reached.asked, reached.held, account.owner
         )
+
+    def remedy(self, run: str) -> str:
+        return f"run {self.owner} again with a higher limit: {' '.join(raised_by(self))}"
 
     @property
     def as_own(self) -> LimitReached:

@@ -15,7 +15,7 @@ from loopkit.drive.ending import end, may_end
 from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
-from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.limits import LimitReached
 from loopkit.drive.occupancy import WorkspaceTaken
 from loopkit.drive.posting import ANSWER
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
@@ -27,13 +27,13 @@ from loopkit.engine.events import (
     InDoubt,
     Intended,
     Kept,
-    Outcome,
     Policy,
     Refused,
     Suspended,
     Waiting,
     Worked,
 )
+from loopkit.engine.failure import Failure
 from loopkit.engine.keeping import is_kept
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.engine.state import RunState
@@ -158,7 +158,7 @@ async def _give_up(active: ActiveRun, question: Waiting) -> bool:
     why = f"nobody delivered `{question.wanted.artifact}` in time"
     before = active.mark()
     active.stage(*given_up(active.state, why))
-    take_in(active, _unworked(active, "transient", why))
+    take_in(active, _unworked(active, Failure("transient", why)))
     await store(active, before, ())
     return True
 
@@ -189,11 +189,11 @@ async def turn(active: ActiveRun) -> None:
         await active.append(stopped.suspended)
         return
     except WorkspaceTaken as taken:
-        await _stop(active, _unworked(active, taken.error_class, taken.message))
+        await _stop(active, _unworked(active, taken.failure))
         return
     except LimitReached as reached:
-        work = _unworked(active, "limit", str(reached), raising(active.state.run, reached))
-        work = work.replace(refused=reached.call, commands=reached.commands, time_s=reached.time_s)
+        work = _unworked(active, reached.failure(active.state.run))
+        work = work.replace(commands=reached.commands, time_s=reached.time_s)
         if reached.owner:
             # The run can't do without what it shares: its own `then` is for its own limits.
             await _stop(active, work)
@@ -215,15 +215,15 @@ async def _work(active: ActiveRun, name: str, state: State) -> Worked | Kept:
     except WorkspaceTaken:
         raise
     except CallFailed as failed:
-        return _unworked(active, failed.error_class, failed.message, resume_at=failed.resume_at)
+        return _unworked(active, failed.failure)
     except TemplateError as error:
         return _unfilled(active, error)
     except NotJudged as error:
         reason = f"the answer could not be checked against its schema: {error}"
-        return _unworked(active, "fatal", reason)
+        return _unworked(active, Failure("fatal", reason))
     except PatternTimeout as error:
         reason = f"a field could not be taken out of the text: {error}"
-        return _unworked(active, "fatal", reason)
+        return _unworked(active, Failure("fatal", reason))
 
 
 async def _stop(active: ActiveRun, work: Worked) -> None:
@@ -237,8 +237,8 @@ def take_in(active: ActiveRun, work: Worked | Kept) -> None:
     try:
         active.take(next_macrostep(active, work))
     except JournalError as error:
-        lost = _unworked(active, "fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
-        active.take(suspend(active.state, lost))
+        lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
+        active.take(suspend(active.state, _unworked(active, lost)))
 
 
 def first_macrostep(active: ActiveRun) -> Macrostep:
@@ -257,12 +257,13 @@ def next_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     except TemplateError as error:
         return suspend(active.state, _unfilled(active, error))
     except NoEdge as error:
-        return suspend(active.state, _unworked(active, "fatal", str(error), CHANGE_IT))
+        return suspend(active.state, _unworked(active, Failure("fatal", str(error), CHANGE_IT)))
 
 
 def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
-    return _unworked(active, "fatal", f"a template could not be filled in: {error}", remedy)
+    message = f"a template could not be filled in: {error}"
+    return _unworked(active, Failure("fatal", message, remedy))
 
 
 def calls_at_once(active: ActiveRun) -> bool:
@@ -279,28 +280,15 @@ async def perform(active: ActiveRun, name: str, state: State) -> Worked:
     """The work of the active state, by its kind."""
     if state.waits:
         reason = f"`{name}` is active and has no work to do"
-        return _unworked(active, "fatal", reason, "restore the journal from a copy")
+        return _unworked(active, Failure("fatal", reason, "restore the journal from a copy"))
     if active.gate is None:
         return await work_of(type(state))(active, name, state)
     async with active.gate.open_for(name, active.wait_for):
         return await work_of(type(state))(active, name, state)
 
 
-def _unworked(
-    active: ActiveRun,
-    outcome: Outcome,
-    error: str,
-    remedy: str = "",
-    resume_at: float | None = None,
-) -> Worked:
-    return Worked(
-        state=active.state.state,
-        visit=active.state.visit,
-        outcome=outcome,
-        error=error,
-        remedy=remedy,
-        resume_at=resume_at,
-    )
+def _unworked(active: ActiveRun, failure: Failure) -> Worked:
+    return Worked.failed(active.state.state, active.state.visit, failure)
 
 
 async def _doubt_open_calls(active: ActiveRun) -> None:

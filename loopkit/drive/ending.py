@@ -43,14 +43,7 @@ def may_end(active: ActiveRun) -> bool:
 
 
 async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
-    visit = active.state.visit
-    work = Worked(
-        state=name,
-        visit=visit,
-        outcome=failed.error_class,
-        error=failed.message,
-        remedy=failed.remedy if isinstance(failed, MergeConflict) else "",
-    )
+    work = Worked.failed(name, active.state.visit, failed.failure)
     active.take(suspend(active.state, work))
     await active.append()
 

@@ -33,15 +33,14 @@ class MergeConflict(CallFailed):
     def __init__(self, isolated: Isolated, paths: tuple[str, ...]) -> None:
         self.paths = paths
         """The files, from the workspace on."""
-        self.remedy = (
-            f"the run's version is in {isolated.place}: make these files the same there and in "
-            f"the workspace {isolated.source}"
-        )
         named = ", ".join(map(shown_path, paths[:MOST_NAMED]))
         more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
         files = plural(len(paths), "file")
         super().__init__(
-            "fatal", f"not merged: the run and somebody else changed {files}: {named}{more}"
+            "fatal",
+            f"not merged: the run and somebody else changed {files}: {named}{more}",
+            remedy=f"the run's version is in {isolated.place}: make these files the same there and "
+            f"in the workspace {isolated.source}",
         )
 
 

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from loopkit.engine.events import Ran, RefusedCall, Usage
+from loopkit.engine.failure import Failure
 from loopkit.engine.state import RunState
 from loopkit.text.command_lines import resume_line
 
@@ -56,14 +57,28 @@ class LimitReached(Exception):
             told += f", and the next call can take up to {_amount(name, asked)}"
         super().__init__(told)
 
+    def failure(self, run: str) -> Failure:
+        """Why the work of a run came to nothing."""
+        return Failure("limit", str(self), self.remedy(run), refused=self.call)
+
+    def remedy(self, run: str) -> str:
+        """What a person can do about it."""
+        if self.asked is None and self.call is not None:
+            price = resume_line(run, "--price", f"{self.call.agent}=USD")
+            return f"with what a million of its tokens cost instead of USD: {price}"
+        return f"raise it: {resume_line(run, *raised_by(self))}"
+
 
 class AnswerCutOff(LimitReached):
     """An answer ended at the cap that it got because of a limit."""
 
     def __init__(self, message: str, remedy: str) -> None:
         Exception.__init__(self, f"`max_tokens` reached: {message}")
-        self.remedy = remedy
+        self._remedy = remedy
         self.owner = ""
+
+    def remedy(self, run: str) -> str:
+        return self._remedy
 
 
 def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> float | None:
@@ -116,18 +131,6 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
     if committed.time_s >= limit:
         raise LimitReached("time", limit, committed.time_s)
     return float(limit - committed.time_s)
-
-
-def raising(run: str, reached: LimitReached) -> str:
-    """What a person can do about a limit that was reached."""
-    if isinstance(reached, AnswerCutOff):
-        return reached.remedy
-    if reached.owner:
-        return f"run {reached.owner} again with a higher limit: {' '.join(raised_by(reached))}"
-    if reached.asked is None and reached.call is not None:
-        price = resume_line(run, "--price", f"{reached.call.agent}=USD")
-        return f"with what a million of its tokens cost instead of USD: {price}"
-    return f"raise it: {resume_line(run, *raised_by(reached))}"
 
 
 def raised_by(reached: LimitReached) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from loopkit.agents.port import AgentError
-from loopkit.engine.findings import ErrorClass
+from loopkit.engine.failure import ErrorClass, Failure
 from loopkit.language import Retry
 
 ONCE = Retry(attempts=1)
@@ -21,12 +21,15 @@ class CallFailed(Exception):
     """A call that brought no reply, retries included."""
 
     def __init__(
-        self, error_class: ErrorClass, message: str, resume_at: float | None = None
+        self,
+        error_class: ErrorClass,
+        message: str,
+        *,
+        remedy: str = "",
+        resume_at: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.error_class = error_class
-        self.message = message
-        self.resume_at = resume_at
+        self.failure = Failure(error_class, message, remedy, resume_at)
 
 
 class TryFailed(Exception):

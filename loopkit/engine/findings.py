@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from loopkit.engine.failure import ErrorClass, Failure
 from loopkit.engine.records import Record
 from loopkit.values import field
 
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
-ErrorClass = Literal["transient", "content", "fatal"]
 Status = Literal["new", "recurring", "regressed", "resolved", "withdrawn"]
 
 
@@ -77,6 +77,19 @@ class Answer(Record, frozen=True, kw_only=True):
     """What a scoring judge gave."""
     resume_at: float | None = None
     """For `error`: Unix time at which the provider said that it is worth asking again."""
+
+    @classmethod
+    def failed(cls, validator: str, failure: Failure) -> Answer:
+        """No verdict, because the validator could not run."""
+        # A limit ends the round; it is nobody's answer.
+        assert failure.error_class != "limit"
+        return cls(
+            validator=validator,
+            verdict="error",
+            error_class=failure.error_class,
+            reason=failure.message,
+            resume_at=failure.resume_at,
+        )
 
 
 def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:

@@ -93,7 +93,6 @@ class Task(Record, frozen=True, kw_only=True):
     """Of these, the ones that brought an answer that could not be read."""
     settled: int = 0
     """Calls that were answered or failed for certain."""
-    retry_at: float | None = None
     exchanges: tuple[Exchange, ...] = ()
     tool_calls: int = 0
     """The tools that were called in all of them."""
@@ -138,7 +137,6 @@ class Task(Record, frozen=True, kw_only=True):
             tries=self.tries + 1,
             unread=self.unread + event.unreadable,
             settled=self.settled + 1,
-            retry_at=event.retry_at,
             failed=event,
         )
 
@@ -156,7 +154,6 @@ _FRESH: dict[str, Any] = {
     "given_up": (),
     "tries": 0,
     "unread": 0,
-    "retry_at": None,
     "failed": None,
 }
 """Of a task whose tries all count anew."""

@@ -44,14 +44,8 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
     """No verdict; `now` is the Unix time from which the wait counts that a program asks for."""
-    wait_s = error.retry_after_s
-    return Answer(
-        validator=validator,
-        verdict="error",
-        error_class=error.error_class,
-        reason=storable(error.reason),
-        resume_at=None if wait_s is None else now + wait_s,
-    )
+    failure = error.failure(now)
+    return Answer.failed(validator, failure.replace(message=storable(failure.message)))
 
 
 def not_applicable(validator: str, reason: str) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from loopkit.engine.findings import ErrorClass
+from loopkit.engine.failure import ErrorClass, Failure
 from loopkit.values import Value
 
 MAX_FAULTS = 50
@@ -80,6 +80,12 @@ class CannotJudge(Exception):
 
     def __str__(self) -> str:
         return self.reason
+
+    def failure(self, now: float) -> Failure:
+        """Why there is no verdict; `now` is the Unix time from which a wait counts."""
+        wait_s = self.retry_after_s
+        resume_at = None if wait_s is None else now + wait_s
+        return Failure(self.error_class, self.reason, resume_at=resume_at)
 
 
 def counted(number: int, thing: str) -> str:

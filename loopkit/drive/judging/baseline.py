@@ -9,10 +9,11 @@ from pathlib import Path
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.deadline import limit_time
 from loopkit.drive.judging.commands import give_commands
-from loopkit.drive.limits import LimitReached, raising
+from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import workspace
-from loopkit.engine.events import Baselined, Event, Outcome, Ran, Suspended, Worked
+from loopkit.engine.events import Baselined, Event, Ran, Suspended, Worked
+from loopkit.engine.failure import Failure
 from loopkit.engine.macrostep import suspension
 from loopkit.language import CommandRule, JudgeRule, ValidateState
 from loopkit.language.datatypes import facts_of
@@ -87,18 +88,14 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
         judging = baseline_of(due.rule, _setting(active, due, folder, ran))
         found = await limit_time(active, judging)
     except LimitReached as reached:
-        remedy = raising(active.state.run, reached)
-        suspended = _suspended(active, due, "limit", str(reached), remedy)
+        suspended = _suspended(active, due, reached.failure(active.state.run))
         return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
     except CallFailed as error:
-        return _suspended(active, due, error.error_class, error.message)
+        return _suspended(active, due, error.failure)
     except CannotJudge as error:
-        suspended = _suspended(active, due, error.error_class, error.reason)
-        wait_s = error.retry_after_s
-        resume_at = None if wait_s is None else active.clock.now() + wait_s
-        return suspended.replace(resume_at=resume_at)
+        return _suspended(active, due, error.failure(active.clock.now()))
     except (TemplateError, PatternError, PatternTimeout) as error:
-        return _suspended(active, due, "fatal", str(error))
+        return _suspended(active, due, Failure("fatal", str(error)))
     return Baselined(
         state=due.name,
         validator=due.validator,
@@ -126,10 +123,7 @@ def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Sett
     return setting
 
 
-def _suspended(
-    active: ActiveRun, due: _Due, outcome: Outcome, why: str, remedy: str = REMEDY
-) -> Suspended:
-    start = active.program.machine.start
-    error = f"no baseline for validator `{due.validator}` of `{due.name}`: {why}"
-    work = Worked(state=start, visit=0, outcome=outcome, error=error, remedy=remedy)
-    return suspension(work)
+def _suspended(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
+    message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
+    whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
+    return suspension(Worked.failed(active.program.machine.start, 0, whole))

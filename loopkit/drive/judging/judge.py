@@ -16,6 +16,7 @@ from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Replied
+from loopkit.engine.failure import Failure
 from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.engine.template_values import AllNames
 from loopkit.language import Agent, JudgeRule
@@ -166,17 +167,9 @@ async def opinion(judge: Judge, prompt: str) -> Answer:
         return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
     except NotJudged as error:
         reason = f"the report could not be checked against its schema: {error}"
-        return Answer(
-            validator=judge.validator, verdict="error", error_class="fatal", reason=reason
-        )
+        return Answer.failed(judge.validator, Failure("fatal", reason))
     except CallFailed as failed:
-        return Answer(
-            validator=judge.validator,
-            verdict="error",
-            error_class=failed.error_class,
-            reason=failed.message,
-            resume_at=failed.resume_at,
-        )
+        return Answer.failed(judge.validator, failed.failure)
 
 
 async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:

@@ -60,10 +60,10 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(**fault, data=None, is_data=False)
     except CallFailed as failed:
-        if failed.error_class != "content":
+        if failed.failure.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
-        artifact = faulty(asked.output, name, attempt, "refused", failed.message)
+        artifact = faulty(asked.output, name, attempt, "refused", failed.failure.message)
     worked = _worked(active, name, artifact, asked.datatype)
     return worked if worked.error else worked.replace(made_from=source)
 

@@ -33,10 +33,8 @@ from loopkit.engine.events.payloads import (
     LeftFolder,
     PromptSize,
     Ran,
-    RefusedCall,
     TokenUse,
     ToolCall,
-    Usage,
     Version,
     Wanted,
 )
@@ -61,6 +59,7 @@ from loopkit.engine.events.steps import (
     Worked,
 )
 from loopkit.engine.records import read_record
+from loopkit.engine.usage import RefusedCall, Usage
 from loopkit.text import one_line
 
 MESSAGE_WIDTH = 200

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import OF_AGENTS, Event, Policy, Role
-from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, TokenUse, ToolCall, Usage
-from loopkit.engine.findings import ErrorClass
+from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, TokenUse, ToolCall
+from loopkit.engine.failure import ErrorClass
+from loopkit.engine.usage import Usage
 
 
 class Intended(Event, frozen=True, kw_only=True):

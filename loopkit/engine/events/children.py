@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.payloads import Feedback, Usage
+from loopkit.engine.events.payloads import Feedback
+from loopkit.engine.usage import Usage
 
 
 class ChildStarted(Event, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Values inside events: usage, artifacts, feedback, answers, command results."""
+"""Values inside events: artifacts, feedback, answers, command results."""
 
 from __future__ import annotations
 
@@ -6,51 +6,6 @@ from typing import Any, Literal
 
 from loopkit.engine.findings import Finding
 from loopkit.engine.records import Record
-
-
-class Usage(Record, frozen=True, kw_only=True):
-    """What calls cost: counts, tokens in and out together, USD, seconds of work."""
-
-    agent_calls: int = 0
-    tool_calls: int = 0
-    tokens: int = 0
-    cost_usd: float | None = 0.0
-    """None is unknown, never free."""
-    time_s: float = 0.0
-    held_tokens: int = 0
-    """Of the tokens, those of calls that nobody counted: they were reserved, and stay so."""
-    held_usd: float = 0.0
-    """Of the cost, likewise."""
-
-    @property
-    def as_held(self) -> Usage:
-        """A reservation that stays, because what the call really took is not known."""
-        return self.replace(held_tokens=self.tokens, held_usd=self.cost_usd or 0.0)
-
-    def plus(self, other: Usage) -> Usage:
-        unknown = self.cost_usd is None or other.cost_usd is None
-        return Usage(
-            agent_calls=self.agent_calls + other.agent_calls,
-            tool_calls=self.tool_calls + other.tool_calls,
-            tokens=self.tokens + other.tokens,
-            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
-            time_s=self.time_s + other.time_s,
-            held_tokens=self.held_tokens + other.held_tokens,
-            held_usd=self.held_usd + other.held_usd,
-        )
-
-    def minus(self, other: Usage) -> Usage:
-        """What is left of a sum without one of its parts; what is unknown stays unknown."""
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return Usage(
-            agent_calls=self.agent_calls - other.agent_calls,
-            tool_calls=self.tool_calls - other.tool_calls,
-            tokens=self.tokens - other.tokens,
-            cost_usd=(self.cost_usd or 0.0) - (other.cost_usd or 0.0) if known else None,
-            time_s=self.time_s - other.time_s,
-            held_tokens=self.held_tokens - other.held_tokens,
-            held_usd=self.held_usd - other.held_usd,
-        )
 
 
 class TokenUse(Record, frozen=True, kw_only=True):
@@ -274,17 +229,6 @@ class Ran(Record, frozen=True, kw_only=True):
     """What was told about the fault."""
     files: dict[str, str] = {}
     """The report that it wrote, where that is a file; a very long one is left out."""
-
-
-class RefusedCall(Record, frozen=True, kw_only=True):
-    """A call for which a limit left no room."""
-
-    agent: str
-    place: str
-    task: str
-    """The piece of work that it was for."""
-    reserved: Usage
-    """What it could have cost at most."""
 
 
 class Choice(Record, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import Event
-from loopkit.engine.events.payloads import Change, Feedback, Ran, RefusedCall, Version
+from loopkit.engine.events.payloads import Change, Feedback, Ran, Version
+from loopkit.engine.usage import RefusedCall
 
 
 class Started(Event, frozen=True, kw_only=True):

@@ -14,10 +14,11 @@ from loopkit.engine.events.payloads import (
     Feedback,
     HumanAnswer,
     Ran,
-    RefusedCall,
     Wanted,
 )
+from loopkit.engine.failure import Failure
 from loopkit.engine.findings import Finding, Report
+from loopkit.engine.usage import RefusedCall
 
 
 class Worked(Event, frozen=True, kw_only=True):
@@ -51,6 +52,19 @@ class Worked(Event, frozen=True, kw_only=True):
     """With `limit`: the call that was not made."""
     made_from: str = ""
     """A digest of all that the work depended on, where its state may be kept."""
+
+    @classmethod
+    def failed(cls, state: str, visit: int, failure: Failure) -> Worked:
+        """Work that came to nothing."""
+        return cls(
+            state=state,
+            visit=visit,
+            outcome=failure.error_class,
+            error=failure.message,
+            remedy=failure.remedy,
+            resume_at=failure.resume_at,
+            refused=failure.refused,
+        )
 
 
 class Kept(Event, frozen=True, kw_only=True):

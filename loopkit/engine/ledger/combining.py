@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from loopkit.engine.findings import Answer, ErrorClass, Finding, Verdict, with_findings
+from loopkit.engine.failure import WORST_CLASS, ErrorClass
+from loopkit.engine.findings import Answer, Finding, Verdict, with_findings
 from loopkit.engine.findings import verdict_of as verdict_of_findings
 from loopkit.engine.identity import OF_CHECK
 from loopkit.engine.rounds import Earlier
@@ -12,7 +13,6 @@ from loopkit.language import ValidateState
 from loopkit.language.severities import Severities
 from loopkit.values import Value
 
-WORST_CLASS: tuple[ErrorClass, ...] = ("fatal", "content", "transient")
 MISSING = ("error", "unparsed")
 
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Literal
 
+from loopkit.engine.failure import WORST_CLASS
 from loopkit.engine.findings import Answer, latest_resume, with_findings
-from loopkit.engine.ledger.combining import MISSING, WORST_CLASS, advised, merged
+from loopkit.engine.ledger.combining import MISSING, advised, merged
 from loopkit.language.severities import Severities
 
 

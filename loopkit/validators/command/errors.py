@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from loopkit.engine.findings import ErrorClass
+from loopkit.engine.failure import ErrorClass
 from loopkit.language import ErrorRule
 from loopkit.language.agents.agent import WAITS
 from loopkit.outside.processes import CommandResult
