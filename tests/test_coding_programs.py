@@ -81,3 +81,36 @@ def test_the_hook_tells_the_model_what_is_wrong(
     assert done.returncode == code
     assert said in done.stderr
     assert done.stdout == ""
+
+
+def called(project: Path, line: str) -> tuple[int, str, str]:
+    """What a shell makes of a line of the page: exit code, stdout, stderr."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=project, env=environment(project), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_program_is_led_through_the_machine_by_the_lines_of_the_page(project: Path) -> None:
+    [machine] = [block for block in blocks("yaml") if "outside: true" in block]
+    [lines] = [block for block in blocks("markdown") if "loopkit reply" in block]
+    run_line, _, show, reply, _ = re.findall(
+        r"`(loopkit [^`]+)`", lines.replace("`loopkit reply` ", "")
+    )
+    (project / "plan.yaml").write_text(machine, encoding="utf-8")
+    (project / "issue.md").write_text("CSV exports break.", encoding="utf-8")
+    code, _, told = called(project, run_line)
+    assert code == 5
+    run = re.findall(r"^run (\S+)$", told, re.MULTILINE)[0]
+    show, reply = show.replace("RUN", run), reply.replace("RUN", run)
+    assert "Plan this issue: CSV exports break." in called(project, show)[1]
+    (project / "plan.md").write_text("# No tasks\n", encoding="utf-8")
+    assert called(project, reply)[0] == 5
+    assert "There is no task." in called(project, show)[1]
+    (project / "plan.md").write_text("## Goal\n\nCSV.\n\n### Task 1: Quote\n", encoding="utf-8")
+    assert called(project, reply)[0] == 5
+    assert "Is this plan good?" in called(project, show)[1]
+    code, _, told = called(project, reply)
+    assert (code, "waits for an answer, not for an artifact" in told) == (2, True)
+    assert called(project, f"loopkit answer {run} approve")[0] == 0
