@@ -16,7 +16,7 @@ from loopkit.cli import invoke
 from loopkit.engine.events import EVENTS, Event
 from loopkit.observability import JsonLines, observers
 from loopkit.observability.logs import AREAS, FIELDS, LEVELS, STANDARD
-from tests.support import ROOT
+from tests.support import ROOT, Desk, scenario
 from tests.test_event_lines import PARENT, TASK
 
 MACHINE = """
@@ -184,6 +184,21 @@ def test_the_records_of_a_resumed_run_and_of_children_have_their_own_place(kept:
         (waiting.run, "child_ended", "parts", 1),
         (waiting.run, "finished", "done", 1),
     } <= told
+
+
+def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
+    kept: Kept, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, in_memory=False)
+    told = scenario(agents={"writer": ["Monday."]})
+    run = desk.abort(MACHINE, told, {"topic": "herons"}).state.run
+    loopkit.resume(run)
+    [lost] = kept.fields("in_doubt")
+    assert (lost["agent"], lost["state"], lost["call"]) == (
+        "writer",
+        "write",
+        f"{run}:write:1:author:1",
+    )
 
 
 def test_nobody_watches_a_run_where_nobody_asked_for_logs(capsys: pytest.CaptureFixture[str]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,16 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 import loopkit
+from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.observability import observers, observers_within
 from loopkit.observability.otel.conventions import model_name, provider_of
+from loopkit.observability.otel.library import Emitter
+from loopkit.observability.otel.measures import measures_of_span
+from loopkit.observability.otel.observer import TelemetryObserver
 from loopkit.observability.otel.run_spans import RunSpans
 from loopkit.observability.otel.spans import Span, Trace
 from loopkit.testing import load_suite, play
 from tests.collector import CLIENT, INTERNAL, Collector, Received, collector
-from tests.support import ROOT
+from tests.support import ROOT, Desk, sound
 from tests.test_event_lines import PARENT, TASK, runs_of
 from tests.warm import Process, ran_loopkit
 
@@ -106,6 +112,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
     Path("scenario.yaml").write_text(SCENARIO, encoding="utf-8")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path, in_memory=False)
 
 
 @pytest.fixture
@@ -436,6 +447,47 @@ def loopkit_runs() -> list[str]:
     return [line.split()[0] for line in listed]
 
 
+OUTSIDE = """
+loopkit: 1
+name: outside
+agents:
+  writer: {outside: true}
+states:
+  draft: {agent: writer, prompt: Write., output: plan, next: check}
+  check:
+    validate: plan
+    by: [{section: Goal}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+def test_the_work_of_an_agent_outside_is_a_span_and_no_call(collected: Collector) -> None:
+    Path("machine.yaml").write_text(OUTSIDE, encoding="utf-8")
+    Path("plan.md").write_text("## Goal\n\nTea.\n", encoding="utf-8")
+    before = sent(collected, "run", "machine.yaml", "--output", "quiet", code=5)
+    after = sent(collected, "reply", loopkit_runs()[0], "plan.md", "--output", "quiet")
+    assert tree(before + after) == [
+        ("invoke_agent writer", "invoke_workflow outside"),
+        ("validate check", "invoke_workflow outside"),
+        ("invoke_workflow outside", ""),
+    ]
+    assert after[0].attributes["loopkit.role"] == "outside"
+    assert after[-1].attributes["loopkit.calls"] == 0
+    assert "loopkit.calls" not in {point.metric for point in collected.points}
+
+
+def test_each_line_of_a_batch_is_a_trace_of_its_own(collected: Collector) -> None:
+    Path("lines.jsonl").write_text('{"topic": "tea"}\n{"topic": "milk"}\n', encoding="utf-8")
+    told = SCENARIO.replace("ask: [yes]", "ask: [no]")
+    Path("scenario.yaml").write_text(told, encoding="utf-8")
+    spans = sent(collected, *RUN, "--batch", "lines.jsonl", "-o", "out.jsonl", code=1)
+    assert [span.name for span in spans].count("invoke_workflow tea") == 2
+    assert len({span.trace for span in spans}) == 2
+    assert len({span.own for span in spans}) == len(spans)
+
+
 # -- processes that die ------------------------------------------------------------------------
 
 KILLED = """
@@ -519,6 +571,82 @@ def spans_of(run: str, events: Any, after: int) -> list[Span]:
     fold = RunSpans(run)
     made = [fold.after(stored) for stored in events]
     return [span for ended in made[after:] for span in ended]
+
+
+FALTERING = """
+scenario: 1
+agents:
+  writer: [A heron.]
+  critic:
+    - - {fault: authentication}
+      - {data: {verdict: pass, findings: []}}
+answers: {ask: [yes]}
+"""
+
+
+def test_what_is_worked_on_before_and_after_a_suspension_are_spans_of_their_own(
+    desk: Desk,
+) -> None:
+    stopped = desk.play(MACHINE, FALTERING)
+    assert stopped.state.status == "suspended"
+    run = stopped.state.run
+    spans = spans_of(run, desk.resume(run).stored, 0)
+    judged = [span for span in spans if span.name in ("validate check", "invoke_agent critic")]
+    assert [(span.name, span.error) for span in judged] == [
+        ("invoke_agent critic", "fatal"),
+        ("validate check", ""),
+        ("invoke_agent critic", ""),
+        ("validate check", ""),
+    ]
+    assert len({span.own for span in judged}) == 4
+    assert [judged[0].within, judged[2].within] == [judged[1].own, judged[3].own]
+
+
+async def test_a_call_that_was_open_when_its_run_was_cancelled_ends_with_it(desk: Desk) -> None:
+    aborted = await asyncio.to_thread(desk.abort, MACHINE, SCENARIO, {})
+    run = aborted.state.run
+    async with App.open(desk.state_folder) as app:
+        await app.cancel(run, "enough")
+        spans = spans_of(run, await app.events(run), 0)
+    assert [(span.name, span.error) for span in spans] == [
+        ("chat gpt-5-mini", "cancelled"),
+        ("invoke_agent writer", "cancelled"),
+        ("invoke_workflow tea", "cancelled"),
+    ]
+
+
+def test_how_long_a_lost_call_took_is_not_measured() -> None:
+    span = Span(
+        name="chat x", run="r", own="call:1", within="run", start=1.0, end=900.0,
+        attributes={"gen_ai.operation.name": "chat"}, error="in_doubt",
+    )  # fmt: skip
+    assert [measure.instrument.name for measure in measures_of_span(span)] == ["loopkit.calls"]
+    names = [measure.instrument.name for measure in measures_of_span(span.replace(error="fatal"))]
+    assert names == ["gen_ai.client.operation.duration", "loopkit.calls"]
+
+
+class Broken(SpanProcessor):
+    """What an application may have put in, and does not work."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        raise RuntimeError("the heron has flown")
+
+
+async def test_a_provider_that_fails_is_logged_and_the_run_goes_on(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(Broken())
+    watching = TelemetryObserver(Emitter(provider, None))
+    loaded = sound(desk.write("machine.yaml", MACHINE))
+    async with App.open(desk.state_folder, observe=lambda: [watching]) as app:
+        active = await app.start(loaded, {"topic": "herons"}, desk.script(SCENARIO))
+        state = await app.drive(active)
+    assert state.finished is not None
+    assert state.finished.success
+    told = [record for record in caplog.records if record.name == "loopkit.telemetry"]
+    assert {record.levelname for record in told} == {"WARNING"}
+    assert "the heron has flown" in told[0].getMessage()
 
 
 def test_runs_of_the_same_id_in_two_projects_have_traces_of_their_own() -> None:
@@ -614,6 +742,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
         ({"OTEL_METRICS_EXPORTER": "none"}, {"/v1/traces"}),
         ({"OTEL_SDK_DISABLED": "true"}, set()),
         ({"OTEL_TRACES_SAMPLER": "always_off"}, {"/v1/metrics"}),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_always_off"}, {"/v1/metrics"}),
         ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1.0"},
          {"/v1/traces", "/v1/metrics"}),
         ({ENDPOINT: ""}, set()),
@@ -643,6 +772,13 @@ def test_in_another_program_the_variables_alone_send_nothing(
     collected: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENDPOINT, collected.environment[ENDPOINT])
+    judged = {"verdict": "pass", "findings": []}
+    agents = {
+        "writer": lambda prompt, messages: "A heron.",
+        "critic": lambda prompt, messages: judged,
+    }
+    assert loopkit.run("machine.yaml", agents=agents).status == "waiting"
+    assert collected.requests == []
     assert [type(one).__name__ for one in observers_within()] in ([], ["LogObserver"])
     found = observers()
     assert "TelemetryObserver" in [type(one).__name__ for one in found]

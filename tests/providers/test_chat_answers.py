@@ -9,7 +9,7 @@ import pytest
 
 from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.chat_answer import chat_answer
-from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from loopkit.engine.events import Failed, Intended, Replied, Suspended, TokenUse
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer
 from tests.support import Desk, Played
@@ -92,6 +92,7 @@ def test_it_costs_as_much_as_one_that_litellm_reads(hostile: HostileServer, desk
         told = answer(message={"content": text}, usage=counted)
         replied = assert_used(play(desk, hostile, told, model=MINI, more=""), hostile)
         costs.append(replied.usage.cost_usd)
+        assert replied.counted == TokenUse(input=20, output=10, cached=15)
     known = known_model(MINI)
     assert known is not None
     rates = known.rates.cheapest()

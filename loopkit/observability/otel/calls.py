@@ -91,7 +91,7 @@ def call_span(
     if isinstance(ended, Replied):
         attributes |= _answered(intended, ended)
         if redact is not None:
-            attributes |= contents.answered(intended, ended, redact)
+            attributes |= contents.answered(intended, ended)
     if isinstance(ended, Replied | Failed) and intended.role != "tool":
         attributes |= cost_of(ended.usage)
     return Span(

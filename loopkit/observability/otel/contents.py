@@ -29,15 +29,12 @@ def asked(call: Intended, redact: Redact) -> Attributes:
     return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
 
 
-def answered(call: Intended, reply: Replied, redact: Redact) -> Attributes:
-    """What came back."""
+def answered(call: Intended, reply: Replied) -> Attributes:
+    """What came back, which is stored without secrets."""
     if call.role == "tool":
-        return {names.TOOL_RESULT: redact(reply.text)}
-    parts = [_text(redact(reply.text))] if reply.text else []
-    parts += [
-        {"type": "tool_call", "id": c.id, "name": c.name, "arguments": redact(c.arguments)}
-        for c in reply.tool_calls
-    ]
+        return {names.TOOL_RESULT: reply.text}
+    parts = [_text(reply.text)] if reply.text else []
+    parts += [{"type": "tool_call", **called.plain()} for called in reply.tool_calls]
     reason = finish_reason(reply)
     return {names.OUTPUT_MESSAGES: _messages("assistant", parts, finish_reason=reason)}
 

@@ -79,7 +79,7 @@ class RunSpans:
 
     def _intend(self, stored: Stored, event: Intended) -> None:
         call = self._calls[event.key] = OpenCall(event, stored.seq, stored.at)
-        if event.asks_agent:
+        if event.is_of_agent:
             work = self._works.setdefault(event.task, OpenWork(event, stored.seq, stored.at))
             call.within = work.own
         elif (author := self._works.get(event.task.partition(":tool:")[0])) is not None:
@@ -110,8 +110,9 @@ class RunSpans:
         self._usage = self._usage.plus(usage)
         if (work := self._works.get(call.intended.task)) is not None:
             work.after(stored.at, ended, usage)
-        span = call_span(call, ended, self._redact).replace(end=stored.at)
-        yield self._placed(span, call.intended.state, call.intended.visit)
+        if call.intended.role != "outside":
+            span = call_span(call, ended, self._redact).replace(end=stored.at)
+            yield self._placed(span, call.intended.state, call.intended.visit)
 
     def _end_work(self, stored: Stored, worked: Worked | None) -> Iterator[Span]:
         """The work of a state is over, for good or until the run is resumed."""

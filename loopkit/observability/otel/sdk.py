@@ -91,11 +91,9 @@ class _Faults(logging.Handler):
         super().__init__(logging.WARNING)
         self._first = ""
         self._logger = logging.getLogger("opentelemetry")
-        self._propagates = self._logger.propagate
 
     def begin(self) -> None:
         self._logger.addHandler(self)
-        self._logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self._first:
@@ -107,8 +105,6 @@ class _Faults(logging.Handler):
         """Say what was wrong; a thread that goes on may complain, but nobody hears it."""
         self._logger.removeHandler(self)
         self._logger.addHandler(logging.NullHandler())
-        if not is_late:
-            self._logger.propagate = self._propagates
         if self._first or is_late:
             told = self._first or "the collector took too long"
             note(f"traces or metrics were not sent completely: {told}")
