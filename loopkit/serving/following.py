@@ -101,9 +101,9 @@ class Follower:
     async def run(self) -> None:
         """Read the journal until cancelled or closed."""
         while not self.is_closed:
-            if not self.followers:
-                await self._rest()
             try:
+                if not self.followers or self._from is None:
+                    await self._rest()
                 placed = await self._order.written(self._to)
             except JournalError:
                 # Each follower that asks for itself is told why.
@@ -119,9 +119,12 @@ class Follower:
         self._kept.clear()
         self._kept_bytes = 0
         self._from = None
-        self._wanted.clear()
-        await self._wanted.wait()
+        if not self.followers:
+            self._wanted.clear()
+            await self._wanted.wait()
         self._from = self._to = await self._order.newest()
+        # Who had read before does not know what was written since.
+        self._wake()
 
     def _keep(self, told: Sequence[Told]) -> None:
         last = told[-1].place

@@ -49,9 +49,14 @@ def told(placed: Placed) -> bytes:
     return _event(str(placed.place), line)
 
 
+_BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"})
+"""What ends a line for some readers, as JSON may write it. The other breaks JSON has to escape."""
+
+
 def _event(place: str, line: str, name: str = "") -> bytes:
     named = f"event: {name}\r\n" if name else ""
-    return f"id: {place}\r\n{named}data: {line}\r\n\r\n".encode(errors="replace")
+    data = line.translate(_BREAKS)
+    return f"id: {place}\r\n{named}data: {data}\r\n\r\n".encode(errors="replace")
 
 
 def place_in(cursor: str) -> Place:
