@@ -21,6 +21,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.journal import JournalError, RunDamaged, RunRow, RunUnreadable
 from loopkit.text import columns, one_line
+from loopkit.text.command_lines import resume_line
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import age, cost
 from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
@@ -168,9 +169,12 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     """Print the events of RUN."""
 
     async def print_events(app: App) -> None:
-        after, state, progress = 0, RunState(), Progress()
+        after, progress = 0, Progress()
         while True:
-            for stored in await app.events(run, after):
+            # Asked first: what a process wrote before its end is read after that.
+            is_driven = await _is_driven(app, run)
+            new = await app.events(run, after)
+            for stored in new:
                 after = stored.seq
                 if stored.seq > behind:
                     told = [line.text for line in lines(progress, stored)]
@@ -180,10 +184,20 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
             state = await app.state_of(run)
             if not follow or state.status not in ("new", "running"):
                 return
+            if not (is_driven or new):
+                exit_codes.say(
+                    f"the process that drove {run} is gone; resume with: {resume_line(run)}"
+                )
+                return
             await asyncio.sleep(FOLLOW_SECONDS)
 
     with_app(print_events)
     return exit_codes.OK
+
+
+async def _is_driven(app: App, run: str) -> bool:
+    """Whether a process has the run in hand; it holds that of a child with its root."""
+    return any(row.is_driven for row in await app.journal.runs(run=root_of(run)))
 
 
 async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:
