@@ -28,9 +28,15 @@ loopkit: 1
 name: slow
 agents: {writer: {command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.01; done"]}}
 states:
-  write: {agent: writer, prompt: "Write.", output: note, next: again}
-  again: {agent: writer, prompt: "Write again.", output: note, next: done}
+  write: {agent: writer, prompt: "Write.", output: note, next: again, on_error: {content: failed}}
+  again:
+    agent: writer
+    prompt: "Write again."
+    output: note
+    next: done
+    on_error: {content: failed}
   done: {final: success, result: note}
+  failed: {final: failure}
 """
 
 
@@ -113,7 +119,7 @@ def test_a_server_that_only_shows_works_where_nothing_can_be_written(
             assert client.get(f"/api/runs/{run}/artifacts/letter/1").status_code == 200
             with client.stream("GET", "/api/events?from=0.0",
                                headers={"Accept": "text/event-stream"}) as events:  # fmt: skip
-                assert [line for line in _first(events, 20) if '"waiting"' in line]
+                assert any('"waiting"' in line for line in events.iter_lines())
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(30) == 143
         assert contents() == before
@@ -260,7 +266,7 @@ def silent(url: str, path: str) -> socket.socket:
 
 
 def test_the_first_signal_stores_the_step_in_hand_and_ends_also_clients_that_do_not_read() -> None:
-    large = ASKING.replace("About {{ input.topic }}.", "{{ input.topic * 2000000 }}")
+    large = ASKING.replace("default: tea", f"default: {'tea' * 250_000}")
     Path("letter.yaml").write_text(large, encoding="utf-8")
     with serving("letter.yaml", "slow.yaml", "--answer") as server, server.client() as client:
         letter = client.post("/api/runs", json={"machine": "letter"}).json()["run"]
