@@ -24,7 +24,7 @@ states:
   draft: {agent: writer, prompt: "{{ plan }}", next: check}
   check:
     validate: draft
-    by: [{not_matches: TODO, origin: plan}, {min_chars: 9}]
+    by: [{not_matches: draft, origin: plan}, {min_chars: 9}]
     transitions:
       - {guard: valid, target: note}
       - {revise: {origin: [plan, draft]}, max: 2}

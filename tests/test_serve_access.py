@@ -329,7 +329,7 @@ async def test_a_bug_is_told_to_who_runs_the_server_and_not_to_a_client(
     async def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("the secret of the house")
 
-    site.site.runs.summaries = broken  # type: ignore[method-assign]  # the bug
+    site.site.runs.summaries = broken  # type: ignore[method-assign]  # the bug: no request is known to cause one
     async with httpx.AsyncClient(
         transport=httpx.AsyncHTTPTransport(), base_url=site.url, headers=BEARER
     ) as client:

@@ -249,9 +249,10 @@ async def test_the_document_of_the_api_is_openapi_and_names_what_is_served(site:
     made = await site.get("/api/openapi.json")
     schema = json.loads((ROOT / "tests/data/openapi_3_1.schema.json").read_text())
     Draft202012Validator(schema).validate(made)
+    app: Any = site.server.config.app  # uvicorn takes applications of any kind
     served_paths = {
-        (route.path.replace("{run:path}", "{run}"), method)  # type: ignore[attr-defined]
-        for route in site.server.config.app._app.routes  # type: ignore[union-attr]
+        (route.path.replace("{run:path}", "{run}"), method)
+        for route in app._app.routes
         for method in route.methods - {"HEAD"}
         if route.path.startswith("/api/") and route.path != "/api/openapi.json"
     }

@@ -1,5 +1,6 @@
 """Records of runs, durable and in order; `port` says what every store promises."""
 
+from loopkit.journal.order import Place, Placed, RecordOrder
 from loopkit.journal.port import (
     CLAIMED,
     Claim,
@@ -12,10 +13,7 @@ from loopkit.journal.port import (
     MessageWaits,
     NewRecord,
     Owner,
-    Place,
-    Placed,
     Record,
-    RecordOrder,
     RunBusy,
     RunDamaged,
     RunExists,

@@ -80,43 +80,6 @@ class History(NamedTuple):
     records: Sequence[Record]
 
 
-class Place(NamedTuple):
-    """A place in the order in which the records of all runs were written.
-
-    It stays right when runs are removed later. What was written behind it has greater places.
-    """
-
-    removals: int = 0
-    """How often newest records had been removed by then: their rows are given anew."""
-    row: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.removals}.{self.row}"
-
-
-class Placed(NamedTuple):
-    """A record of some run, with its place among the records of all runs."""
-
-    place: Place
-    run: str
-    record: Record
-
-
-class RecordOrder(Protocol):
-    """The records of all runs in the order in which they were written, by whatever process."""
-
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
-        """The next records behind a place, of all runs or of one and its children, in order.
-
-        At most some hundreds and some megabytes; none where there are no more.
-        """
-        ...
-
-    async def newest(self) -> Place:
-        """The place of the record that was written last."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
     """An answer or a cancellation that waits for the owner of its run."""

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from loopkit.journal import store
+from loopkit.journal import store, stored_order
 from loopkit.journal.contents import Contents
 from loopkit.journal.database import connect, connect_to_read
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import DATABASE, alone, furnish
+from loopkit.journal.order import Place, Placed
 from loopkit.journal.port import (
     CLAIMED,
     ClaimLost,
@@ -22,8 +23,6 @@ from loopkit.journal.port import (
     InboxMessage,
     JournalUnusable,
     NewRecord,
-    Place,
-    Placed,
     Record,
     RunBusy,
     RunRow,
@@ -236,10 +235,10 @@ class SqliteJournal:
     async def written(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records behind a place, as `RecordOrder` says."""
         refuse_text("the name of the run", family or "")
-        return await self._writer.read(lambda db: store.written(db, after, family))
+        return await self._writer.read(lambda db: stored_order.written(db, after, family))
 
     async def newest(self) -> Place:
-        return await self._writer.read(store.newest)
+        return await self._writer.read(stored_order.newest)
 
     async def histories(
         self, machine: str | None = None, *, before: int | None = None, limit: int = 50

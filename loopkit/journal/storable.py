@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from loopkit.journal.port import JournalError, NewRecord
 
+MAX_INTEGER = 2**63 - 1
+"""The greatest integer that SQLite takes."""
 MAX_TEXT_BYTES = 50_000_000
 _MAX_TIME_S = 1e12
 

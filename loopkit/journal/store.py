@@ -6,10 +6,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from loopkit.journal.faults import is_corrupt
 from loopkit.journal.port import (
@@ -23,8 +23,6 @@ from loopkit.journal.port import (
     NewRecord,
     NotInInbox,
     Owner,
-    Place,
-    Placed,
     Record,
     RunBusy,
     RunDamaged,
@@ -35,12 +33,9 @@ from loopkit.journal.port import (
     UnknownRun,
 )
 from loopkit.journal.queries import SQL
-from loopkit.journal.storable import refuse_time
+from loopkit.journal.storable import MAX_INTEGER, refuse_time
+from loopkit.journal.stored_order import newest
 
-_MAX_INTEGER = 2**63 - 1
-_MOST_PLACED = 500
-_PLACED_CHARACTERS = 4_000_000
-"""What is read at once of the records of all runs; one record more may be longer."""
 _MAX_PID = 2**31 - 1
 
 
@@ -159,7 +154,7 @@ def has(db: sqlite3.Connection, run: str) -> bool:
 
 def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
     run_id, _owner = _find(db, run)
-    values = {"run_id": run_id, "after": min(max(after, 0), _MAX_INTEGER)}
+    values = {"run_id": run_id, "after": min(max(after, 0), MAX_INTEGER)}
     with _corruption_is_damage(run):
         _sound_head(db, run_id, run)
         return [_sound(run, Record(*row)) for row in db.execute(SQL["read"], values)]
@@ -179,7 +174,7 @@ def runs(
         "run": run,
         "children": children,
         "before": before,
-        "limit": min(max(limit, 0), _MAX_INTEGER),
+        "limit": min(max(limit, 0), MAX_INTEGER),
     }
     listed = db.execute(SQL["runs"], values).fetchall()
     return [_listed(db, _sound_head, sees, *row) for row in listed]
@@ -241,7 +236,7 @@ def _read_all(into: list[Record], db: sqlite3.Connection, run_id: int, run: str)
 
 
 def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
-    values = {"beginning": beginning, "limit": min(max(limit, 0), _MAX_INTEGER)}
+    values = {"beginning": beginning, "limit": min(max(limit, 0), MAX_INTEGER)}
     return [str(run) for (run,) in db.execute(SQL["named"], values)]
 
 
@@ -259,29 +254,6 @@ def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> Non
     for run_id, _, _ in family:
         db.execute(SQL["remove"], {"run_id": run_id})
     db.execute(SQL["note_removal"], {"before": before.row})
-
-
-def written(db: sqlite3.Connection, after: Place, family: str | None) -> list[Placed]:
-    removals, row = (min(max(number, 0), _MAX_INTEGER) for number in after)
-    values = {"removals": removals, "row": row, "family": family, "limit": _MOST_PLACED}
-    cursor = db.execute(SQL["written" if family is None else "written_by_family"], values)
-    # One that is left open would keep the log from being written back.
-    with closing(cursor):
-        return list(_until_enough(cursor))
-
-
-def _until_enough(rows: Iterable[tuple[Any, ...]]) -> Iterator[Placed]:
-    size = 0
-    for count, (removals, row, run, *record) in enumerate(rows, 1):
-        placed = Placed(Place(removals, row), str(run), Record(*record))
-        yield placed
-        size += len(str(placed.record.data))
-        if count == _MOST_PLACED or size > _PLACED_CHARACTERS:
-            return
-
-
-def newest(db: sqlite3.Connection) -> Place:
-    return Place(*db.execute(SQL["newest"]).fetchone())
 
 
 def remove_definitions(db: sqlite3.Connection) -> None:

@@ -1,0 +1,44 @@
+"""The order in which the records of all runs were written, and places in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from loopkit.journal.port import Record
+
+
+class Place(NamedTuple):
+    """A place in the order in which the records of all runs were written.
+
+    It stays right when runs are removed later. What was written behind it has greater places.
+    """
+
+    removals: int = 0
+    """How often newest records had been removed by then: their rows are given anew."""
+    row: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.removals}.{self.row}"
+
+
+class Placed(NamedTuple):
+    """A record of some run, with its place among the records of all runs."""
+
+    place: Place
+    run: str
+    record: Record
+
+
+class RecordOrder(Protocol):
+    """The records of all runs in the order in which they were written, by whatever process."""
+
+    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+        """The next records behind a place, of all runs or of one and its children, in order.
+
+        At most some hundreds and some megabytes; none where there are no more.
+        """
+        ...
+
+    async def newest(self) -> Place:
+        """The place of the record that was written last."""
+        ...
