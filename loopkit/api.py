@@ -22,6 +22,8 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
+from loopkit.drive.repair import Mend
+from loopkit.drive.repair.files import changed_note
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
@@ -33,8 +35,6 @@ from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.observability import observers_within
-from loopkit.repair import Mend
-from loopkit.repair.files import changed_note
 from loopkit.text import plural
 from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
 

@@ -21,6 +21,8 @@ from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posted_deliveries import post_delivery, was_delivered
 from loopkit.drive.posting import is_same, post_answer
 from loopkit.drive.questions import asked_anew, step_of_answer
+from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
+from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.changes import apply
@@ -40,8 +42,6 @@ from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.machine.program import ResolvedMachine
 from loopkit.observability import observers
-from loopkit.repair import AS_IT_IS, Definition, Mend, repair
-from loopkit.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.scenario import Scenario
 from loopkit.text import is_broken
 from loopkit.text.run_ids import ancestors_of, root_of

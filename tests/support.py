@@ -17,6 +17,7 @@ from loopkit.checks import check
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock, Stored
 from loopkit.drive.breaker import Breakers
+from loopkit.drive.repair import AS_IT_IS, Mend
 from loopkit.engine.changes import fold
 from loopkit.engine.events import (
     Decided,
@@ -32,7 +33,6 @@ from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import conform, parse_fields
 from loopkit.language.load import Loaded, Source, digest_of, load
-from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 
 E = TypeVar("E", bound=Event)

@@ -10,10 +10,10 @@ from jsonschema import Draft7Validator
 
 from loopkit.document.front_matter import read_front_matter
 from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.drive.repair.files import changed_file
 from loopkit.engine.events import Intended
 from loopkit.language import CommandAgent, ModelAgent
 from loopkit.language.load import load, load_resolved
-from loopkit.repair.files import changed_file
 from loopkit.views.plan import plan_of
 from loopkit.views.schemas import SCHEMAS
 from tests.recording import assert_same, taped

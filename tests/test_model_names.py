@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from loopkit.agents.assignment import with_models
+from loopkit.drive.repair import Mend
 from loopkit.engine.events import Intended
 from loopkit.language import ModelAgent
 from loopkit.language.load import load, load_resolved
-from loopkit.repair import Mend
 from loopkit.views.plan import plan_of
 from tests.support import PASS, Desk, Played, fails, scenario
 

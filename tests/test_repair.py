@@ -11,6 +11,8 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.inbox import PostedAnswer
+from loopkit.drive.repair import Mend
+from loopkit.drive.repair.spent import overspent
 from loopkit.engine.events import (
     Baselined,
     HumanAnswer,
@@ -25,8 +27,6 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
-from loopkit.repair import Mend
-from loopkit.repair.spent import overspent
 from loopkit.testing import load_suite, run_case
 from loopkit.testing.recording import NotRecordable
 from tests.recording import taped

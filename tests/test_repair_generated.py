@@ -16,13 +16,13 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import ProblemsFound
+from loopkit.drive.repair.edges import same_edges, spent_on
+from loopkit.drive.repair.fitting import NotFitting, fit
 from loopkit.engine.changes import apply
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.load import load_text
 from loopkit.machine.graph import Graph, cap_value
-from loopkit.repair.edges import same_edges, spent_on
-from loopkit.repair.fitting import NotFitting, fit
 from tests.generated import generated
 from tests.replay import Replay, TooLong
 

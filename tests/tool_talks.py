@@ -12,8 +12,8 @@ from typing import Any
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.app import App
 from loopkit.drive.active import ActiveRun, Stored
+from loopkit.drive.repair import AS_IT_IS, Mend
 from loopkit.engine.events import ToolCall, Usage
-from loopkit.repair import AS_IT_IS, Mend
 from tests.support import Played, sound
 
 

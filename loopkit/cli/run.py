@@ -8,15 +8,15 @@ import click
 
 from loopkit.agents.refusals import refuse_misnamed
 from loopkit.app import App
-from loopkit.batch.lines import Batch
 from loopkit.cli import exit_codes
-from loopkit.cli.batch import (
+from loopkit.cli.batch.command import (
     PARALLEL,
     batch_options,
     refuse_with_batch,
     refuse_without_batch,
     run_batch,
 )
+from loopkit.cli.batch.lines import Batch
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.inputs import given_inputs, input_options, read_inputs

@@ -8,13 +8,13 @@ from pathlib import Path
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import OpenQuestion, Stored
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
+from loopkit.drive.repair.files import changed_file, found_file
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
 from loopkit.journal import Journal
 from loopkit.language import Machine
 from loopkit.language.load import load_resolved, named_file
-from loopkit.repair.files import changed_file, found_file
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text.run_ids import place_of
 

@@ -26,7 +26,7 @@ from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.seen import seen_by
 from loopkit.validators.setting import Setting
 
-WORKER = worker_command("loopkit.plugins.worker")
+WORKER = worker_command("loopkit.outside.plugin_worker")
 MAX_REASON = 1_000
 MAX_PRINTED = 500
 """How much of what a broken plug-in printed is told."""

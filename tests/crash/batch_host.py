@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.app import App
-from loopkit.batch.driving import BatchDriver
-from loopkit.batch.lines import Batch
-from loopkit.batch.results import open_results
+from loopkit.cli.batch.driving import BatchDriver
+from loopkit.cli.batch.lines import Batch
+from loopkit.cli.batch.results import open_results
 from loopkit.drive.account import Account
 from loopkit.engine.events import InDoubt, Replied
 from loopkit.journal.sqlite import SqliteJournal

@@ -32,6 +32,7 @@ from typing import Any, Literal
 from loopkit.agents.model import client
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.repair import AS_IT_IS, Mend
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     Decided,
@@ -52,7 +53,6 @@ from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import Loaded, load
 from loopkit.machine.inputs import complete_input
-from loopkit.repair import AS_IT_IS, Mend
 from loopkit.scenario import load_scenario
 from tests.commits import Row, watched
 

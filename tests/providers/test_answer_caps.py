@@ -11,9 +11,9 @@ import pytest
 
 from loopkit.agents.model.answer_caps import TAKES_NO_CAP, answer_caps, thinking_budget
 from loopkit.agents.model.catalogue import _table, known_model
+from loopkit.drive.repair import Mend
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.language import ModelAgent
-from loopkit.repair import Mend
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, openai_answer

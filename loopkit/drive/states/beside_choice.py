@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopkit.agents.assignment import NotRunnable
+from loopkit.drive.repair.refusals import refuse_limits
 from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.reclassification import NotReclassified, considered, heed
 from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import TOTAL
-from loopkit.repair.refusals import refuse_limits
 
 TOTAL_LIMIT = "total_revisions"
 

@@ -22,7 +22,7 @@ from loopkit.outside.processes import CommandResult, CommandTimeout, run_command
 from loopkit.outside.python_workers import worker_command, worker_environment
 from loopkit.validators.command import tail
 
-WORKER = worker_command("loopkit.plugins.worker")
+WORKER = worker_command("loopkit.outside.plugin_worker")
 FAILED = "It failed, and says"
 MAX_PRINTED = 500
 """How much of what a broken function printed is told."""

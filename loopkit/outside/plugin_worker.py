@@ -1,5 +1,5 @@
 """One call of a plug-in or a tool, in the process that is made for it:
-`python -m loopkit.plugins.worker`.
+`python -m loopkit.outside.plugin_worker`.
 
 Reads a request as JSON on stdin, and writes the answer as JSON to what was stdout. A plug-in gives
 `findings`, or `error` with the reason why there is no verdict; a tool, which has `arguments`, its

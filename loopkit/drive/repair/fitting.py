@@ -8,6 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from loopkit.checks.raised import stuck_ahead, told_stuck
+from loopkit.drive.repair.baselines import new_baselines
+from loopkit.drive.repair.differences import differences
+from loopkit.drive.repair.edges import same_edges, spent_on
+from loopkit.drive.repair.facts import unknown_facts
+from loopkit.drive.repair.judges import moved_tasks
+from loopkit.drive.repair.places import cap_path, edge_path, in_words
+from loopkit.drive.repair.spent import overspent
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
 from loopkit.engine.state import RunState
@@ -16,13 +23,6 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.edges import TOTAL, DocPath
 from loopkit.machine.graph import Graph, artifact_of, cap_value
 from loopkit.machine.inputs import complete_input
-from loopkit.repair.baselines import new_baselines
-from loopkit.repair.differences import differences
-from loopkit.repair.edges import same_edges, spent_on
-from loopkit.repair.facts import unknown_facts
-from loopkit.repair.judges import moved_tasks
-from loopkit.repair.places import cap_path, edge_path, in_words
-from loopkit.repair.spent import overspent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from loopkit.document.problems import ProblemsFound
+from loopkit.drive.repair.differences import differences
 from loopkit.language.load import load, load_resolved
-from loopkit.repair.differences import differences
 
 
 def found_file(named: Path, folders: Iterable[Path]) -> Path | None:

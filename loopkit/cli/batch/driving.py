@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from loopkit.app import App, Script
-from loopkit.batch.lines import Batch, Line, RefusedLine, digest_of_input
-from loopkit.batch.results import Results
+from loopkit.cli.batch.lines import Batch, Line, RefusedLine, digest_of_input
+from loopkit.cli.batch.results import Results
 from loopkit.drive.account import Account
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.notify import notify

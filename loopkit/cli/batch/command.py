@@ -14,12 +14,12 @@ import click
 
 from loopkit.agents.refusals import refuse_unplayable
 from loopkit.app import App, Script
-from loopkit.batch.driving import BatchDriver, Tally
-from loopkit.batch.lines import Batch
-from loopkit.batch.results import NotWritten, Results, UnfitResults, open_results
-from loopkit.batch.shared_files import shared_files
-from loopkit.batch.summary import WAITING, last_lines, status
 from loopkit.cli import exit_codes
+from loopkit.cli.batch.driving import BatchDriver, Tally
+from loopkit.cli.batch.lines import Batch
+from loopkit.cli.batch.results import NotWritten, Results, UnfitResults, open_results
+from loopkit.cli.batch.shared_files import shared_files
+from loopkit.cli.batch.summary import WAITING, last_lines, status
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.secrets import warn_of_secrets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.batch.driving import BatchDriver, Tally
+from loopkit.cli.batch.driving import BatchDriver, Tally
 from loopkit.text import plural
 from loopkit.views.amounts import duration, money, spent
 

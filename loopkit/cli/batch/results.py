@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from loopkit.batch.lines import Line
+from loopkit.cli.batch.lines import Line
 from loopkit.drive.notify import outcome_of
 from loopkit.engine.events import Usage
 from loopkit.engine.records import Record, read_record

@@ -1,5 +1,5 @@
 """Repairs: a run goes on with another definition, where that fits what it has done so far."""
 
-from loopkit.repair.mend import AS_IT_IS, Definition, Mend, repair
+from loopkit.drive.repair.mend import AS_IT_IS, Definition, Mend, repair
 
 __all__ = ["AS_IT_IS", "Definition", "Mend", "repair"]

@@ -8,9 +8,9 @@ from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.checks.raised import stuck_under_total
+from loopkit.drive.repair.spent import overspent
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
-from loopkit.repair.spent import overspent
 from loopkit.text.run_ids import is_child, root_of
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from loopkit.agents.assignment import with_models, with_params
 from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.drive.repair.fitting import Misfit, NotFitting, fit
 from loopkit.engine.events import Repaired
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.language.load import Loaded, Source, digest_of, load_resolved, with_definition
-from loopkit.repair.fitting import Misfit, NotFitting, fit
 
 CODE = "does-not-fit"
 
