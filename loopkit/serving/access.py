@@ -61,6 +61,9 @@ class Access:
     """Scheme, host and port of the server's own pages, as browsers write them."""
     cookie: str = "loopkit"
     """The name of the cookie: those of servers on other ports have others."""
+    has_pages: bool = True
+    """Whether people use it in browsers. Without pages nobody signs in, and what a page of another
+    origin sends is refused whatever it has."""
     _sessions: dict[str, None] = field(default_factory=dict)
     _codes: dict[str, float] = field(default_factory=dict)
     """Of links that have not been used: until when they work."""
@@ -72,17 +75,26 @@ class Access:
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
         """Why a request is refused; none where it is followed. Names of headers in lower case."""
         if headers.get("host", "").lower() not in self.hosts:
-            return Refusal(421, "this server has another name; see `loopkit serve --url`")
+            return Refusal(421, "this server has another name; give it with `--url` at its start")
         by_token = self._by_token(headers.get("authorization", ""))
         if by_token is False:
             return Refusal(401, "the token is wrong")
-        if method not in SAFE_METHODS and not by_token:
-            origin = headers.get("origin", "")
-            if origin not in self.origins:
-                return Refusal(403, "a page of another origin may change nothing here")
-        if by_token or is_open(path) or self.is_signed_in(headers.get("cookie", "")):
+        if self._is_foreign(method, headers.get("origin"), by_token=bool(by_token)):
+            return Refusal(403, "a page of another origin may change nothing here")
+        if by_token or (self.has_pages and self._is_browsers(path, headers)):
             return None
-        return Refusal(401, "sign in, or send `Authorization: Bearer TOKEN`")
+        sign_in = "sign in, or send" if self.has_pages else "send"
+        return Refusal(401, f"{sign_in} `Authorization: Bearer TOKEN`")
+
+    def _is_foreign(self, method: str, origin: str | None, *, by_token: bool) -> bool:
+        """Whether a page that is not the server's own has sent a request that matters."""
+        if not self.has_pages:
+            return origin is not None and origin not in self.origins
+        return method not in SAFE_METHODS and not by_token and origin not in self.origins
+
+    def _is_browsers(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether a browser that shows no token may ask for it."""
+        return is_open(path) or self.is_signed_in(headers.get("cookie", ""))
 
     def _by_token(self, authorization: str) -> bool | None:
         """Whether the token that a request names is right; none where it names no token."""

@@ -1,0 +1,154 @@
+"""Where a server listens, under which names, and with which token: the same for every server."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from loopkit.cli.exit_codes import ERROR, USAGE, Stop, say
+from loopkit.cli.files import read_text
+from loopkit.serving.access import (
+    SHORTEST_TOKEN,
+    Access,
+    bracketed,
+    is_anywhere,
+    is_loopback,
+    origins_of,
+)
+
+HOST = "127.0.0.1"
+TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
+STOPPING = "the server ends; steps in hand are finished first; a second {second} aborts their calls"
+"""What the first signal to a server is answered with."""
+
+
+def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--port`, `--host`, `--url` and `--token-file`."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option(
+                "--token-file",
+                type=click.Path(path_type=Path),
+                help=f"A file with the token; without it, {TOKEN} or a new one is used.",
+            ),
+            click.option(
+                "--url",
+                "urls",
+                multiple=True,
+                metavar="URL",
+                help="Where clients reach the server, if that is elsewhere, such as at a proxy.",
+            ),
+            click.option(
+                "--host",
+                default=HOST,
+                show_default=True,
+                help="The address to listen at. At any but the loopback others can reach the "
+                "server.",
+            ),
+            click.option(
+                "--port",
+                default=port,
+                show_default=True,
+                type=click.IntRange(0, 65535),
+                help="The port; 0 takes a free one.",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+@dataclass(frozen=True)
+class Token:
+    """What clients have to send."""
+
+    text: str
+    is_new: bool
+    """Whether nobody knows it yet."""
+
+
+def read_token(file: Path | None) -> Token:
+    """The token of a file or of the environment, else a new one; raises Stop."""
+    # Programs that runs start must not see it.
+    given = os.environ.pop(TOKEN, "")
+    where = TOKEN
+    if file is not None:
+        given, where = read_text(file).strip(), str(file)
+    if not given and file is None:
+        return Token(secrets.token_urlsafe(32), is_new=True)
+    if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
+        told = f"at least {SHORTEST_TOKEN} printable ASCII characters"
+        raise Stop(USAGE, f"error: the token of {where} has to be {told}")
+    return Token(given, is_new=False)
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A socket that listens, and who may use what is served there."""
+
+    socket: socket.socket
+    host: str
+    address: str
+    """The URL under which clients reach it."""
+    token: Token
+    access: Access
+
+    def warn(self, reach: str) -> None:
+        """Say so where others can reach the server; `reach` is what they could do then."""
+        if not is_loopback(self.host):
+            say(
+                f"WARNING: the server listens at {self.host}, where others can reach it, and "
+                f"nothing that it sends is encrypted. Whoever has the token {reach}"
+            )
+
+    def tell_token(self) -> None:
+        """Show a new token to whoever sits at a terminal, and nobody else."""
+        if self.token.is_new and sys.stderr is not None and sys.stderr.isatty():
+            say(f"the token, for programs: {self.token.text}")
+        elif self.token.is_new:
+            # What is no terminal is a log.
+            say(f"programs need a token of yours: give it in {TOKEN} or with `--token-file`")
+
+
+@contextmanager
+def listening_at(
+    host: str, port: int, urls: Sequence[str], token: Token, *, has_pages: bool
+) -> Iterator[Listening]:
+    """A socket while it listens; raises Stop. `has_pages` is whether browsers use the server."""
+    with _socket(host, port) as listening:
+        port = listening.getsockname()[1]
+        origins = origins_of(host, port) | {_origin(url) for url in urls}
+        access = Access(token.text, origins, cookie=f"loopkit_{port}", has_pages=has_pages)
+        shown = "127.0.0.1" if is_anywhere(host) else host
+        address = _origin(urls[0]) if urls else f"http://{bracketed(shown)}:{port}"
+        yield Listening(listening, host, address, token, access)
+
+
+def _origin(url: str) -> str:
+    """The origin of a URL, as browsers write it."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
+        raise Stop(USAGE, f"error: `--url {url}`: write `https://HOST` or `https://HOST:PORT`")
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        remedy = "choose another with `--port`, or 0 for a free one"
+        told = f"error: cannot listen at {host}:{port}: {error.strerror or error}; {remedy}"
+        raise Stop(ERROR, told) from error

@@ -1,0 +1,73 @@
+"""A server of one application, from the first connection to the last; signals are its caller's."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from loopkit.serving.http.library import ASGIApp, Config, Server
+
+MOST_CONNECTIONS = 2_000
+TICKS = 100
+"""Of a tenth of a second, between two looks at connections."""
+LONGEST_END_S = 1
+"""How long clients have to read what they are being sent when the server ends."""
+
+
+class HttpServer(Server):
+    """Serves an application until it is told to stop."""
+
+    def __init__(self, app: ASGIApp, stop_work: Callable[[], None]) -> None:
+        """`stop_work` lets what the application has in hand come to an end."""
+        config = Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            # Paths and clients are nobody's business, and errors are said by the application.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=LONGEST_END_S,
+        )
+        super().__init__(config)
+        self._stop_work = stop_work
+        self._closing: set[asyncio.Transport] = set()
+        """Of connections that were about to be closed when they were last looked at."""
+        self.stopping = False
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Let go of clients that were cut off and do not read the rest, either."""
+        if counter % TICKS == 0:
+            every = self.server_state.connections
+            closing = {each.transport for each in every if each.transport.is_closing()}
+            for transport in closing & self._closing:
+                transport.abort()
+            self._closing = closing
+        return await super().on_tick(counter)
+
+    def stop(self) -> None:
+        """End, and stop runs in hand after their step."""
+        self.stopping = True
+        self._stop_work()
+        self.should_exit = True
+
+    async def serve_on(self, listening: socket.socket) -> None:
+        """Serve on a socket that listens, until stopped; every connection is closed then."""
+        try:
+            await self.serve([listening])
+        finally:
+            # What a client does not read would keep its connection open.
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+            await asyncio.sleep(0)
