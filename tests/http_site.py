@@ -1,4 +1,4 @@
-"""A real server of runs on a free port of the loopback, and a client that has its token."""
+"""Real servers of runs on free ports of the loopback, here or as processes, and their clients."""
 
 # ruff: noqa: ASYNC110 - nothing else runs in these tests' event loops
 
@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 import httpx
@@ -19,6 +23,7 @@ from loopkit.language.load import load
 from loopkit.serving.access import Access, origins_of
 from loopkit.serving.http.server import SiteServer
 from loopkit.serving.http.site import Site
+from tests.warm import Process
 
 TOKEN = "a-token-for-tests-only"
 ASKING = """
@@ -75,7 +80,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """A server over the journal of a state folder until it is stopped."""
     said: list[str] = []
-    with create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         access = Access(TOKEN, origins_of("127.0.0.1", port), cookie=f"loopkit_{port}")
         loaded = [load(path) for path in machines]
@@ -139,3 +144,63 @@ async def all_of(client: httpx.AsyncClient, path: str, last: str = "") -> list[M
 def seqs(events: Sequence[Message]) -> list[int]:
     """The numbers of events of a run."""
     return [event.data["seq"] for event in events if not event.name]
+
+
+class Serving:
+    """A server in a process of its own."""
+
+    def __init__(self, process: Process, log: Path) -> None:
+        self.process = process
+        self.log = log
+        self.url = self._found(r"serving at (\S+)")
+
+    def _found(self, pattern: str) -> str:
+        until = time.monotonic() + 60
+        while (found := re.search(f"{pattern}\n", self.log.read_text())) is None:
+            assert time.monotonic() < until
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.02)
+        return found[1]
+
+    @property
+    def link(self) -> str:
+        return self._found(r"sign in, .*: (\S+)")
+
+    def client(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
+
+    def until(self, client: httpx.Client, run: str, status: str) -> dict[str, Any]:
+        until = time.monotonic() + 60
+        while (told := client.get(f"/api/runs/{run}").json())["summary"]["status"] != status:
+            assert time.monotonic() < until, told
+            time.sleep(0.02)
+        return dict(told)
+
+
+@contextmanager
+def serving(*argv: str, under: tuple[str, ...] = (), token: str = TOKEN) -> Iterator[Serving]:
+    log = Path("log")
+    env = {**os.environ, **({"LOOPKIT_TOKEN": token} if token else {})}
+    with Path(os.devnull).open("rb") as nothing, log.open("wb") as told:
+        streams = [nothing.fileno(), told.fileno(), told.fileno()]
+        command = ["-m", "loopkit", "serve", "--port", "0", *argv]
+        process = Process(command, streams, env=env, under=under)
+    try:
+        yield Serving(process, log)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(60)
+
+
+def silent(url: str, path: str) -> socket.socket:
+    """A client that asks for a stream and reads nothing of it."""
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((host, int(port)))
+    connection.sendall(
+        f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Accept: text/event-stream\r\n\r\n".encode()
+    )
+    return connection

@@ -8,19 +8,17 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from loopkit.cli import invoke
-from tests.http_site import ASKING, TOKEN
+from tests.http_site import ASKING, TOKEN, serving, silent
 from tests.terminal import Terminal
 from tests.test_journal_read_only import FORBIDDEN, usable
-from tests.warm import Process, ran_loopkit
+from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
 SLOW = """
@@ -46,53 +44,6 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("LOOPKIT_TOKEN", raising=False)
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("slow.yaml").write_text(SLOW, encoding="utf-8")
-
-
-class Serving:
-    """A server in a process of its own."""
-
-    def __init__(self, process: Process, log: Path) -> None:
-        self.process = process
-        self.log = log
-        self.url = self._found(r"serving at (\S+)")
-
-    def _found(self, pattern: str) -> str:
-        until = time.monotonic() + 60
-        while (found := re.search(f"{pattern}\n", self.log.read_text())) is None:
-            assert time.monotonic() < until
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.02)
-        return found[1]
-
-    @property
-    def link(self) -> str:
-        return self._found(r"sign in, .*: (\S+)")
-
-    def client(self) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
-
-    def until(self, client: httpx.Client, run: str, status: str) -> dict[str, Any]:
-        until = time.monotonic() + 60
-        while (told := client.get(f"/api/runs/{run}").json())["summary"]["status"] != status:
-            assert time.monotonic() < until, told
-            time.sleep(0.02)
-        return dict(told)
-
-
-@contextmanager
-def serving(*argv: str, under: tuple[str, ...] = (), token: str = TOKEN) -> Iterator[Serving]:
-    log = Path("log")
-    env = {**os.environ, **({"LOOPKIT_TOKEN": token} if token else {})}
-    with Path(os.devnull).open("rb") as nothing, log.open("wb") as told:
-        streams = [nothing.fileno(), told.fileno(), told.fileno()]
-        command = ["-m", "loopkit", "serve", "--port", "0", *argv]
-        process = Process(command, streams, env=env, under=under)
-    try:
-        yield Serving(process, log)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(60)
 
 
 def contents() -> dict[str, bytes]:
@@ -225,7 +176,6 @@ def test_programs_of_runs_do_not_see_the_token() -> None:
         (["--url", "runs.example"], "write `https://HOST`"),
         (["--url", "https://runs.example/path"], "write `https://HOST`"),
         (["--host", "203.0.113.1"], "cannot listen at 203.0.113.1"),
-        ([], "there is no journal"),
     ],
 )
 def test_what_cannot_be_served_is_refused_in_a_sentence(argv: list[str], cause: str) -> None:
@@ -250,19 +200,6 @@ def test_a_server_that_others_can_reach_says_so_loudly() -> None:
         assert log.startswith("WARNING: the server listens at 0.0.0.0, where others can reach it")
         assert server.url == "https://runs.example"
         assert server.link.startswith("https://runs.example/login/")
-
-
-def silent(url: str, path: str) -> socket.socket:
-    """A client that asks for a stream and reads nothing of it."""
-    host, _, port = url.removeprefix("http://").rpartition(":")
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.connect((host, int(port)))
-    connection.sendall(
-        f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {TOKEN}\r\n"
-        "Accept: text/event-stream\r\n\r\n".encode()
-    )
-    return connection
 
 
 def test_the_first_signal_stores_the_step_in_hand_and_ends_also_clients_that_do_not_read() -> None:

@@ -296,6 +296,11 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
     class Counted:
         """The order of a journal, with a note of each read."""
 
+        era = 0
+
+        async def has(self, run: str) -> bool:
+            return await journal.has(run)
+
         async def written(self, after: Place, family: str | None = None) -> Any:
             reads.append(after)
             return await journal.written(after, family)
@@ -333,6 +338,11 @@ async def test_what_is_written_while_the_reader_begins_is_told_as_well(
 
     class Late:
         """The order of a journal to which something is written as its reader begins."""
+
+        era = 0
+
+        async def has(self, run: str) -> bool:
+            return await journal.has(run)
 
         async def written(self, after: Place, family: str | None = None) -> Any:
             return await journal.written(after, family)

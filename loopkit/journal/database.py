@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from loopkit.journal.port import JournalUnusable
+from loopkit.journal.port import JournalUnusable, NoJournal
 from loopkit.journal.queries import MIGRATIONS, STAND_INS
 
 APPLICATION_ID = 0x6C6F6F70
@@ -32,11 +32,12 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
 
     Files beside a database tell readers of its writers. Where nobody can make them there are
     no writers, and the database holds everything, unless one was killed and left its log.
+    Raises `NoJournal` where its writer has made no tables yet.
     """
     for way in ("mode=ro", "immutable=1"):
         with suppress(sqlite3.Error, OSError):
             if way == "mode=ro" or not _has_log(path):
-                return _open(f"{path.as_uri()}?{way}", place, _stand_in)
+                return _open(f"{path.as_uri()}?{way}", place, partial(_stand_in, place=place))
     return None
 
 
@@ -106,14 +107,14 @@ def _migrate(db: sqlite3.Connection) -> None:
     db.execute("COMMIT")
 
 
-def _stand_in(db: sqlite3.Connection) -> None:
-    """Let queries of this version read the tables of an earlier one; raises where there are none.
+def _stand_in(db: sqlite3.Connection, place: str) -> None:
+    """Let queries of this version read the tables of an earlier one; raises NoJournal without any.
 
     What is temporary is in no file of the journal.
     """
     version = _pragma(db, "user_version")
     if not version:
-        raise sqlite3.OperationalError("the database has no tables yet")
+        raise NoJournal(place)
     for later in range(version + 1, len(MIGRATIONS) + 1):
         db.execute(STAND_INS[later])
 

@@ -32,6 +32,15 @@ class Placed(NamedTuple):
 class RecordOrder(Protocol):
     """The records of all runs in the order in which they were written, by whatever process."""
 
+    @property
+    def era(self) -> int:
+        """How often the records became those of another journal; places are those of one era."""
+        ...
+
+    async def has(self, run: str) -> bool:
+        """Whether there is a run of this name."""
+        ...
+
     async def written(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records behind a place, of all runs or of one and its children, in order.
 

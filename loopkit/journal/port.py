@@ -182,6 +182,20 @@ class JournalUnusable(JournalError):
     """The storage failed: full, damaged, locked, read-only, or of a newer version."""
 
 
+class NoJournal(JournalUnusable):
+    """Nothing is stored in a folder yet."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"there is no journal {place} yet; the first run makes it")
+
+
+class OnlyRead(JournalUnusable):
+    """Something was to be written to a journal that was opened only to be read."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"the journal {place} was opened only to be read")
+
+
 class RunUnreadable(JournalError):
     """What is stored of one run cannot be read, whatever is stored of others."""
 

@@ -23,6 +23,8 @@ from loopkit.journal.port import (
     InboxMessage,
     JournalUnusable,
     NewRecord,
+    NoJournal,
+    OnlyRead,
     Record,
     RunBusy,
     RunRow,
@@ -121,6 +123,8 @@ class SqliteJournal:
     """A `Journal` for one event loop; its file is shared with other processes."""
 
     keeps_texts = True
+    era = 0
+    """Its file stays open, whatever is put in its place."""
 
     def __init__(
         self,
@@ -160,21 +164,23 @@ class SqliteJournal:
 
     @classmethod
     def view(cls, folder: Path) -> SqliteJournal:
-        """The journal in a state folder, of which no file is ever written; it has to be there.
+        """The journal in a state folder, of which no file is ever written.
 
-        Raises `JournalUnusable`, also where something is to be written.
+        Raises `NoJournal` where none is there yet, and `JournalUnusable`; `OnlyRead` where
+        something is to be written.
         """
         place = str(folder)
         if not (folder / DATABASE).exists():
-            raise JournalUnusable(f"there is no journal {place} yet; the first run makes it")
-        fault = JournalUnusable(f"the journal {place} was opened only to be read")
+            raise NoJournal(place)
         connection = connect_to_read(folder.absolute() / DATABASE, place)
         if connection is None:
             raise JournalUnusable(
                 f"the journal {place} cannot be read; check its files and their permissions"
             )
         presence = Presence.watch(folder)
-        return cls(Writer(connection, place, fault), presence, time.time, Contents(folder))
+        return cls(
+            Writer(connection, place, OnlyRead(place)), presence, time.time, Contents(folder)
+        )
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -325,7 +331,10 @@ def _open_to_read(
     is_of_system = isinstance(fault.__cause__, sqlite3.Error | OSError)
     if not is_of_system:
         raise fault
-    connection = connect_to_read(folder.absolute() / DATABASE, place)
+    try:
+        connection = connect_to_read(folder.absolute() / DATABASE, place)
+    except NoJournal:
+        connection = None
     if connection is None:
         raise fault
     return connection, Presence.watch(folder)

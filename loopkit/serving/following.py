@@ -48,6 +48,7 @@ class Follower:
         self._from: Place | None = None
         """The place behind which everything is kept, up to `_to`; none where nothing is."""
         self._to = Place()
+        self._era = order.era
         self.followers = 0
         """How many follow now."""
         self._wanted = asyncio.Event()
@@ -60,9 +61,22 @@ class Follower:
         """How many records are kept for those who keep up."""
         return len(self._kept)
 
+    @property
+    def era(self) -> int:
+        """Of which journal the places are: another one may have been put in its place."""
+        return self._order.era
+
     async def newest(self) -> Place:
         """The place of the last record of all."""
         return await self._order.newest()
+
+    async def known_place(self, place: Place) -> Place:
+        """A place that somebody remembers; the beginning where it was another journal's."""
+        return place if place <= await self._order.newest() else Place()
+
+    async def has(self, run: str) -> bool:
+        """Whether a run is still there; raises JournalError."""
+        return await self._order.has(run)
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -84,7 +98,7 @@ class Follower:
         JournalError.
         """
         known, kept_from = self._to, self._from
-        is_kept = kept_from is not None and kept_from <= after
+        is_kept = kept_from is not None and kept_from <= after and self._era == self.era
         if is_kept and after.removals == known.removals and not is_last:
             return self._recent(after, family)
         told = [self._told(placed) for placed in await self._order.written(after, family)]
@@ -105,6 +119,9 @@ class Follower:
                 if not self.followers or self._from is None:
                     await self._rest()
                 placed = await self._order.written(self._to)
+                if self._era != self.era:
+                    self._from = None
+                    continue
             except JournalError:
                 # Each follower that asks for itself is told why.
                 await asyncio.sleep(RETRY_S)
@@ -123,6 +140,7 @@ class Follower:
             self._wanted.clear()
             await self._wanted.wait()
         self._from = self._to = await self._order.newest()
+        self._era = self.era
         # Who had read before does not know what was written since.
         self._wake()
 

@@ -21,7 +21,7 @@ class ShownRuns:
 
     def __init__(self, stored: StoredRuns) -> None:
         self.stored = stored
-        self._states: OrderedDict[str, tuple[int, RunState]] = OrderedDict()
+        self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
 
     async def row(self, run: str) -> RunRow:
         """Raises UnknownRun and RunDamaged."""
@@ -35,9 +35,10 @@ class ShownRuns:
     async def state(self, row: RunRow) -> RunState:
         """The state of a run, which is not to be changed; raises RunUnreadable."""
         known = self._states.get(row.run)
-        if known is None or known[0] != row.seq:
+        written = row.updated_at, row.seq
+        if known is None or known[0] != written:
             state = state_after(row.run, await self.stored.events(row.run))
-            known = self._states[row.run] = row.seq, state
+            known = self._states[row.run] = written, state
         self._states.move_to_end(row.run)
         while len(self._states) > KEPT_STATES:
             self._states.popitem(last=False)

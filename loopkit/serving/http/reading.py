@@ -130,7 +130,7 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
         return Response(status_code=204)
     follower = call.site.follower
     start = place_in("0.0") if run is not None else await follower.newest()
-    after = place_in(cursor) if cursor else start
+    after = await follower.known_place(place_in(cursor)) if cursor else start
     events = stream(follower, after, run, is_over=is_over)
     return Stream(events, ping=PING_S, send_timeout=call.site.longest_send_s)
 

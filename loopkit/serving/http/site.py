@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.view import JournalView
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.following import Follower
@@ -37,7 +38,7 @@ class Site:
 
     def __post_init__(self) -> None:
         journal = self.stored.journal
-        assert isinstance(journal, SqliteJournal)
+        assert isinstance(journal, SqliteJournal | JournalView)
         self.runs = ShownRuns(self.stored)
         self.follower = Follower(journal, told)
 
@@ -58,7 +59,7 @@ class Site:
         if may_answer:
             host = Host(state, machines, say)
             return cls(host.app, host, access, say, machines)
-        return cls(StoredRuns(SqliteJournal.view(state)), None, access, say, machines)
+        return cls(StoredRuns(JournalView(state)), None, access, say, machines)
 
     async def __aenter__(self) -> Site:
         self._following = asyncio.create_task(self.follower.run())

@@ -6,7 +6,9 @@ last one that it has seen. One that does not read is cut off: it comes back the 
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -24,6 +26,8 @@ from loopkit.serving.http.library import (
 )
 from loopkit.views.event_lines import event_line
 
+LOOK_S = 2.0
+"""How often a stream in which nothing happens looks whether its run is still there."""
 PIECE_BYTES = 64_000
 """So much is sent at once, unless one event is larger."""
 ENDS = ("finished", "cancelled")
@@ -76,28 +80,42 @@ async def stream(
 ) -> AsyncIterator[bytes]:
     """The events behind a place as they come: of all runs, or of one and its children.
 
-    Of one run the last is named `end`, once the run is over. The first is named `ready` and holds
-    nothing but the place at which the stream begins. Where the journal can't be read, `fault` says
-    why before the stream ends.
+    Of one run the last is named `end`, once the run is over or was removed. The first is named
+    `ready` and holds nothing but the place at which the stream begins; it comes again where the
+    journal was replaced, before everything that is in it now. Where the journal can't be read,
+    `fault` says why before the stream ends.
     """
     yield _event(str(after), "{}", "ready")
+    era = follower.era
+    is_removed, looked_at = False, time.monotonic()
     with follower.following():
         while not follower.is_closed:
             news = follower.news
+            if era != follower.era:
+                era, after, is_over = follower.era, Place(), False
+                yield _event(str(after), "{}", "ready")
             try:
                 found, after = await follower.read(after, run, is_last=is_over)
+                if run is not None and not found and time.monotonic() - looked_at > LOOK_S:
+                    looked_at = time.monotonic()
+                    is_removed = not await follower.has(run)
             except JournalError as error:
                 yield _event(str(after), json.dumps({"message": str(error)}), "fault")
                 return
+            if era != follower.era:
+                continue
             for piece in _pieces(found):
                 yield piece
             is_over = is_over or any(one.run == run and one.type in ENDS for one in found)
             if found:
                 continue
-            if is_over:
-                yield _event(f"{after}.{OVER}", json.dumps({"run": run}), "end")
+            if is_over or is_removed:
+                told = {"run": run, **({"is_removed": True} if is_removed else {})}
+                yield _event(f"{after}.{OVER}", json.dumps(told), "end")
                 return
-            await news.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await news.wait()
 
 
 def _pieces(found: Sequence[Told]) -> Iterator[bytes]:

@@ -1,0 +1,170 @@
+"""A view of the journal in a folder, of which no file is ever written: it shows what is there now.
+
+There may be no journal yet: then there are no runs. One that is put in its place, or away, while
+the view is open is noticed at the next question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from loopkit.journal.contents import Contents
+from loopkit.journal.folder import DATABASE
+from loopkit.journal.memory import MemoryJournal
+from loopkit.journal.order import Place, Placed
+from loopkit.journal.port import (
+    Claim,
+    History,
+    Journal,
+    NewRecord,
+    NoJournal,
+    OnlyRead,
+    Record,
+    RunRow,
+)
+from loopkit.journal.sqlite import SqliteJournal
+
+
+class _Opened(NamedTuple):
+    """A journal that is open, and how to tell its file from another one."""
+
+    journal: SqliteJournal
+    file: tuple[int, ...]
+    is_still: bool
+    """Whether nothing beside its file tells of its writers, so that it is read as it was."""
+
+
+class JournalView:
+    """A `Journal` that is only read, and the order of its records."""
+
+    keeps_texts = True
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `JournalUnusable` where there is a journal that cannot be read."""
+        self._folder = folder
+        self._path = folder.absolute() / DATABASE
+        self._nothing = MemoryJournal()
+        self._opening = asyncio.Lock()
+        self._opened = self._open()
+        self.era = 0
+        """How often the journal was put away or replaced: its places are those of another one."""
+
+    @property
+    def contents(self) -> Contents:
+        journal: Journal = self._opened.journal if self._opened else self._nothing
+        return journal.contents
+
+    def _open(self) -> _Opened | None:
+        file = self._file()
+        try:
+            journal = SqliteJournal.view(self._folder)
+        except NoJournal:
+            return None
+        is_still = not self._has_writers()
+        return _Opened(journal, self._file(is_still=True) if is_still else file, is_still)
+
+    def _file(self, *, is_still: bool = False) -> tuple[int, ...]:
+        """What tells the file from another one in its place, or from itself before a change."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return ()
+        # While it is open, no other file gets its number.
+        same = (found.st_dev, found.st_ino)
+        return (*same, found.st_mtime_ns, found.st_size) if is_still else same
+
+    def _has_writers(self) -> bool:
+        return self._path.with_name(f"{DATABASE}-shm").exists()
+
+    def _is_current(self) -> bool:
+        if self._opened is None:
+            return not self._file()
+        _, file, is_still = self._opened
+        if is_still and self._has_writers():
+            return False
+        return self._file(is_still=is_still) == file
+
+    async def _now(self) -> SqliteJournal | None:
+        """The journal that is there now; none where there is none."""
+        if not self._is_current():
+            async with self._opening:
+                if not self._is_current():
+                    await self._open_again()
+        return self._opened.journal if self._opened else None
+
+    async def _open_again(self) -> None:
+        before = self._opened
+        # What is locked just now is waited for, and not by the event loop.
+        self._opened = await asyncio.to_thread(self._open)
+        if before is not None:
+            self.era += 1
+            await before.journal.close()
+
+    async def _of_runs(self) -> Journal:
+        return await self._now() or self._nothing
+
+    async def has(self, run: str) -> bool:
+        return await (await self._of_runs()).has(run)
+
+    async def read(self, run: str, after: int = 0) -> list[Record]:
+        return await (await self._of_runs()).read(run, after)
+
+    async def runs(
+        self,
+        machine: str | None = None,
+        limit: int = 1000,
+        *,
+        run: str | None = None,
+        children: bool = False,
+        before: str | None = None,
+    ) -> list[RunRow]:
+        journal = await self._of_runs()
+        return await journal.runs(machine, limit, run=run, children=children, before=before)
+
+    async def histories(
+        self, machine: str | None = None, *, before: int | None = None, limit: int = 50
+    ) -> list[History]:
+        return await (await self._of_runs()).histories(machine, before=before, limit=limit)
+
+    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+        return await (await self._of_runs()).named(beginning, limit)
+
+    async def definition(self, digest: str) -> str:
+        return await (await self._of_runs()).definition(digest)
+
+    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+        """The next records behind a place, as `RecordOrder` says."""
+        journal = await self._now()
+        return [] if journal is None else await journal.written(after, family)
+
+    async def newest(self) -> Place:
+        journal = await self._now()
+        return Place() if journal is None else await journal.newest()
+
+    async def create(
+        self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
+    ) -> Claim:
+        self._refuse()
+
+    async def claim(self, run: str) -> Claim:
+        self._refuse()
+
+    async def remove(self, *runs: str) -> None:
+        self._refuse()
+
+    async def store_definition(self, digest: str, text: str) -> None:
+        self._refuse()
+
+    async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise OnlyRead(str(self._folder))
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.journal.close()
+        await self._nothing.close()

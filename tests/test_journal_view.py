@@ -1,0 +1,248 @@
+"""What a server that only shows runs shows where there is no journal yet, or another one by now."""
+
+# ruff: noqa: ASYNC240 - nothing else runs in these tests' event loops
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from loopkit.cli import invoke
+from loopkit.journal import JournalUnusable, NewRecord, OnlyRead, Place, UnknownRun
+from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.view import JournalView
+from tests.http_site import ASKING, served, serving, watching
+from tests.test_journal_read_only import FORBIDDEN, usable
+from tests.warm import ran_loopkit
+
+STATE = Path(".loopkit")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOOPKIT_TOKEN", raising=False)
+    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
+
+
+async def write(run: str, events: int, *, ends: bool = False) -> None:
+    """Write a run with so many events, from a journal of its own."""
+    journal = SqliteJournal.open(STATE)
+    data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
+    emitted = json.dumps({"name": "n", "state": "s", "attempt": 1})
+    end = NewRecord("finished", 1.0, json.dumps({"outcome": "done", "success": True}))
+    claim = await journal.create(
+        run,
+        machine="m",
+        definition="d",
+        records=[
+            NewRecord("started", 1.0, json.dumps(data)),
+            *[NewRecord("emitted", 1.0, emitted)] * events,
+            *[end] * ends,
+        ],
+    )
+    await claim.release()
+    await journal.close()
+
+
+async def runs_of(view: JournalView) -> list[str]:
+    return [row.run for row in await view.runs()]
+
+
+async def test_before_the_first_run_there_are_no_runs_and_then_there_are() -> None:
+    view = JournalView(STATE)
+    assert await runs_of(view) == []
+    assert not await view.has("a")
+    assert (await view.newest(), await view.written(Place())) == (Place(), [])
+    with pytest.raises(UnknownRun):
+        await view.read("a")
+    assert not STATE.exists()
+    await write("a", 1)
+    assert await runs_of(view) == ["a"]
+    assert [placed.record.seq for placed in await view.written(Place())] == [1, 2, 3]
+    await view.close()
+
+
+async def test_a_journal_that_is_being_made_is_one_without_runs() -> None:
+    STATE.mkdir()
+    (STATE / "journal.db").touch()
+    view = JournalView(STATE)
+    assert await runs_of(view) == []
+    with closing(sqlite3.connect(STATE / "journal.db")) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        assert await runs_of(view) == []
+    await write("a", 1)
+    assert await runs_of(view) == ["a"]
+    await view.close()
+
+
+async def test_a_view_writes_nothing_whether_there_is_a_journal_or_not() -> None:
+    view = JournalView(STATE)
+    for before in ([], ["a"]):
+        for change in (
+            view.create("b", machine="m", definition="d", records=[]),
+            view.claim("a"),
+            view.remove("a"),
+            view.store_definition("d", "text"),
+            view.post("a", "cancel", "x", "", 1.0),
+        ):
+            with pytest.raises(OnlyRead, match="opened only to be read"):
+                await change
+        assert await runs_of(view) == before
+        if not before:
+            await write("a", 1)
+    await view.close()
+
+
+async def test_a_journal_that_is_put_away_or_replaced_is_noticed() -> None:
+    await write("a", 1)
+    view = JournalView(STATE)
+    assert await runs_of(view) == ["a"]
+    STATE.rename("away")
+    assert await runs_of(view) == []
+    era = view.era
+    await write("b", 5)
+    assert await runs_of(view) == ["b"]
+    # Another one is put in its place with nothing in between.
+    shutil.rmtree(STATE)
+    Path("away").rename(STATE)
+    assert await runs_of(view) == ["a"]
+    assert view.era > era
+    await view.close()
+
+
+async def test_many_who_ask_at_once_see_the_same_new_journal() -> None:
+    await write("a", 1)
+    view = JournalView(STATE)
+    shutil.rmtree(STATE)
+    await write("b", 1)
+    assert await asyncio.gather(*(runs_of(view) for _ in range(50))) == [["b"]] * 50
+    assert view.era == 1
+    await view.close()
+
+
+async def test_a_journal_that_cannot_be_read_is_told_until_it_can_be() -> None:
+    view = JournalView(STATE)
+    STATE.mkdir()
+    (STATE / "journal.db").write_bytes(b"no database at all, but long enough" * 100)
+    for _ in range(2):
+        with pytest.raises(JournalUnusable, match="cannot be read"):
+            await view.runs()
+    shutil.rmtree(STATE)
+    await write("a", 1)
+    assert await runs_of(view) == ["a"]
+    await view.close()
+
+
+def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_writes() -> None:
+    usable(FORBIDDEN)
+    asyncio.run(write("a", 1))
+    paths = [STATE, *STATE.rglob("*")]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+    def shown(client: httpx.Client) -> list[str]:
+        return [run["run"] for run in client.get("/api/runs").json()["runs"]]
+
+    with serving(under=tuple(FORBIDDEN)) as server, server.client() as client:
+        assert shown(client) == ["a"]
+        # Somebody who may write comes, stays, and goes; and then once more between two looks.
+        with asyncio.Runner() as runner:
+            journal = runner.run(opened())
+            claim = runner.run(journal.create("b", machine="m", definition="d", records=[]))
+            assert shown(client) == ["b", "a"]
+            runner.run(claim.release())
+            runner.run(journal.close())
+        asyncio.run(write("c", 1))
+        assert shown(client) == ["c", "b", "a"]
+
+
+async def opened() -> SqliteJournal:
+    return SqliteJournal.open(STATE)
+
+
+async def test_a_view_leaves_no_file_open_of_journals_that_are_gone() -> None:
+    await write("a", 1)
+    view = JournalView(STATE)
+    for name in ("b", "c", "d"):
+        shutil.rmtree(STATE)
+        await write(name, 1)
+        assert await runs_of(view) == [name]
+    opened = [str(path.resolve()) for path in Path("/proc/self/fd").iterdir()]
+    here = [path for path in opened if path.startswith(os.fspath(Path.cwd()))]
+    assert not [path for path in here if "(deleted)" in path]
+    await view.close()
+
+
+@pytest.mark.parametrize("may_answer", [False, True])
+async def test_a_server_before_the_first_run_shows_that_there_is_none(may_answer: bool) -> None:
+    async with served(STATE, may_answer=may_answer) as site:
+        assert (await site.get("/api/runs"))["runs"] == []
+        assert (await site.get("/api/questions"))["questions"] == []
+        assert (await site.client.get("/api/runs/a")).status_code == 404
+        async with watching(site.client, "/api/events") as events:
+            assert (await anext(events)).name == "ready"
+            await write("a", 1)
+            assert [(await anext(events)).data["seq"] for _ in range(3)] == [1, 2, 3]
+        assert [run["run"] for run in (await site.get("/api/runs"))["runs"]] == ["a"]
+
+
+def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() -> None:
+    with serving() as server, server.client() as client:
+        assert client.get("/api/runs").json()["runs"] == []
+        assert not STATE.exists()
+        assert ran_loopkit("run", "letter.yaml", "--output", "quiet").returncode == 5
+        [run] = client.get("/api/runs").json()["runs"]
+        assert run["status"] == "waiting"
+        assert client.post(f"/api/runs/{run['run']}/cancel", json={}).status_code == 403
+    assert invoke(["cancel", run["run"]]) == 0
+
+
+async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
+    await write("a", 5)
+    async with (
+        served(STATE) as site,
+        watching(site.client, "/api/events?from=0.0") as everything,
+        watching(site.client, "/api/runs/a/events") as one,
+    ):
+        for events in (everything, one):
+            await anext(events)
+            seen = [await anext(events) for _ in range(7)]
+            assert [message.data["seq"] for message in seen] == list(range(1, 8))
+        shutil.rmtree(STATE)
+        await write("b", 1, ends=True)
+        again = await anext(everything)
+        assert (again.name, again.id) == ("ready", "0.0")
+        told = [(await anext(everything)).data for _ in range(4)]
+        assert [(event["run"], event["seq"]) for event in told] == [("b", n) for n in (1, 2, 3, 4)]
+        rest = [(message.name, message.data) async for message in one]
+        assert rest == [("ready", {}), ("end", {"run": "a", "is_removed": True})]
+        # Who comes back with a place that the journal has not come to begins at its first event.
+        async with watching(site.client, "/api/events", seen[-1].id) as events:
+            assert (await anext(events)).id == "0.0"
+            assert (await anext(events)).data["run"] == "b"
+        assert site.said == []
+
+
+async def test_the_stream_of_a_run_that_is_removed_ends_with_a_word() -> None:
+    for run in ("a", "b"):
+        await write(run, 1)
+    async with served(STATE) as site, watching(site.client, "/api/runs/a/events") as events:
+        assert [(await anext(events)).name for _ in range(4)] == ["ready", "", "", ""]
+        await asyncio.to_thread(invoke, ["runs", "rm", "a"])
+        last = [message async for message in events]
+        assert [(one.name, one.data) for one in last] == [("end", {"run": "a", "is_removed": True})]
+        gone = await site.client.get(
+            "/api/runs/a/events",
+            headers={"Accept": "text/event-stream", "Last-Event-ID": last[0].id},
+        )
+        assert gone.status_code == 404
+        assert site.site.follower.followers == 0
