@@ -19,7 +19,7 @@ from loopkit.drive.claimed_runs import ClaimedRuns
 from loopkit.drive.deliveries import given_up
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posted_deliveries import post_delivery, was_delivered
-from loopkit.drive.posting import is_same, post_answer
+from loopkit.drive.posting import post_answer, was_answered
 from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
@@ -256,9 +256,7 @@ class App(ClaimedRuns):
         """
         history = await self.events(run)
         state = state_after(run, history)
-        if state.status != "waiting" and any(
-            is_same(one, answer) for one in state.answers.values()
-        ):
+        if was_answered(history, state, answer, question):
             return False
         refuse_over(state)
         engine = self.engine(await self.machine_of(state), state.definition)

@@ -234,8 +234,11 @@ def test_an_answer_typed_twice_is_taken_for_the_question_that_it_names() -> None
     assert second.question is not None
     with pytest.raises(AnswerRefused, match="this is a new one; name it with `question=` to"):
         answer(first.run, "reject", agents=agents)
+    named = first.question.question
+    same = answer(first.run, "reject", question=named, agents=agents)
+    assert same.question == second.question
     with pytest.raises(AnswerRefused, match="question `ask:1` is no longer open; `ask:2` is"):
-        answer(first.run, "reject", question=first.question.question, agents=agents)
+        answer(first.run, "accept", question=named, agents=agents)
     third = answer(first.run, "reject", question=second.question.question, agents=agents)
     assert third.question is not None
     assert third.question.question == "ask:3"

@@ -164,6 +164,29 @@ async def test_a_stale_answer_is_refused_and_the_same_answer_twice_is_one(site: 
     assert other.status_code == 409
 
 
+async def test_who_answers_a_question_that_is_over_is_told_who_did(site: Served) -> None:
+    run = await started(site)
+    path = f"/api/runs/{run}/answer"
+    asked = (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"]
+    body = {"choice": "again", "comment": "Shorter.", "by": "ann", "question": asked}
+    assert (await site.post(path, **body)).status_code == 200
+    told = await site.until(run, lambda run: len(run["route"]) == 3 and is_asking(run))
+    open_ = told["questions"][0]["question"]["question"]
+    same = await site.post(path, **body)
+    assert (same.status_code, same.json()["is_new"]) == (200, False)
+    assert (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"] == open_
+    other = await site.post(path, choice="drop", question=asked, by="bob")
+    assert other.status_code == 409
+    assert other.json()["error"]["message"] == (
+        f"question `{asked}` is no longer open; `{open_}` is (ann has answered it with `again`)"
+    )
+    await site.post(path, choice="send", by="cy")
+    await site.until(run, is_over)
+    late = await site.post(path, choice="drop", question=open_, by="bob")
+    assert late.status_code == 409
+    assert "cy has answered it with `send`" in late.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "cause"),
     [

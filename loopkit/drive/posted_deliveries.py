@@ -11,7 +11,7 @@ from loopkit.drive.posting import AnsweredTwice, leave, open_question, refuse_no
 from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
-from loopkit.engine.records import Record
+from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal
 from loopkit.outside.trees.listing import TooLarge
@@ -56,7 +56,8 @@ async def post_delivery(
     first = await leave(journal, history, state.run, (DELIVERY, question.question, data), now)
     if first in (None, data):
         return first is None
-    raise AnswerRefused(f"request `{question.question}` had another delivery meanwhile")
+    by = read_record(PostedDelivery, first).delivery.by
+    raise AnswerRefused(f"request `{question.question}` had another delivery meanwhile, by {by}")
 
 
 def was_delivered(
@@ -82,7 +83,7 @@ def was_delivered(
     if (reply.text, reply.by) == (delivery.text or "", delivery.by):
         return True
     if is_meant:
-        raise AnswerRefused(f"request `{named}` is over: it had another delivery")
+        raise AnswerRefused(f"request `{named}` is over: it had another delivery, by {reply.by}")
     return False
 
 

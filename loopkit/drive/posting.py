@@ -8,7 +8,7 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import Stored
 from loopkit.drive.questions import step_of_answer
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import HumanAnswer, Refused, Waiting
+from loopkit.engine.events import HumanAnswer, Refused, Waiting, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
@@ -60,8 +60,43 @@ async def post_answer(
     first = await leave(journal, history, state.run, (ANSWER, question.question, data), now)
     if first in (None, data):
         return first is None
-    choice = read_record(PostedAnswer, first).answer.choice
-    raise AnswerRefused(f"question `{question.question}` was answered with `{choice}` meanwhile")
+    before = read_record(PostedAnswer, first).answer
+    told = f"was answered with `{before.choice}` meanwhile, by {before.by}"
+    raise AnswerRefused(f"question `{question.question}` {told}")
+
+
+def was_answered(
+    history: Sequence[Stored], state: RunState, answer: HumanAnswer, named: str | None
+) -> bool:
+    """Whether it was given before: to the question that is named, else to the last of any state.
+
+    Raises AnswerRefused where the named question had another answer.
+    """
+    if named is None:
+        last = state.answers.values()
+        return state.status != "waiting" and any(is_same(one, answer) for one in last)
+    if state.question is not None and state.question.question == named:
+        return False
+    before = answer_to(history, named)
+    if before is None:
+        return False
+    if is_same(before, answer):
+        return True
+    now = f"; `{state.question.question}` is" if state.question is not None else ""
+    told = f"{before.by} has answered it with `{before.choice}`"
+    raise AnswerRefused(f"question `{named}` is no longer open{now} ({told})")
+
+
+def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
+    """The answer that the question of an id had; none where it had none, or is not known."""
+    found: HumanAnswer | None = None
+    is_asked = False
+    for event in (stored.event for stored in history):
+        if isinstance(event, Waiting):
+            is_asked = event.question == question
+        elif isinstance(event, Worked) and event.answer is not None and is_asked:
+            found = event.answer
+    return found
 
 
 async def leave(

@@ -406,8 +406,9 @@ async def test_the_same_answer_by_two_at_once_does_not_answer_the_question_that_
         # Who looks only now is asked whether it is meant, and who names the question is not.
         with pytest.raises(AnswerRefused, match="had this answer already, and this is a new one"):
             await plain.post_answer(run, again)
+        assert not await plain.post_answer(run, again, "ask:1")
         with pytest.raises(AnswerRefused, match="`ask:1` is no longer open; `ask:2` is"):
-            await plain.post_answer(run, again, "ask:1")
+            await plain.post_answer(run, again.replace(comment="Longer."), "ask:1")
         assert await plain.post_answer(run, again, "ask:2")
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import HumanAnswer
+from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record
 from loopkit.serving.host import Host
 from loopkit.serving.http.answers import BadRequest, json_answer
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
+from loopkit.text.json_text import text_or_json
 
 LONGEST_NAME = 200
 
@@ -45,6 +46,18 @@ class Given(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     the one before it had is refused."""
 
 
+class Delivered(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run waits for from outside."""
+
+    artifact: Any = None
+    """The whole text, or data. Without it what lies in the workspace is delivered."""
+    by: str = "person"
+    """Who delivers, for the record."""
+    question: str | None = None
+    """The id of the request that is meant. Without it, it is the open one, and what was delivered
+    to the one before it is refused."""
+
+
 class Reason(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a run is ended."""
 
@@ -62,7 +75,7 @@ class Driven(Record, frozen=True, kw_only=True):
     driver: str
     """Who drives it now: `this server`, another process, or `nobody`, where it is over."""
     is_new: bool = True
-    """False where the same answer was given before."""
+    """False where the same was answered or delivered before."""
 
 
 class Ended(Record, frozen=True, kw_only=True):
@@ -83,8 +96,7 @@ async def start_run(call: Call) -> Response:
 
 async def answer_run(call: Call) -> Response:
     body: Given = call.body
-    if not body.by.strip() or len(body.by) > LONGEST_NAME or not body.by.isprintable():
-        raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
+    refuse_name(body.by)
     answer = HumanAnswer(
         choice=body.choice,
         comment=body.comment,
@@ -100,6 +112,24 @@ async def answer_run(call: Call) -> Response:
     except AnsweredTwice as twice:
         raise AnswerRefused(f"{twice}; name it as `question` to answer the same") from twice
     return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
+
+
+async def reply_to_run(call: Call) -> Response:
+    body: Delivered = call.body
+    refuse_name(body.by)
+    text = None if body.artifact is None else text_or_json(body.artifact)
+    run = call.path["run"]
+    try:
+        taken = await _host(call).reply(run, Delivery(text=text, by=body.by), body.question)
+    except AnsweredTwice as twice:
+        raise AnswerRefused(f"{twice}; name it as `question` to deliver the same") from twice
+    return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
+
+
+def refuse_name(by: str) -> None:
+    """Raise BadRequest for what is no name of somebody."""
+    if not by.strip() or len(by) > LONGEST_NAME or not by.isprintable():
+        raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
 
 
 async def resume_run(call: Call) -> Response:
@@ -124,6 +154,11 @@ CHANGING: Sequence[Endpoint] = (
     Endpoint(
         "POST", "/api/runs/{run}/answer", "Answer the open question of a run, and go on with it.",
         answer_run, takes=Given, gives=Driven,
+    ),
+    Endpoint(
+        "POST", "/api/runs/{run}/reply",
+        "Deliver the artifact that a run waits for from outside, and go on with it.",
+        reply_to_run, takes=Delivered, gives=Driven,
     ),
     Endpoint(
         "POST", "/api/runs/{run}/resume", "Go on with a run that was suspended or interrupted.",

@@ -1,0 +1,246 @@
+"""Deliveries over HTTP: what an agent outside owes, as text or data, or left in a workspace."""
+
+# ruff: noqa: ASYNC240 - nothing else runs in these tests' event loops
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.http_site import ASKING, Served, served
+from tests.support import plan
+from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN, plan_review
+
+STATE = Path(".loopkit")
+DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
+    "{section: Goal}", "{require: \"goal != ''\"}"
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@asynccontextmanager
+async def started(machine: str, **input_: Any) -> AsyncIterator[tuple[Served, str]]:
+    """A server, and a run of a machine on it that waits for somebody."""
+    path = Path("machine.yaml")
+    path.write_text(machine, encoding="utf-8")
+    async with served(STATE, path, may_answer=True) as site:
+        [offered] = (await site.get("/api/machines"))["machines"]
+        begun = await site.post("/api/runs", machine=offered["name"], input=input_)
+        assert begun.status_code == 201, begun.text
+        run = begun.json()["run"]
+        await site.until(run, lambda told: bool(told["questions"]))
+        yield site, run
+
+
+async def wanted(site: Served, run: str, attempt: int = 1) -> dict[str, Any]:
+    """The open request of a run, once it is that of this attempt."""
+
+    def is_asked(told: dict[str, Any]) -> bool:
+        asked = told["questions"]
+        return bool(asked) and asked[0]["question"]["wanted"]["attempt"] == attempt
+
+    told = await site.until(run, is_asked)
+    return dict(told["questions"][0]["question"])
+
+
+async def reply(site: Served, run: str, **body: Any) -> httpx.Response:
+    return await site.post(f"/api/runs/{run}/reply", **body)
+
+
+async def result(site: Served, run: str) -> dict[str, Any]:
+    """What a run ends with, once its process has let go of it."""
+    told = await site.until(
+        run, lambda run: run["summary"]["outcome"] is not None and not run["summary"]["is_driven"]
+    )
+    assert told["summary"]["success"] is True
+    return dict(told["result"])
+
+
+async def test_a_text_is_judged_and_the_next_request_has_the_feedback() -> None:
+    async with started(PLAIN) as (site, run):
+        first = await wanted(site, run)
+        assert (first["text"], first["wanted"]["form"]) == ("Write a plan.", "text")
+        taken = await reply(site, run, artifact="No goals.", by="ann", question=first["question"])
+        assert taken.json() == {"run": run, "driver": "this server", "is_new": True}
+        assert 'no section "Goal"' in (await wanted(site, run, 2))["text"]
+        assert (await reply(site, run, artifact=GOOD, by="bob")).status_code == 200
+        assert await result(site, run) == {"plan": GOOD}
+        events = (await site.get(f"/api/runs/{run}/events"))["events"]
+        assert [e["by"] for e in events if e["type"] == "replied"] == ["ann", "bob"]
+
+
+async def test_data_is_delivered_as_data_or_as_its_text() -> None:
+    async with started(DATA) as (site, run):
+        schema = (await wanted(site, run))["wanted"]["json_schema"]
+        assert schema["required"] == ["goal", "steps"]
+        await reply(site, run, artifact={"goal": "", "steps": ["a"]})
+        await wanted(site, run, 2)
+        await reply(site, run, artifact='{"goal": "Tea", "steps": ["ä"]}')
+        assert await result(site, run) == {"plan": {"goal": "Tea", "steps": ["ä"]}}
+
+
+async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
+    Path("src").mkdir()
+    Path("src/a.txt").write_text("coffee\n", encoding="utf-8")
+    async with started(FOLDER) as (site, run):
+        place = Path((await wanted(site, run))["wanted"]["workspace"], "src/a.txt")
+        refused = await reply(site, run, artifact="tea")
+        assert refused.status_code == 409
+        assert "deliver the workspace as it is" in refused.json()["error"]["message"]
+        place.write_text("tea\n", encoding="utf-8")
+        assert (await reply(site, run)).status_code == 200
+        await result(site, run)
+    assert Path("src/a.txt").read_text(encoding="utf-8") == "tea\n"
+
+
+async def test_a_file_that_was_not_written_is_an_attempt_that_failed() -> None:
+    Path("docs").mkdir()
+    async with started(FILE) as (site, run):
+        await wanted(site, run)
+        await reply(site, run)
+        assert "docs/plan.md was not written" in (await wanted(site, run, 2))["text"]
+        Path("docs/plan.md").write_text(GOOD, encoding="utf-8")
+        assert (await reply(site, run)).status_code == 200
+        assert await result(site, run) == {"plan": GOOD}
+
+
+async def test_the_same_delivery_counts_once_and_another_one_is_told_who_delivered() -> None:
+    async with started(PLAIN) as (site, run):
+        first = (await wanted(site, run))["question"]
+        body = {"artifact": "No goals.", "by": "ann", "question": first}
+        assert (await reply(site, run, **body)).json()["is_new"] is True
+        second = (await wanted(site, run, 2))["question"]
+        same = await reply(site, run, **body)
+        assert (same.status_code, same.json()["is_new"]) == (200, False)
+        other = await reply(site, run, artifact=GOOD, by="bob", question=first)
+        assert other.status_code == 409
+        assert "it had another delivery, by ann" in other.json()["error"]["message"]
+        # Without the question nobody knows which of the two is meant.
+        twice = await reply(site, run, artifact="No goals.", by="ann")
+        assert twice.status_code == 409
+        assert "name it as `question`" in twice.json()["error"]["message"]
+        assert (await wanted(site, run, 2))["question"] == second
+        assert (await reply(site, run, artifact=GOOD)).status_code == 200
+        await result(site, run)
+        late = await reply(site, run, artifact="Too late.")
+        assert late.status_code == 409
+        assert "has already finished: done" in late.json()["error"]["message"]
+
+
+async def test_two_who_deliver_at_once_are_not_both_taken() -> None:
+    async with started(PLAIN) as (site, run):
+        question = (await wanted(site, run))["question"]
+        texts = [f"## Goal\n\n{name}\n" for name in ("tea", "cake")]
+        answers = await asyncio.gather(
+            *(reply(site, run, artifact=text, by=f"who {text[9:12]}", question=question)
+              for text in texts)
+        )  # fmt: skip
+        assert sorted(answer.status_code for answer in answers) == [200, 409]
+        [refused] = [answer for answer in answers if answer.status_code == 409]
+        took = next(text for text, each in zip(texts, answers, strict=True) if each != refused)
+        assert f"by who {took[9:12]}" in refused.json()["error"]["message"]
+        assert await result(site, run) == {"plan": took}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "cause"),
+    [
+        ({}, 409, "deliver that, and not the workspace as it is"),
+        ({"artifact": "x" * 1_500_001}, 409, "deliver less"),
+        ({"artifact": GOOD, "question": "draft:9:1"}, 409, "is no longer open"),
+        ({"artifact": GOOD, "by": "timeout"}, 409, "nobody's name"),
+        ({"artifact": GOOD, "by": "a\nb"}, 422, "`by` has to be a name"),
+        ({"artifact": GOOD, "text": GOOD}, 422, "text"),
+    ],
+)
+async def test_what_can_not_be_the_artifact_is_refused_and_changes_nothing(
+    body: dict[str, Any], status: int, cause: str
+) -> None:
+    async with started(PLAIN) as (site, run):
+        refused = await reply(site, run, **body)
+        assert refused.status_code == status
+        assert cause in refused.json()["error"]["message"]
+        assert (await reply(site, run, artifact=GOOD)).status_code == 200
+        assert await result(site, run) == {"plan": GOOD}
+
+
+@pytest.mark.parametrize("path", ["reply", "answer"])
+async def test_half_a_character_is_refused_in_words_that_say_so(path: str) -> None:
+    async with started(PLAIN) as (site, run):
+        body = '{"artifact": "\\ud800", "choice": "\\ud800"}'
+        headers = {"Content-Type": "application/json"}
+        at = f"/api/runs/{run}/{path}"
+        refused = await site.client.post(at, content=body, headers=headers)
+        assert refused.status_code == 422
+        told = refused.json()["error"]["message"]
+        assert told.endswith("half a surrogate pair, which is not a character")
+
+
+async def test_a_delivery_is_no_answer_and_an_answer_no_delivery() -> None:
+    async with started(PLAIN) as (site, run):
+        answer = await site.post(f"/api/runs/{run}/answer", choice="done")
+        assert answer.status_code == 409
+        assert f"loopkit reply {run} FILE" in answer.json()["error"]["message"]
+    async with started(ASKING) as (site, run):
+        refused = await reply(site, run, artifact=GOOD)
+        assert refused.status_code == 409
+        assert "waits for an answer, not for an artifact" in refused.json()["error"]["message"]
+
+
+async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
+    Path("child.yaml").write_text(PLAIN, encoding="utf-8")
+    async with started(PARENT) as (site, run):
+        [asked] = (await site.get(f"/api/runs/{run}"))["questions"]
+        assert asked["run"] != run
+        assert (await reply(site, asked["run"], artifact=GOOD)).status_code == 200
+        await result(site, run)
+
+
+async def test_without_answer_nothing_can_be_delivered() -> None:
+    async with started(PLAIN):
+        pass
+    async with served(STATE) as site:
+        [run] = (await site.get("/api/runs"))["runs"]
+        refused = await reply(site, run["run"], artifact=GOOD)
+        assert refused.status_code == 403
+        assert "start it with `--answer`" in refused.json()["error"]["message"]
+        told = await site.get(f"/api/runs/{run['run']}")
+        assert told["questions"][0]["question"]["wanted"]["artifact"] == "plan"
+
+
+CRITIC = """  critic:
+    model: openai/gpt-5-mini
+    system: You review implementation plans before anybody builds on them.
+    params: {max_tokens: 6000}          # what it thinks counts too
+"""
+HAPPY_CRITIC = """  critic: {command: [echo, '{"verdict": "pass", "findings": []}']}
+"""
+
+
+async def test_plan_review_is_written_by_a_service_and_approved_by_a_person(
+    tmp_path: Path,
+) -> None:
+    machine = plan_review(tmp_path).read_text(encoding="utf-8")
+    assert CRITIC in machine
+    machine = machine.replace(CRITIC, HAPPY_CRITIC)
+    async with started(machine, issue="CSV exports break.") as (site, run):
+        assert "CSV exports break." in (await wanted(site, run))["text"]
+        await reply(site, run, artifact=plan("title_only"), by="planner")
+        assert "revision 1 of 2" in (await wanted(site, run, 2))["text"]
+        await reply(site, run, artifact=plan("good"), by="planner")
+        told = await site.until(run, lambda run: run["summary"]["state"] == "approval")
+        assert told["questions"][0]["question"]["wanted"] is None
+        late = await reply(site, run, artifact=plan("good") + "More.", by="planner")
+        assert late.status_code == 409
+        await site.post(f"/api/runs/{run}/answer", choice="approve", by="ann")
+        assert (await result(site, run))["plan"] == plan("good")
