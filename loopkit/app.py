@@ -24,7 +24,6 @@ from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
-from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Delivery,
@@ -45,9 +44,7 @@ from loopkit.observability import observers
 from loopkit.scenario import Scenario
 from loopkit.text import is_broken
 from loopkit.text.run_ids import ancestors_of, root_of
-from loopkit.views.children_table import MOST_SHOWN
-from loopkit.views.hints import hints, question_hints
-from loopkit.views.page.facts import RunFacts
+from loopkit.views.page.facts import RunFacts, read_facts
 
 
 @dataclass(frozen=True)
@@ -326,34 +323,12 @@ class App(ClaimedRuns):
         finally:
             await claim.release()
 
-    async def hints_for(self, state: RunState) -> list[str]:
-        """Lines that lead on with a run that stopped."""
-        if state.suspended is None:
-            return []
-        if state.waits_for_children:
-            return list(question_hints(state.run, await self.questions(state.run)))
-        machine, file = await self.machine_of(state), await self.machine_file_of(state)
-        return list(hints(state, machine, file))
-
     async def facts_of(self, run: str) -> RunFacts:
         """All that a page shows of a run."""
         history = await self.events(run)
         state = state_after(run, history)
-        begun = (child.started.child for child in unfinished(state)[:MOST_SHOWN])
-        rows = await self.journal.runs(run=run)
-        return RunFacts(
-            state=state,
-            history=history,
-            engine=self.engine(await self.machine_of(state), state.definition),
-            usage=await self.usage_of(state),
-            now=self.clock.now(),
-            is_driven=any(row.is_driven for row in rows),
-            hints=tuple(await self.hints_for(state)),
-            children={
-                one: await self.state_of(one) for one in begun if await self.journal.has(one)
-            },
-            asked=tuple(await self.questions(run)),
-        )
+        engine = self.engine(await self.machine_of(state), state.definition)
+        return await read_facts(self, state, history, engine, self.clock.now())
 
     async def __aenter__(self) -> Self:
         return self

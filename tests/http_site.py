@@ -23,6 +23,7 @@ from loopkit.language.load import load
 from loopkit.serving.access import Access, origins_of
 from loopkit.serving.http.server import SiteServer
 from loopkit.serving.http.site import Site
+from loopkit.serving.pages.table import page_routes
 from tests.warm import Process
 
 TOKEN = "a-token-for-tests-only"
@@ -90,7 +91,7 @@ async def served(
         url = f"http://127.0.0.1:{port}"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with site:
-            server = SiteServer(site)
+            server = SiteServer(site, page_routes(site))
             serving = asyncio.create_task(server.serve_on(listening))
             try:
                 async with httpx.AsyncClient(

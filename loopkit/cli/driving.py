@@ -28,7 +28,7 @@ from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 from loopkit.views.amounts import spent
-from loopkit.views.hints import waiting_hints
+from loopkit.views.hints import hints_for, waiting_hints
 
 
 def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +115,7 @@ async def _drive(
         state = active.state
         ended = Ended(
             state,
-            await app.hints_for(state),
+            await hints_for(app, state),
             await app.usage_of(state),
             await app.questions(state.run) if state.waits_for_children else (),
         )

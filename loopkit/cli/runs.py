@@ -27,7 +27,7 @@ from loopkit.views.amounts import age, cost
 from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
 from loopkit.views.console import lines
 from loopkit.views.event_lines import event_line
-from loopkit.views.hints import waiting_hints
+from loopkit.views.hints import hints_for, waiting_hints
 from loopkit.views.progress import Progress
 from loopkit.views.prompt_sizes import prompt_lines
 from loopkit.views.review import option_lines, review
@@ -88,7 +88,7 @@ def show(run: str) -> int:
         state, rows = await app.state_of(run), await app.journal.runs(run=run)
         engine = app.engine(await app.machine_of(state), state.definition)
         is_driven = any(row.is_driven for row in rows)
-        hints = await app.hints_for(state)
+        hints = await hints_for(app, state)
         usage = await app.usage_of(state)
         items = engine.program.report_items
         told = summary(state, hints, usage, is_driven=is_driven, items=items)

@@ -51,6 +51,7 @@ def command(
     try:
         from loopkit.serving.http.server import SiteServer
         from loopkit.serving.http.site import Site
+        from loopkit.serving.pages.table import page_routes
     except ImportError as error:
         raise Stop(USAGE, f"error: {error}") from error
     with (
@@ -60,7 +61,8 @@ def command(
     ):
         site = Site.open(state_folder(), listening.access, say, loaded, may_answer=answer)
         _tell(listening, loaded, may_answer=answer)
-        asyncio.run(_serve(site, SiteServer(site), listening.socket, interruption))
+        server = SiteServer(site, page_routes(site))
+        asyncio.run(_serve(site, server, listening.socket, interruption))
         return interruption.code
 
 

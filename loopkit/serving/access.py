@@ -22,6 +22,7 @@ MOST_SESSIONS = 1_000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LOGIN = "/login"
+ASSETS = "/assets/"
 
 
 class Refusal(NamedTuple):
@@ -141,5 +142,5 @@ class Access:
 
 
 def is_open(path: str) -> bool:
-    """Whether a path can be asked for by anybody: there people sign in."""
-    return path == LOGIN or path.startswith(f"{LOGIN}/")
+    """Whether a path can be asked for by anybody: there people sign in, or pages get their look."""
+    return path == LOGIN or path.startswith((f"{LOGIN}/", ASSETS))

@@ -11,6 +11,7 @@ from pathlib import Path
 from loopkit.agents.model.catalogue import near_model
 from loopkit.drive.active import OpenQuestion
 from loopkit.drive.advance import CHANGE_IT
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.engine.events import Suspended, Waiting, Wanted
 from loopkit.engine.state import RunState
 from loopkit.language import Machine, ModelAgent
@@ -40,6 +41,16 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
         yield printable(stopped.remedy)
     if stopped.reason != "limit":
         yield from _mending(run, stopped, machine, file)
+
+
+async def hints_for(stored: StoredRuns, state: RunState) -> list[str]:
+    """Lines that lead on with a run that stopped, whatever stopped it."""
+    if state.suspended is None:
+        return []
+    if state.waits_for_children:
+        return list(question_hints(state.run, await stored.questions(state.run)))
+    machine, file = await stored.machine_of(state), await stored.machine_file_of(state)
+    return list(hints(state, machine, file))
 
 
 def answer_hints(run: str, question: Waiting) -> Iterator[str]:

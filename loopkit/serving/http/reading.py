@@ -90,11 +90,12 @@ async def list_questions(call: Call) -> Response:
 
 
 async def list_machines(call: Call) -> Response:
-    machines = tuple(_offered(loaded) for loaded in call.site.machines)
+    machines = tuple(offered(loaded) for loaded in call.site.machines)
     return _json(MachineList(machines=machines, may_start=call.site.host is not None))
 
 
-def _offered(loaded: Loaded) -> OfferedMachine:
+def offered(loaded: Loaded) -> OfferedMachine:
+    """What is told of a machine that can be started."""
     machine = loaded.machine
     return OfferedMachine(
         name=machine.name or "machine",

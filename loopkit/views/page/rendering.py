@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -22,6 +23,7 @@ from loopkit.views.page.changes import Difference
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """What may mean something in Markdown: each may stand behind a backslash."""
 MARKDOWN_WIDTH = 300
+LINE_WIDTH = 300
 HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -73,6 +75,28 @@ def diff_text(change: Difference) -> str:
     return "\n".join([*(line.text for line in change.lines), *more])
 
 
+Tone = Literal["good", "bad", "odd", "busy", "faint"]
+TONES: dict[str, Tone] = {
+    "new": "busy", "running": "busy", "waiting": "odd", "suspended": "odd", "interrupted": "odd",
+    "cancelled": "faint",
+}  # fmt: skip
+
+
+def tone_of(status: str, success: bool | None) -> Tone:
+    """How a status looks."""
+    return TONES.get(status, "good" if success else "bad")
+
+
+def beginning(text: str) -> str:
+    """What a text begins with, on one line."""
+    return one_line(text, LINE_WIDTH)
+
+
+def asset_url(name: str) -> str:
+    """Where a server has a style sheet or script: elsewhere as soon as it is another one."""
+    return f"/assets/{name}?v={asset_version(name)}"
+
+
 def _clean(value: Any) -> Any:
     """What is put into a page: text without escape sequences, overrides and broken characters."""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -93,10 +117,11 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "cost": cost, "counted": counted, "diff_text": diff_text, "duration": duration,
+        "asset_url": asset_url, "beginning": beginning, "cost": cost, "counted": counted,
+        "diff_text": diff_text, "duration": duration,
         "excerpt": excerpt, "fence": fence, "iso": iso, "md": markdown, "moment": moment,
         "money": money_in_words, "origins": origins_of, "plural": plural, "spent": spent,
-        "weight": weight,
+        "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return made
 
@@ -111,3 +136,9 @@ def asset(name: str) -> str:
     """A style sheet or script of pages, whole: `page.css` has the style of diagrams, too."""
     text = files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
     return text + style_sheet() if name == "page.css" else text
+
+
+@cache
+def asset_version(name: str) -> str:
+    """A digest of it, short enough for an address."""
+    return hashlib.sha256(asset(name).encode()).hexdigest()[:16]

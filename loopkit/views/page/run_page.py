@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from loopkit.drive.active import OpenQuestion
 from loopkit.engine.events import Cancelled, Claimed, Started
@@ -21,21 +20,11 @@ from loopkit.views.page.asked import Asked, asked
 from loopkit.views.page.changes import Difference, difference
 from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.finding_rows import FindingTable, finding_tables
+from loopkit.views.page.rendering import Tone, tone_of
 from loopkit.views.page.steps import Note, Step, Steps, steps_of
 from loopkit.views.summary import standing_of, status_of
 from loopkit.views.version_diff import KeptVersion, versions_of
 from loopkit.views.versions import made_in_words
-
-Tone = Literal["good", "bad", "odd", "busy", "faint"]
-TONES: dict[str, Tone] = {
-    "new": "busy", "running": "busy", "waiting": "odd", "suspended": "odd", "interrupted": "odd",
-    "cancelled": "faint",
-}  # fmt: skip
-
-
-def tone_of(status: str, *, success: bool) -> Tone:
-    """How a status looks."""
-    return TONES.get(status, "good" if success else "bad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +80,7 @@ class RunPage:
     @property
     def tone(self) -> Tone:
         finished = self.state.finished
-        return tone_of(self.status, success=finished is not None and finished.success)
+        return tone_of(self.status, finished is not None and finished.success)
 
     @property
     def standing(self) -> str:

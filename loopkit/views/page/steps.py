@@ -78,6 +78,8 @@ class Step:
     attempt: int
     began: float
     """Unix time."""
+    last: int = 0
+    """The last record that says anything of it."""
     ended: float | None = None
     calls: list[Call] = field(default_factory=list)
     work: Worked | None = None
@@ -121,6 +123,8 @@ class Steps:
         if event.type in NOTED:
             notes = self.all[-1].notes if self.all else self.before
             notes += _notes(stored, progress, self.all[-1].state if self.all else "")
+        if self.all:
+            self.all[-1].last = stored.seq
 
 
 def steps_of(history: Iterable[Stored]) -> Steps:

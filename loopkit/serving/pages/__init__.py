@@ -1,0 +1,1 @@
+"""The viewer: pages on which people watch runs and answer them."""

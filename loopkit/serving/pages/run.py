@@ -1,0 +1,93 @@
+"""The pages of one run: the run itself, a call of it, a version of an artifact, and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loopkit.serving.http.answers import BadRequest
+from loopkit.serving.http.library import HTMLResponse, Response
+from loopkit.serving.http.table import Call, Endpoint, Parameter
+from loopkit.serving.pages.shown import page
+from loopkit.text.run_ids import ancestors_of
+from loopkit.views.page.report import html_report
+from loopkit.views.page.run_page import RunPage
+
+MOST = 20_000
+"""Characters of a text in the page of a run."""
+MOST_ALONE = 200_000
+"""Characters of a text on a page of its own."""
+MOST_STEPS = 500
+
+
+async def show_run(call: Call) -> Response:
+    return await run_page(call, call.path["run"])
+
+
+async def run_page(
+    call: Call, run: str, status: int = 200, names: dict[str, Any] | None = None
+) -> Response:
+    """The page of a run; `names` are more for its templates."""
+    place = await call.site.follower.newest()
+    shown = await page_of(call, run)
+    since, until = call.query.get("since"), call.query.get("until")
+    steps = [step for step in shown.steps.all if until is None or step.seq < until]
+    earlier = max(len(steps) - MOST_STEPS, 0)
+    steps = steps[earlier:]
+    if since is not None:
+        steps = [step for step in steps if step.last > since] or steps[-1:]
+    known = {
+        "page": shown,
+        "steps": steps,
+        "earlier": earlier,
+        "since": since,
+        "most": MOST,
+        "from": place,
+        "parent": next(ancestors_of(run), ""),
+    }
+    return page(call, "run.html", {**known, **(names or {})}, status)
+
+
+async def page_of(call: Call, run: str) -> RunPage:
+    """What a page shows of a run; raises JournalError."""
+    return RunPage(await call.site.runs.facts(run))
+
+
+async def show_call(call: Call) -> Response:
+    shown = await page_of(call, call.path["run"])
+    seq = call.path["seq"]
+    calls = (one for step in shown.steps.all for one in step.calls)
+    found = next((one for one in calls if str(one.seq) == seq), None)
+    if found is None:
+        raise BadRequest(f"there is no call {seq} in this run", 404)
+    return page(call, "call.html", {"page": shown, "call": found, "most": MOST_ALONE})
+
+
+async def show_version(call: Call) -> Response:
+    shown = await page_of(call, call.path["run"])
+    name, number = call.path["artifact"], call.path["version"]
+    versions = shown.artifact(name)
+    found = versions and next((one for one in versions.all if str(one.number) == number), None)
+    if not found:
+        raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
+    names = {"page": shown, "versions": versions, "kept": found, "most": MOST_ALONE}
+    return page(call, "version.html", names)
+
+
+async def show_report(call: Call) -> Response:
+    return HTMLResponse(html_report(await call.site.runs.facts(call.path["run"])))
+
+
+RUN: Sequence[Endpoint] = (
+    Endpoint("GET", "/runs/{run}/calls/{seq}", "Show a call.", show_call),
+    Endpoint("GET", "/runs/{run}/versions/{artifact}/{version}", "Show a version.", show_version),
+    Endpoint("GET", "/runs/{run}/report", "Write a report.", show_report),
+    Endpoint(
+        "GET", "/runs/{run}", "Show a run.", show_run,
+        [
+            Parameter("since", "integer", "Only steps that changed after this record."),
+            Parameter("until", "integer", "Only steps before this record."),
+        ],
+    ),
+)  # fmt: skip
+"""The one that takes any id comes last: ids of children have slashes in them."""

@@ -1,0 +1,19 @@
+"""The table of all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.serving.http.library import BaseRoute
+from loopkit.serving.http.site import Site
+from loopkit.serving.http.table import Endpoint, routes
+from loopkit.serving.pages.assets import ASSETS
+from loopkit.serving.pages.lists import LISTS
+from loopkit.serving.pages.run import RUN
+
+PAGES: Sequence[Endpoint] = (*LISTS, *ASSETS, *RUN)
+
+
+def page_routes(site: Site) -> Sequence[BaseRoute]:
+    """The pages of a site as they are served."""
+    return routes(site, PAGES)
