@@ -92,7 +92,7 @@ class App(ClaimedRuns):
             )
         if script is not None:
             await self._store(script.digest, script.resolved)
-        machine = loaded.machine.name or "machine"
+        machine = loaded.machine.label
         definition = ResolvedMachine(loaded.machine, loaded.resolved, loaded.digest)
         started = Started(
             run=run or await self._new_id(machine),

@@ -14,7 +14,6 @@ from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
 from loopkit.document.problems import did_you_mean
 from loopkit.language import (
-    Agent,
     CommandAgent,
     Fallback,
     Machine,
@@ -52,7 +51,7 @@ def assign_agents(
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
-            is_model, part = isinstance(agent, ModelAgent), scenario.agents[name]
+            is_model, part = bool(agent.models), scenario.agents[name]
             ports[name] = ScriptedAgent(
                 name, part, sleep, is_model=is_model, without_tools=agent.without_tools
             )
@@ -72,7 +71,7 @@ def with_models(
     machine: Machine, models: Mapping[str, str], prices: Mapping[str, float]
 ) -> Machine:
     """The machine with other models for some agents, without fallbacks; raises NotRunnable."""
-    agents, known = dict(machine.agents), models_among(machine.agents)
+    agents, known = dict(machine.agents), machine.model_agents
     _refuse_no_models(machine, {"--model": models, "--price": prices})
     for name, model in models.items():
         agents[name] = known[name].replaced(Fallback(model=(machine.models.get(model, model),)))
@@ -83,7 +82,7 @@ def with_models(
 
 def with_params(machine: Machine, params: Mapping[str, Mapping[str, Any]]) -> Machine:
     """The machine with other options for some agents; None takes one away. Raises NotRunnable."""
-    agents, known = dict(machine.agents), models_among(machine.agents)
+    agents, known = dict(machine.agents), machine.model_agents
     _refuse_no_models(machine, {"--param": params})
     for name, options in params.items():
         changed = dict(known[name].params)
@@ -103,16 +102,11 @@ def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object)
 
 
 def _refuse_no_models(machine: Machine, named: Mapping[str, Iterable[str]]) -> None:
-    known = models_among(machine.agents)
+    known = machine.model_agents
     for option, names in named.items():
         for name in names:
             if name not in known:
                 raise NotRunnable(_no_model(option, name, machine, known))
-
-
-def models_among(agents: Mapping[str, Agent]) -> dict[str, ModelAgent]:
-    """Those of the agents that are models."""
-    return {name: agent for name, agent in agents.items() if isinstance(agent, ModelAgent)}
 
 
 def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from loopkit.agents.assignment import Functions, NotRunnable, models_among
+from loopkit.agents.assignment import Functions, NotRunnable
 from loopkit.agents.model.answer_caps import longest_answer
 from loopkit.agents.model.pricing import unpriced
 from loopkit.document.problems import did_you_mean
@@ -120,7 +120,7 @@ def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) 
 def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
     unplayed = cast.unplayed
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
-    models = models_among(real)
+    models = {name: one for name, one in cast.machine.model_agents.items() if name in real}
     if is_played:
         _refuse_unplayed(models)
     if real:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from loopkit.checks.state_paths import leading_to
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import ChildrenState, CommandRule
+from loopkit.language import CommandRule
 from loopkit.machine.edges import DocPath, Edge
 
 MEANINGS = {
@@ -60,7 +60,7 @@ def _last_shown(subject: Subject, edge: Edge) -> Iterator[Problem]:
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
     machine, path = subject.machine, from_path(edge)
     state, output = machine.states[author], machine.states[author].output_at(author)
-    if isinstance(state, ChildrenState):
+    if state.child is not None:
         message = f"`{author}` runs other machines, and what these have done can't be taken back"
         remedy = "delete `from`, or go back to the best version inside of the other machine"
         yield subject.source.problem(path, "not-restored", message, help=remedy)

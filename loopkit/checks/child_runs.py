@@ -28,10 +28,10 @@ def check_child_runs(subject: Subject) -> Iterator[Problem]:
     """What the states that run other machines say of the states and ends of these."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         yield from _ends(subject, name, state)
-        if isinstance(state, EachState):
-            yield from _outcomes(subject, name, state)
-            yield from _kept_apart(subject, name, state)
-            yield from _writers(subject, name, state)
+    for name, each in subject.machine.states_of(EachState).items():
+        yield from _outcomes(subject, name, each)
+        yield from _kept_apart(subject, name, each)
+        yield from _writers(subject, name, each)
 
 
 def _ends(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import JudgeRule, Rule
+from loopkit.language import Rule
 from loopkit.machine.edges import DocPath
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
@@ -60,7 +60,7 @@ def _has_key(subject: Subject, written: str) -> bool:
 def _needed(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
     """What a state needs a key of this rule's findings for; empty where it needs none."""
     state = subject.judges[name]
-    if state.merge is not None and isinstance(placed.rule, JudgeRule):
+    if state.merge is not None and placed.rule.asks is not None:
         return f"`merge` of `{name}` joins findings with the same key, but these have none"
     if state.settle_after is not None and may_block(placed.rule, levels_at(subject.machine, state)):
         return f"`settle_after` of `{name}` could recognize these findings only by their words"

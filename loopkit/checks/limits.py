@@ -8,7 +8,7 @@ from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import Bound, JudgeRule
+from loopkit.language import Bound
 from loopkit.language.datatypes import DataType, single_values
 from loopkit.machine.edges import DocPath
 
@@ -45,7 +45,7 @@ def _billed(subject: Subject, name: str) -> str:
     if agents:
         return f"asks the agent {' or '.join(map('`{}`'.format, agents))}"
     rules = subject.rules_at.get(name, ())
-    judge = next((rule.judge for rule in rules if isinstance(rule, JudgeRule)), None)
+    judge = next((rule.asks for rule in rules if rule.asks), None)
     return f"asks the judge `{judge}`" if judge else ""
 
 

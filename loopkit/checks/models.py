@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, Severity, closest
-from loopkit.language import Machine, ModelAgent
+from loopkit.language import Machine
 from loopkit.language.agents.providers import is_listed, known_providers
 from loopkit.language.load import DocPath
 
@@ -60,11 +60,10 @@ def check_models(subject: Subject) -> Iterator[Problem]:
 
 def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
     """The options of each model agent and of each of its fallbacks, with their place."""
-    for name, agent in machine.agents.items():
-        if isinstance(agent, ModelAgent):
-            yield ("agents", name, "params"), agent.params
-            for index, fallback in enumerate(agent.fallbacks):
-                yield ("agents", name, "fallbacks", index, "params"), fallback.params or {}
+    for name, agent in machine.model_agents.items():
+        yield ("agents", name, "params"), agent.params
+        for index, fallback in enumerate(agent.fallbacks):
+            yield ("agents", name, "fallbacks", index, "params"), fallback.params or {}
 
 
 def check_providers(subject: Subject) -> Iterator[Problem]:
@@ -107,12 +106,11 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
 
 
 def _asked(machine: Machine) -> Iterator[tuple[DocPath, str]]:
-    for name, agent in machine.agents.items():
-        if isinstance(agent, ModelAgent):
-            yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))
-            for index, fallback in enumerate(agent.fallbacks):
-                path: DocPath = ("agents", name, "fallbacks", index, "model")
-                yield from (((*path, i), rung) for i, rung in enumerate(fallback.model))
+    for name, agent in machine.model_agents.items():
+        yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))
+        for index, fallback in enumerate(agent.fallbacks):
+            path: DocPath = ("agents", name, "fallbacks", index, "model")
+            yield from (((*path, i), rung) for i, rung in enumerate(fallback.model))
 
 
 def _caps(subject: Subject, path: DocPath, params: Mapping[str, object]) -> Iterator[Problem]:

@@ -34,7 +34,7 @@ def check_report_maps(subject: Subject) -> Iterator[Problem]:
         yield from _untold(subject, mapped, agent)
         yield from _of_map(subject, mapped.path, mapped.map)
     for placed in subject.rules:
-        if placed.rule.report_map is not None and not isinstance(placed.rule, JudgeRule):
+        if placed.rule.report_map is not None and placed.rule.asks is None:
             yield from _of_map(subject, (*placed.path, "map"), placed.rule.report_map)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import JudgeRule, ReportMap, ValidateState
+from loopkit.language import ReportMap, ValidateState
 from loopkit.language.machine import NO_FINDING
 from loopkit.machine.edges import DocPath
 from loopkit.text import plural
@@ -48,7 +48,7 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
 def check_counting(subject: Subject) -> Iterator[Problem]:
     """`quorum`, `combine`, `merge` and `settle_after` of each validate state."""
     for name, state in subject.judges.items():
-        judges = sum(isinstance(rule, JudgeRule) for rule in subject.graph.rules_at(name))
+        judges = sum(rule.asks is not None for rule in subject.graph.rules_at(name))
         if state.quorum is not None and state.quorum > judges:
             message = f"{plural(state.quorum, 'judge')} have to answer, and {_asked(judges)}"
             path = ("states", name, "quorum")

@@ -8,11 +8,8 @@ from itertools import chain
 from loopkit.checks.references import is_plain_id, named_by_tools
 from loopkit.checks.subject import Subject
 from loopkit.language import (
-    CommandRule,
     Emission,
-    FixedRule,
     JudgeRule,
-    ModelAgent,
     Rule,
     Workspace,
 )
@@ -134,7 +131,7 @@ def _of_events(subject: Subject) -> Iterator[Use]:
 
 def _emitting_tools(subject: Subject, agent: str) -> Iterator[tuple[str, Emission]]:
     asked = subject.machine.agents.get(agent)
-    for name, tool in asked.tools.items() if isinstance(asked, ModelAgent) else ():
+    for name, tool in asked.callable_tools.items() if asked is not None else ():
         if tool.emits is not None:
             yield name, tool.emits
 
@@ -167,9 +164,8 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
     """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
-    if isinstance(rule, FixedRule):
-        yield from (((*path, *at), text, OF_MESSAGES) for at, text in rule.finding_templates)
-    own = OF_PROGRAMS if isinstance(rule, CommandRule) else {}
+    yield from (((*path, *at), text, OF_MESSAGES) for at, text in rule.finding_templates)
+    own = OF_PROGRAMS if rule.program else {}
     yield from (((*path, *at), text, own) for at, text in rule.templates)
 
 

@@ -10,7 +10,6 @@ from loopkit.checks.artifacts import way_without
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import OF_AGENTS, OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS, Use, uses
 from loopkit.document.problems import Problem, closest
-from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import TemplateError, check, parse
 from loopkit.machine.flow import ANY_REPORT, Token
 
@@ -82,7 +81,7 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     if way is not None:
         return f"it is missing {state_paths.on_path(way)}"
     authors = [subject.machine.states[author] for author in subject.graph.artifacts.get(name, ())]
-    if field and any(isinstance(author, ChildrenState) for author in authors):
+    if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
     if field and authors:
         return (

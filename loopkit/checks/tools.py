@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopkit.checks.references import named_by_tools
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.language import FixedRule, JudgeRule, ModelAgent, rules_of
+from loopkit.language import JudgeRule, ModelAgent, rules_of
 from loopkit.machine.edges import DocPath
 
 OF_TOOLS = ("max_tool_calls", "tool_use")
@@ -17,9 +17,7 @@ def check_tools(subject: Subject) -> Iterator[Problem]:
     """A warning for each tool, and each key about tools, that changes nothing."""
     authors = {agent for asked in subject.machine.authoring.values() for agent in asked}
     judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    for name, agent in subject.machine.agents.items():
-        if not isinstance(agent, ModelAgent):
-            continue
+    for name, agent in subject.machine.model_agents.items():
         for key, message in _idle(agent):
             yield subject.no_effect(("agents", name, key), message)
         if agent.tools and name in judges - authors:
@@ -73,10 +71,10 @@ def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator
     """Validators whose judges no tool asks, and tools for drafts of what is no text."""
     for path, validator in named_by_tools(subject, name):
         rules = rules_of(subject.machine.validators.get(validator, ()))
-        judge = next((rule.judge for rule in rules if isinstance(rule, JudgeRule)), None)
+        judge = next((rule.asks for rule in rules if rule.asks is not None), None)
         if judge is None:
             continue
-        has_others = any(isinstance(rule, FixedRule) for rule in rules)
+        has_others = any(rule.asks is None for rule in rules)
         left = "only its other rules are used" if has_others else "so it finds nothing"
         message = f"`{validator}` asks `{judge}`, but a tool asks no judges; {left}"
         remedy = "name a validator without judges, and let the validate state ask them"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import JudgeRule, Rule, VerdictReading
+from loopkit.language import Rule, VerdictReading
 from loopkit.language.validators.verdict import GROUPS
 from loopkit.machine.edges import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
@@ -39,7 +39,7 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
 
 
 def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
-    for key in OF_REPORTS if isinstance(rule, JudgeRule) else ():
+    for key in OF_REPORTS if rule.asks is not None else ():
         if getattr(rule, key) is not None:
             yield subject.source.problem(
                 (*path, key),

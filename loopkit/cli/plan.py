@@ -69,7 +69,7 @@ def command(
             raise Stop(USAGE, f"error: {error}") from error
     echo_wrapped([plan_text(plan, inputs)])
     if from_runs:
-        _tell_of_runs(definition.name or "machine")
+        _tell_of_runs(definition.label)
     return exit_codes.OK
 
 

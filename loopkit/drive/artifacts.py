@@ -9,7 +9,7 @@ from typing import Any
 from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.drive.fields import body, extract
 from loopkit.engine.events import Artifact, LeftFolder, Replied
-from loopkit.language import Agent, ModelAgent, Output
+from loopkit.language import Agent, Output
 from loopkit.language.datatypes import conform, fault_texts, parse_fields, salvaged
 from loopkit.language.states.output import OF_FOLDERS
 from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
@@ -80,7 +80,7 @@ def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, 
 
 def _own_cap(agent: Agent) -> str:
     """The longest answer that the machine asks for, where everybody who may answer has the same."""
-    options = (asked.params if isinstance(asked, ModelAgent) else {} for asked in agent.in_turn)
+    options = (asked.options for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""

@@ -119,7 +119,7 @@ class ClaimedRuns(StoredRuns):
                 folder = await own_tree(parent, in_tree_above(parent, folder), isolate)
             begins = Started(
                 run=started.child,
-                machine=definition.machine.name or "machine",
+                machine=definition.machine.label,
                 definition=definition.digest,
                 folder=str(folder),
                 input=started.input,

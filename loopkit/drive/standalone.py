@@ -13,9 +13,7 @@ from loopkit.engine.events import Artifact, Replied, Usage
 from loopkit.engine.findings import Report
 from loopkit.language import (
     Agent,
-    CommandRule,
     FinalState,
-    JudgeRule,
     Machine,
     Output,
     RenderOutput,
@@ -59,7 +57,7 @@ class StandaloneValidator:
     @property
     def asks(self) -> frozenset[str]:
         """The agents that judge for it."""
-        return frozenset(rule.judge for rule in self.rules if isinstance(rule, JudgeRule))
+        return frozenset(rule.asks for rule in self.rules if rule.asks is not None)
 
     @cached_property
     def artifact(self) -> str:
@@ -160,7 +158,7 @@ class StandaloneValidator:
 def _without_baseline(validator: Validator) -> Validator:
     """There is no work before which a command could be run, so that everything counts."""
     rules = tuple(
-        rule.model_copy(update={"baseline": False}) if isinstance(rule, CommandRule) else rule
+        rule.model_copy(update={"baseline": False}) if rule.has_baseline else rule
         for rule in rules_of(validator)
     )
     return rules if isinstance(validator, tuple) else rules[0]

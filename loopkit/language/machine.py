@@ -128,17 +128,29 @@ class Machine(Noun):
         return self
 
     @property
+    def label(self) -> str:
+        """What a machine is called that may have no name."""
+        return self.name or "machine"
+
+    @property
+    def identity(self) -> str:
+        """What is the same of equal machines, whatever files they were read from."""
+        return self.model_dump_json()
+
+    @property
     def levels(self) -> Severities:
         """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
 
     def with_named_models(self) -> Self:
         """The machine whose agents have models where they had names of the table `models`."""
-        agents = {
-            name: agent.with_named_models(self.models) if isinstance(agent, ModelAgent) else agent
-            for name, agent in self.agents.items()
-        }
+        agents = {name: agent.with_named_models(self.models) for name, agent in self.agents.items()}
         return self.model_copy(update={"agents": agents})
+
+    @property
+    def model_agents(self) -> dict[str, ModelAgent]:
+        """The agents that are models, by name."""
+        return {n: agent for n, agent in self.agents.items() if isinstance(agent, ModelAgent)}
 
     @property
     def key_names(self) -> list[str]:

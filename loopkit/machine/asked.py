@@ -145,7 +145,7 @@ def _fixed(
     )
 
 
-def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rule, ...]]:
+def validators_of(machine: Machine, state: State) -> dict[str, tuple[Rule, ...]]:
     """The validators that a state asks, in order, by name; inline rules by their position.
 
     One that is not declared has no rules.
@@ -154,7 +154,7 @@ def validators_of(machine: Machine, state: ValidateState) -> dict[str, tuple[Rul
         item if isinstance(item, str) else f"by[{index}]": rules_of(
             machine.validators.get(item, ()) if isinstance(item, str) else item
         )
-        for index, item in enumerate(state.by)
+        for index, item in enumerate(state.judged_by)
     }
 
 
@@ -172,7 +172,7 @@ def may_call_tools(machine: Machine) -> bool:
     if any(agent.most_tool_calls for agent in authors):
         return True
     running = machine.states_of(ChildrenState).values()
-    children = {state.machine.identity: state.child for state in running}
+    children = {state.child.identity: state.child for state in running}
     return any(map(may_call_tools, children.values()))
 
 
@@ -181,13 +181,13 @@ def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[s
         for agent in (*state.asks, *_judges_in(machine, state)):
             if agent in machine.agents and machine.agents[agent].is_called:
                 yield before + agent, machine.agents[agent]
-        if isinstance(state, ChildrenState):
-            written = state.machine.identity
+        if state.child is not None:
+            written = state.child.identity
             if written not in seen:
                 seen.add(written)
                 yield from _asked_in(state.child, f"{before}{name} · ", seen)
 
 
 def _judges_in(machine: Machine, state: State) -> Iterator[str]:
-    for rules in validators_of(machine, state).values() if isinstance(state, ValidateState) else ():
-        yield from (rule.judge for rule in rules if isinstance(rule, JudgeRule))
+    for rules in validators_of(machine, state).values():
+        yield from (rule.asks for rule in rules if rule.asks is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language import ModelAgent
 from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.graph import Graph
 
@@ -39,10 +38,9 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
         yield from (EMPTY, CUT_OFF)
     if may_be_nobody(graph, author):
         yield NO_AGENT
-    models = [agent for agent in agents if isinstance(agent, ModelAgent)]
-    if any(agent.tools and not agent.leaves_tools_alone for agent in models):
+    if any(agent.callable_tools and not agent.leaves_tools_alone for agent in agents):
         yield NO_ANSWER
-    if any(agent.require_tool for agent in models):
+    if any(agent.required_tool for agent in agents):
         yield NOT_VALIDATED
     if any(agent.schema_ is not None for agent in agents):
         yield from (NOT_JSON, BREAKS_SCHEMA)

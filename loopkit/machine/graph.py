@@ -11,7 +11,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
-from loopkit.language import Bound, JudgeRule, Machine, Rule, State, ValidateState, rules_of
+from loopkit.language import Bound, Machine, Rule, State, ValidateState, rules_of
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 from loopkit.machine.junctions import Junctions
 from loopkit.machine.knots import knots
@@ -134,7 +134,7 @@ class Graph:
             name
             for name in self.judges
             for rule in self.rules_at(name)
-            if isinstance(rule, JudgeRule) and rule.score is not None
+            if rule.score_range is not None
         )
 
     def judging_follows(self, author: str) -> bool:

@@ -42,7 +42,7 @@ def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int,
 
 def definition_key(state: ChildrenState, given: Given) -> str:
     """The same for states that run equal machines with what is known of the input being equal."""
-    written = [state.machine.identity, given]
+    written = [state.child.identity, given]
     return json.dumps(written, sort_keys=True, default=str)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from loopkit.language import AgentState, CommandRule, Machine, Rule, ValidateState
+from loopkit.language import AgentState, Machine, Rule, ValidateState
 from loopkit.language import guard as guards
 from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
@@ -140,7 +140,7 @@ class Program:
         """Whether a rule compares what its command finds with what it found before any work."""
         asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
         rules = (rule for _, rules in asked for rule in rules)
-        return any(isinstance(rule, CommandRule) and rule.baseline for rule in rules)
+        return any(rule.has_baseline for rule in rules)
 
     @cached_property
     def whole_authors(self) -> frozenset[str]:

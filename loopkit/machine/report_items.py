@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from loopkit.language import FixedRule, JudgeRule, Machine, Rule
+from loopkit.language import Machine, Rule
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.language.template import Record
 from loopkit.machine.graph import Graph
@@ -48,7 +48,7 @@ def report_items(graph: Graph) -> ReportItems | None:
     `fields` of rules. None where there is nothing of that.
     """
     rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
-    saying = [rule for rule in rules if rule.tells_more or _own_fields(rule)]
+    saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
     return _joined(graph.machine, saying) if saying else None
 
 
@@ -59,7 +59,7 @@ def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
         item = _item_of(machine, rule)
         if rule.tells_more:
             is_open = is_open or item is None or item.others is not None
-        own = ((name, TEXT) for name in _own_fields(rule))
+        own = ((name, TEXT) for name in rule.own_fields)
         for name, datatype in chain(_fields(item, rule), own):
             is_other = name in fields and fields[name] != datatype
             fields[name] = None if is_other else datatype
@@ -68,13 +68,9 @@ def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
     return ReportItems(fields, is_open, frozenset(parts))
 
 
-def _own_fields(rule: Rule) -> Iterable[str]:
-    return rule.fields if isinstance(rule, FixedRule) else ()
-
-
 def _item_of(machine: Machine, rule: Rule) -> DataType | None:
     """The type of an item of a report; none where it may hold anything."""
-    agent = machine.agents.get(rule.judge) if isinstance(rule, JudgeRule) else None
+    agent = machine.agents.get(rule.asks or "")
     if agent is None or agent.schema_ is None or rule.report_map is None:
         return None
     listed = parse_fields(agent.schema_).at(rule.report_map.findings.split("."))

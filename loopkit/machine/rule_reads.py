@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from loopkit.language import FixedRule, JudgeRule, Machine, Rule
+from loopkit.language import Machine, Rule
 from loopkit.language.datatypes import parse_record
 from loopkit.language.guard import expand
 from loopkit.language.guard import parse as parse_guard
@@ -47,10 +47,9 @@ def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
 
 def _templates(machine: Machine, rule: Rule) -> Iterator[str]:
     yield from (text for _, text in rule.templates)
-    if isinstance(rule, FixedRule):
-        yield from (text for _, text in rule.finding_templates)
-    if isinstance(rule, JudgeRule):
-        yield from (text for _, text in machine.agents[rule.judge].templates)
+    yield from (text for _, text in rule.finding_templates)
+    if rule.asks is not None:
+        yield from (text for _, text in machine.agents[rule.asks].templates)
     if machine.workspace is not None:
         yield machine.workspace.path
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import cast
 
-from loopkit.language import EachState, Extract, JudgeRule, RenderState, State
+from loopkit.language import EachState, Extract, RenderState, State
 from loopkit.language.datatypes import DataType, parse_record, single_values
 from loopkit.language.facts import (
     CAME_FROM,
@@ -329,10 +329,10 @@ def _codes(graph: Graph, name: str) -> GuardType:
 def _score(graph: Graph, name: str) -> dict[str, GuardType]:
     """The lowest score of all; none where no judge with one was asked, or did answer."""
     rules = graph.rules_at(name)
-    scores = [rule.score for rule in rules if isinstance(rule, JudgeRule) and rule.score]
-    if not scores:
+    ranges = [rule.score_range for rule in rules if rule.score_range is not None]
+    if not ranges:
         return {}
-    low, high = min(score.min for score in scores), max(score.max for score in scores)
+    low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
     return {"score": GuardType("num", optional=True, minimum=low, maximum=high)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language import ChildrenState, EachState, Machine
+from loopkit.language import Machine
 
 
 def writers(machine: Machine) -> Iterator[str]:
@@ -14,9 +14,9 @@ def writers(machine: Machine) -> Iterator[str]:
 
 def _writes(machine: Machine, name: str) -> bool:
     state = machine.states[name]
-    if isinstance(state, EachState) and state.isolate != "none":
+    if state.isolates:
         return False
-    if isinstance(state, ChildrenState):
+    if state.child is not None:
         return any(writers(state.child))
     output = state.output_at(name)
     is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))

@@ -50,7 +50,7 @@ class Host:
         """
         self.machines: dict[str, Loaded] = {}
         for loaded in machines:
-            name = loaded.machine.name or "machine"
+            name = loaded.machine.label
             if name in self.machines:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
             self.machines[name] = loaded

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit.language import (
-    CommandRule,
     CommandState,
     Emission,
     HumanState,
-    JudgeRule,
     Machine,
     Rule,
     Tool,
@@ -46,7 +44,7 @@ class Playbill:
     def commands(self) -> tuple[str, ...]:
         """The states, validators and tools that run a command."""
         running = self.machine.states_of(CommandState)
-        judging = [name for name, rule in self._rules() if isinstance(rule, CommandRule)]
+        judging = [name for name, rule in self._rules() if rule.program]
         return tuple(dict.fromkeys([*running, *judging, *filter(self._is_played, self.tools)]))
 
     @cached_property
@@ -62,7 +60,7 @@ class Playbill:
         """Whether a tool may start a program, which a case can play; validators look at drafts."""
         named = self.tools[name].validators
         rules = (rule for one in named for rule in rules_of(self.machine.validators.get(one, ())))
-        return not named or any(isinstance(rule, CommandRule) for rule in rules)
+        return not named or any(rule.program for rule in rules)
 
     @cached_property
     def children(self) -> dict[str, Playbill]:
@@ -95,7 +93,7 @@ class Playbill:
     def places(self, agent: str) -> tuple[str, ...]:
         """Where an agent is asked: in its states, and for the validators that it judges for."""
         authored = [name for name, asked in self.machine.authoring.items() if agent in asked]
-        judged = [n for n, r in self._rules() if isinstance(r, JudgeRule) and r.judge == agent]
+        judged = [name for name, rule in self._rules() if rule.asks == agent]
         return tuple(dict.fromkeys([*authored, *judged]))
 
     @cached_property

@@ -14,7 +14,7 @@ from loopkit.drive.advance import CHANGE_IT
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.engine.events import Suspended, Waiting, Wanted
 from loopkit.engine.state import RunState
-from loopkit.language import Machine, ModelAgent
+from loopkit.language import Machine
 from loopkit.language.datatypes import parse_record
 from loopkit.text import one_line, printable
 from loopkit.text.command_lines import delivery_line, resume_line
@@ -151,6 +151,6 @@ def _misspelt(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
     """The agents whose last try failed for good and whose model nobody sells, with a near one."""
     for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
         agent = machine.agents.get(name)
-        one = agent.model[0] if isinstance(agent, ModelAgent) and len(agent.model) == 1 else ""
+        one = agent.models[0] if agent is not None and len(agent.models) == 1 else ""
         if (near := near_model(one)) is not None:
             yield name, near

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from loopkit.language import ChildrenState, Machine, Workspace
+from loopkit.language import Machine, Workspace
 from loopkit.language.template import parse
 from loopkit.machine.writers import writers
 
@@ -22,7 +22,7 @@ def shared_files(machine: Machine) -> Iterator[SharedFile]:
     """The states of which two at a time get in each other's way, or may do."""
     for name in writers(machine):
         state = machine.states[name]
-        if isinstance(state, ChildrenState):
+        if state.child is not None:
             yield SharedFile(name, "")
             continue
         if all(map(_is_apart, machine.workspaces_at(name))):

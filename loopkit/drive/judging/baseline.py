@@ -15,7 +15,7 @@ from loopkit.drive.state_files import workspace
 from loopkit.engine.events import Baselined, Event, Ran, Suspended, Worked
 from loopkit.engine.failure import Failure
 from loopkit.engine.macrostep import suspension
-from loopkit.language import CommandRule, JudgeRule, ValidateState
+from loopkit.language import CommandRule, ValidateState
 from loopkit.language.datatypes import facts_of
 from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
@@ -62,9 +62,8 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
     program = active.program
     for name, state in program.graph.judges.items():
         for validator, rules in program.validators_of(state).items():
-            fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
             known = active.state.baselines.get((name, validator), {})
-            for place, rule in with_places(fixed):
+            for place, rule in with_places(rules):
                 is_due = isinstance(rule, CommandRule) and rule.baseline and place not in known
                 if is_due and _may_apply(active, rule.guard):
                     assert isinstance(rule, CommandRule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.engine.state import RunState
-from loopkit.language import CommandRule, JudgeRule, Machine
+from loopkit.language import Machine
 from loopkit.machine.asked import validators_of
 from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
@@ -29,7 +29,6 @@ def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath
 def _wanted(machine: Machine) -> Iterator[_Place]:
     for name, state in Graph(machine).judges.items():
         for validator, rules in validators_of(machine, state).items():
-            fixed = [rule for rule in rules if not isinstance(rule, JudgeRule)]
-            for place, rule in with_places(fixed):
-                if isinstance(rule, CommandRule) and rule.baseline:
+            for place, rule in with_places(rules):
+                if rule.has_baseline:
                     yield name, validator, place

@@ -104,6 +104,20 @@ class AgentBase(Noun):
         """The models or the program behind it."""
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models behind it, first the one that is asked first."""
+        return ()
+
+    def with_named_models(self, table: Mapping[str, str]) -> Self:
+        """The agent with the models that a table has under the names that it and others have."""
+        return self
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What its provider is told with each call."""
+        return {}
+
+    @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
         """Who is asked for one answer until somebody gives it: the agent, then its fallbacks."""
         return ()
@@ -150,6 +164,11 @@ class AgentBase(Noun):
     def without_tools(self) -> frozenset[int]:
         """Which of those in turn leave calls of tools to loopkit; 0 is the agent itself."""
         return frozenset()
+
+    @property
+    def leaves_tools_alone(self) -> bool:
+        """Whether no model that may answer calls its tools itself."""
+        return False
 
     @property
     def usual_calls(self) -> int:

@@ -145,6 +145,14 @@ class ModelAgent(CalledAgent):
         return self.model
 
     @property
+    def models(self) -> tuple[str, ...]:
+        return self.model
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return self.params
+
+    @property
     def key_env(self) -> str | None:
         return self.api_key_env
 
@@ -180,7 +188,6 @@ class ModelAgent(CalledAgent):
 
     @property
     def leaves_tools_alone(self) -> bool:
-        """Whether no model that may answer calls its tools itself."""
         return len(self.without_tools) == len(self.in_turn)
 
     @property
@@ -212,7 +219,6 @@ class ModelAgent(CalledAgent):
         return self.model[min(climbed // self.rung, len(self.model) - 1)]
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
-        """The agent with the models that a table has under the names that it and others have."""
         fallbacks = tuple(
             one.model_copy(update={"model": _looked_up(one.model, table)}) for one in self.fallbacks
         )

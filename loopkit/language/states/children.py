@@ -1,7 +1,6 @@
 """The base of the states whose work other machines do: what they run, and with which input."""
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, GetJsonSchemaHandler
@@ -51,11 +50,6 @@ class ChildMachine(Noun):
     definition: "Machine"
     """What it says, every included file in it."""
 
-    @cached_property
-    def identity(self) -> str:
-        """What is the same of equal machines, whatever files they were read from."""
-        return self.definition.model_dump_json()
-
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -85,7 +79,6 @@ class ChildrenState(AuthorState):
 
     @property
     def child(self) -> "Machine":
-        """What is run."""
         return self.machine.definition
 
     @property

@@ -4,7 +4,7 @@ A kind of state is known by the key that carries its work. Its module here says 
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,11 @@ from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
 from loopkit.language.transitions import OnError, Transitions
+from loopkit.language.validators import ByItem
 from loopkit.values import Value, field
+
+if TYPE_CHECKING:
+    from loopkit.language.machine import Machine
 
 
 class Example(Value, frozen=True):
@@ -133,6 +137,21 @@ class StateBase(Noun):
     def judges(self) -> str | None:
         """The artifact that it judges."""
         return None
+
+    @property
+    def judged_by(self) -> tuple[ByItem, ...]:
+        """The names of the validators, and the rules, by which it judges."""
+        return ()
+
+    @property
+    def child(self) -> "Machine | None":
+        """The machine that its work runs."""
+        return None
+
+    @property
+    def isolates(self) -> bool:
+        """Whether each run of that machine works in a tree of its own."""
+        return False
 
     @property
     def edits(self) -> str | None:

@@ -56,6 +56,14 @@ class CommandRule(FixedRule):
     example = Example({"command": ["grep", "tea"]}, passes="Some tea.", fails="Some water.")
 
     @property
+    def program(self) -> tuple[str, ...]:
+        return self.command
+
+    @property
+    def has_baseline(self) -> bool:
+        return self.baseline
+
+    @property
     def grades(self) -> bool:
         return self.parse in ("lines", "sarif", "report") or self.verdict is not None
 

@@ -95,6 +95,22 @@ class JudgeRule(RuleBase):
     )
 
     @property
+    def asks(self) -> str:
+        return self.judge
+
+    @property
+    def is_always_asked(self) -> bool:
+        return self.always
+
+    @property
+    def most_samples(self) -> int:
+        return self.samples + (self.confirm is not None)
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        return None if self.score is None else (self.score.min, self.score.max)
+
+    @property
     def grades(self) -> bool:
         return True
 

@@ -4,7 +4,7 @@ A kind of rule is known by one key. Its module here says what it is; the module 
 `loopkit.validators` judges by it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -76,6 +76,36 @@ class RuleBase(Noun):
     """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
     @property
+    def asks(self) -> str | None:
+        """The agent that judges by it; none where it judges without a model."""
+        return None
+
+    @property
+    def is_always_asked(self) -> bool:
+        """Whether it comes to its turn even where another rule blocks."""
+        return True
+
+    @property
+    def most_samples(self) -> int:
+        """How often it judges one artifact at most."""
+        return 1
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """The lowest and the highest score that it may give, where it gives one."""
+        return None
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The program that it starts, with its arguments."""
+        return ()
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether its program runs once before the run's first work."""
+        return False
+
+    @property
     def grades(self) -> bool:
         """Whether it tells how bad each finding is, instead of all having the rule's severity."""
         return False
@@ -119,6 +149,21 @@ class RuleBase(Noun):
     def verdict_reading(self) -> VerdictReading | None:
         """How it reads a verdict out of text."""
         return None
+
+    @property
+    def own_code(self) -> str:
+        """The code that all of its findings have, if there is one."""
+        return ""
+
+    @property
+    def own_fields(self) -> Collection[str]:
+        """What else its findings say, by name."""
+        return ()
+
+    @property
+    def finding_templates(self) -> Written:
+        """What its findings say."""
+        yield from ()
 
     @property
     def templates(self) -> Written:
@@ -191,8 +236,15 @@ class FixedRule(RuleBase):
     empty is left out."""
 
     @property
+    def own_code(self) -> str:
+        return self.code
+
+    @property
+    def own_fields(self) -> Collection[str]:
+        return self.fields
+
+    @property
     def finding_templates(self) -> Written:
-        """What its findings say."""
         if self.message is not None:
             yield ("message",), self.message
         yield from ((("fields", name), text) for name, text in self.fields.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from loopkit.language import FixedRule, JudgeRule, Rule
+from loopkit.language import JudgeRule, Rule
 from loopkit.language.facts import VERDICT
 from loopkit.machine.asked import validators_of
 from loopkit.machine.choosing import may_be_nobody
@@ -179,7 +179,7 @@ class Asking:
     def _may_be_missing(self, name: str, context: Row, *, for_a_time: bool = False) -> bool:
         """Whether a fixed rule may come to no verdict, so that judges are left out."""
         rules = self._analysis.rules_at[name]
-        fixed = [rule for rule in rules if isinstance(rule, FixedRule)]
+        fixed = [rule for rule in rules if rule.asks is None]
         losing = [rule for rule in fixed if rule.may_be_lost or not for_a_time]
         return any(self._applies(name, rule, context) is not False for rule in losing)
 

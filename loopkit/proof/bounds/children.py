@@ -40,7 +40,7 @@ class Children(Mutable):
     """By the names of states."""
 
     def runs_in(self, name: str) -> bool:
-        return isinstance(self.analysis.machine.states[name], ChildrenState)
+        return self.analysis.machine.states[name].child is not None
 
     def reach(self, name: str) -> Asked:
         return _called(name, self.shares_of(name).ends.reach)

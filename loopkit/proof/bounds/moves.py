@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from loopkit.language import ChildrenState
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
@@ -265,8 +264,7 @@ class Moves:
     def _may_be_limited(self, name: str) -> bool:
         """Whether the work makes calls, before which limits are looked at."""
         state = self._graph.states[name]
-        is_parent = isinstance(state, ChildrenState)
-        return bool(is_parent or state.call or self.asking.reach(name))
+        return bool(state.child or state.call or self.asking.reach(name))
 
 
 def merged(moves: Sequence[Move]) -> Move:

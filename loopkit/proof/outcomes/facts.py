@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from loopkit.language import ChildrenState, EachState
+from loopkit.language import EachState
 from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
@@ -101,7 +101,7 @@ def _table(
         others=tuple(others),
         is_human=state.waits,
     )
-    if isinstance(state, ChildrenState):
+    if state.child is not None:
         # What children take hangs on what came of them.
         return table.replace(first=("outcome", "total"))
     if not judges:

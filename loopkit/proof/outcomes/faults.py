@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language import JudgeRule
 from loopkit.language.agents.agent import ErrorClassName
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
@@ -33,7 +32,7 @@ def _of_judging(analysis: Analysis, name: str) -> Iterator[ErrorClassName]:
     named = rows_named(analysis, name)
     rules = analysis.rules_at[name]
     is_ended = "incomplete" not in named
-    has_judge = any(isinstance(rule, JudgeRule) for rule in rules)
+    has_judge = any(rule.asks is not None for rule in rules)
     if is_ended and any(rule.may_be_lost for rule in rules):
         yield "transient"
     if (is_ended and has_judge) or is_given_up(analysis, name):

@@ -7,7 +7,7 @@ from itertools import chain
 from math import inf
 from typing import Literal
 
-from loopkit.language import FixedRule, JudgeRule, Rule
+from loopkit.language import Rule
 from loopkit.language.facts import COUNTS, ORIGIN, VERDICT
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.machine.codes import fault_codes
@@ -98,18 +98,18 @@ class Panel:
         rules = self._blocking(row)
         if self._faults is not None and _is_of_fault(row, self._faults) and self._falls_back(row):
             yield "faulty"
-        fixed = [(rule, source) for rule, source in rules if isinstance(rule, FixedRule)]
-        blocked = [(rule, source) for rule, source in rules if _is_always_asked(rule)]
+        fixed = [(rule, source) for rule, source in rules if rule.asks is None]
+        blocked = [(rule, source) for rule, source in rules if rule.is_always_asked]
         if any(s.blocks and not _is_silent(s, row) for _, s in fixed) and _may_be(blocked, row):
             yield "blocked"
-        judges = [(rule, source) for rule, source in rules if isinstance(rule, JudgeRule)]
+        judges = [(rule, source) for rule, source in rules if rule.asks is not None]
         mild = [(rule, source.replace(blocks=False)) for rule, source in fixed]
         if _may_be([*mild, *judges], row):
             yield "judged"
 
     def may_leave_judges_out(self, row: Row) -> bool:
         """Whether an incomplete report has these facts where only `always` judges were asked."""
-        return _may_be([(r, source) for r, source in self._mild(row) if _is_always_asked(r)], row)
+        return _may_be([(r, source) for r, source in self._mild(row) if r.is_always_asked], row)
 
     def _mild(self, row: Row) -> list[tuple[Rule, Source]]:
         return [(rule, source.replace(blocks=False)) for rule, source in self._applying(row)]
@@ -139,7 +139,7 @@ class Panel:
         Every judge was asked and has answered, unless fewer are enough.
         """
         if row.get("score", UNKNOWN) is None:
-            scoring = [rule for rule, _ in rules if isinstance(rule, JudgeRule) and rule.score]
+            scoring = [rule for rule, _ in rules if rule.score_range is not None]
             is_short = self._state.quorum is not None
             return is_short or not any(self.applies(rule, row) for rule in scoring)
         return _is_none(row) or _may_score(rules)
@@ -185,7 +185,7 @@ class Panel:
             most=rule.most_findings,
             blocks=may_block(rule, self._levels),
             warns=may_warn(rule, self._state, self._levels),
-            own_code=rule.code if isinstance(rule, FixedRule) else "",
+            own_code=rule.own_code,
             origins=frozenset(chain.from_iterable(earliest)),
         )
 
@@ -240,13 +240,8 @@ def _is_silent(source: Source, row: Row) -> bool:
     return isinstance(codes, Held) and codes.tells(source.own_code) is False
 
 
-def _is_always_asked(rule: Rule) -> bool:
-    """Whether it comes to its turn even where another rule blocks."""
-    return isinstance(rule, FixedRule) or (isinstance(rule, JudgeRule) and rule.always)
-
-
 def _may_score(rules: Iterable[tuple[Rule, Source]]) -> bool:
-    return any(isinstance(rule, JudgeRule) and rule.score is not None for rule, _ in rules)
+    return any(rule.score_range is not None for rule, _ in rules)
 
 
 def _is_none(row: Row) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.language import JudgeRule, Machine, Rule, ValidateState
+from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.severities import Severities
 
 
@@ -20,6 +20,6 @@ def may_warn(rule: Rule, state: ValidateState, levels: Severities) -> bool:
     """Whether a finding of a rule can be one that does not block."""
     if state.settle_after is not None or not may_block(rule, levels):
         return True
-    if rule.forgives or (isinstance(rule, JudgeRule) and state.combine == "majority"):
+    if rule.forgives or (rule.asks is not None and state.combine == "majority"):
         return True
     return rule.grades and not levels.blocks(levels.levels[-1])

@@ -98,7 +98,7 @@ def offered(loaded: Loaded) -> OfferedMachine:
     """What is told of a machine that can be started."""
     machine = loaded.machine
     return OfferedMachine(
-        name=machine.name or "machine",
+        name=machine.label,
         description=machine.description,
         definition=loaded.digest,
         input=dict(parse_record(machine.input).schema),

@@ -199,7 +199,7 @@ class Lines:
         written = artifact_of(self.program.machine, author)
         for name in self.program.graph.judged.get(written or "", ()):
             for rules in self.program.validators_at(name).values():
-                yield from (rule for rule in rules if not isinstance(rule, JudgeRule))
+                yield from (rule for rule in rules if rule.asks is None)
 
     def _exit_codes(self, place: str) -> Iterator[int]:
         yield from (1, 2)

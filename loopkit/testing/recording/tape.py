@@ -28,7 +28,6 @@ from loopkit.engine.events import (
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import (
-    CommandRule,
     HumanState,
     JudgeRule,
     rules_of,
@@ -261,9 +260,9 @@ def _commands_of(program: Program, validator: str) -> int:
     if tool:
         called = program.machine.agents[agent].callable_tools[tool]
         named = [program.machine.validators.get(name, ()) for name in called.validators]
-        return sum(isinstance(rule, CommandRule) for rules in named for rule in rules_of(rules))
+        return sum(bool(rule.program) for rules in named for rule in rules_of(rules))
     rules = (program.validators_at(name).get(validator, ()) for name in program.graph.judges)
-    counts = (sum(isinstance(rule, CommandRule) for rule in some) for some in rules)
+    counts = (sum(bool(rule.program) for rule in some) for some in rules)
     return max(counts, default=1)
 
 

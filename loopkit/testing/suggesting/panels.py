@@ -93,7 +93,7 @@ class Panel:
     def has_baseline(self, place: str) -> bool:
         """Whether a program ran once before the run's first work."""
         rules = self._program.validators_of(self._state)[place]
-        return any(isinstance(rule, CommandRule) and rule.baseline for rule in rules)
+        return any(rule.has_baseline for rule in rules)
 
     def results(self) -> Iterator[tuple[str, Call]]:
         """How each program ends, by validator."""

@@ -10,7 +10,6 @@ from loopkit.language import (
     CommandState,
     EachState,
     HumanState,
-    JudgeRule,
     Limits,
     Machine,
     RenderState,
@@ -70,7 +69,7 @@ def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
     for name in state.by:
         if isinstance(name, str) and name in machine.validators:
             rules = rules_of(machine.validators[name])
-            asked = dict.fromkeys(rule.about for rule in rules if isinstance(rule, JudgeRule))
+            asked = dict.fromkeys(rule.about for rule in rules if rule.asks is not None)
             if asked:
                 yield f"{name} asks {', '.join(asked)}"
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from loopkit.engine.state import RunState
-from loopkit.language import ChildrenState
 from loopkit.machine.edges import ERROR_EVENTS, Edge
 from loopkit.machine.graph import Graph
 from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
@@ -84,7 +83,7 @@ def _drawing(
     way, marked = run or RunState(), marks or Marks()
     states = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked)]
     return Drawing(
-        machine=graph.machine.name or "machine",
+        machine=graph.machine.label,
         nodes=(*states, *_limit(graph)),
         arrows=tuple(_arrows(graph, _Marking(way.route, marked))),
         run=run.run if run else None,
@@ -112,14 +111,14 @@ def _states(graph: Graph, run: RunState, marks: Marks) -> Iterator[Node]:
 
 
 def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
-    state = graph.states[node.name]
-    if not isinstance(state, ChildrenState):
+    child = graph.states[node.name].child
+    if child is None:
         return node
-    written = state.machine.identity
+    written = child.identity
     if written in drawn:
         return replace(node, texts=(*node.texts, f"drawn in {drawn[written]}"))
     drawn[written] = node.name
-    return replace(node, inner=_drawing(Graph(state.child), None, None, drawn))
+    return replace(node, inner=_drawing(Graph(child), None, None, drawn))
 
 
 def _limit(graph: Graph) -> Iterator[Node]:

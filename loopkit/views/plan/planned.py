@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 from loopkit.agents.model.answer_caps import answer_caps, longest_answer, needs_caps
@@ -14,10 +15,8 @@ from loopkit.engine.template_values import render
 from loopkit.language import (
     AgentState,
     ChildrenState,
-    CommandRule,
     CommandState,
     CommandTool,
-    JudgeRule,
     Machine,
     ModelAgent,
 )
@@ -198,18 +197,17 @@ def _capped(machine: Machine) -> Iterator[tuple[str, int]]:
 
 
 def _shorter(machine: Machine, answer: int, is_limited: bool) -> Iterator[tuple[str, int]]:
-    for name, agent in machine.agents.items():
-        if isinstance(agent, ModelAgent):
-            lengths = [longest_answer(agent, m, is_limited=is_limited) for m in agent.model]
-            if (least := min((n for n in lengths if n is not None), default=answer)) < answer:
-                yield name, least
+    for name, agent in machine.model_agents.items():
+        lengths = [longest_answer(agent, m, is_limited=is_limited) for m in agent.model]
+        if (least := min((n for n in lengths if n is not None), default=answer)) < answer:
+            yield name, least
 
 
 def _cached(machine: Machine) -> Iterator[tuple[str, float]]:
-    authors = (agent for agents in machine.authoring.values() for agent in agents)
+    authors, models = chain.from_iterable(machine.authoring.values()), machine.model_agents
     for name in dict.fromkeys(authors):
-        agent = machine.agents[name]
-        if not isinstance(agent, ModelAgent) or agent.session == "fresh":
+        agent = models.get(name)
+        if agent is None or agent.session == "fresh":
             continue
         shares = [cached_share(agent, model) for model in agent.model]
         if any(share < 1 for share in shares):
@@ -217,10 +215,9 @@ def _cached(machine: Machine) -> Iterator[tuple[str, float]]:
 
 
 def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
-    for agent in machine.agents.values():
+    for agent in machine.model_agents.values():
         for one in agent.in_turn:
-            if isinstance(one, ModelAgent):
-                yield from ((one, model) for model in one.model)
+            yield from ((one, model) for model in one.model)
 
 
 def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
@@ -242,10 +239,9 @@ def _asked(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking
                 )
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
-                if isinstance(rule, JudgeRule):
-                    place = f"{name} · {validator}"
-                    times = rule.samples + (rule.confirm is not None)
-                    yield from _asking(program.machine, rule.judge, place, is_limited, times=times)
+                if rule.asks is not None:
+                    place, times = f"{name} · {validator}", rule.most_samples
+                    yield from _asking(program.machine, rule.asks, place, is_limited, times=times)
 
 
 def _asking(
@@ -277,9 +273,9 @@ def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
                 yield from _run_by_tool(f"{name} · {agent}.{tool}", asked)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
-                if isinstance(rule, CommandRule):
+                if rule.program:
                     place = f"{name} · {validator}"
-                    yield _running(program, inputs, name, place, rule.command)
+                    yield _running(program, inputs, name, place, rule.program)
 
 
 def _run_by_tool(place: str, asked: ToolAsked) -> Iterator[Running]:
@@ -287,8 +283,8 @@ def _run_by_tool(place: str, asked: ToolAsked) -> Iterator[Running]:
         yield Running(place, asked.tool.command, is_filled=False)
     for _, rules in asked.rules.fixed if asked.rules else ():
         for rule in rules:
-            if isinstance(rule, CommandRule):
-                yield Running(place, rule.command, is_filled=False)
+            if rule.program:
+                yield Running(place, rule.program, is_filled=False)
 
 
 def _running(
