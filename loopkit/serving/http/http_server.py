@@ -64,6 +64,9 @@ class HttpServer(Server):
 
     async def serve_on(self, listening: socket.socket) -> None:
         """Serve on a socket that listens, until stopped; every connection is closed then."""
+        # A response in two pieces would wait 40 ms for a word of the client's kernel. asyncio sees
+        # to that itself, but only for sockets that it has made.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await self.serve([listening])
         finally:
